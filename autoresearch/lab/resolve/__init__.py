@@ -1,1 +1,1 @@
-"""Before a run: a blueprint is resolved against files, recipe, trainer and machine. Nothing is written."""
+"""Resolves a blueprint against files, recipe, trainer and machine before a run. Nothing is written."""

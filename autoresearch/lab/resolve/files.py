@@ -1,4 +1,4 @@
-"""The files that the paths of a blueprint mean: this machine's, or those of a host that has its own code."""
+"""The files that a blueprint's paths refer to: local ones, or those of a remote host that has its own code."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Protocol
 
 
 class Files(Protocol):
-    """One machine, asked about its files."""
+    """Read access to the files of one machine."""
 
     @property
     def here(self) -> bool:
-        """Whether it is this one."""
+        """Whether it is the local machine."""
 
     @property
     def python(self) -> str:
-        """The interpreter for a blueprint that names none, and whose codebase has none."""
+        """The interpreter if neither blueprint nor codebase has one."""
 
     def home(self, environ: Mapping[str, str]) -> str:
-        """What `~` is; "" where nobody knows."""
+        """The home directory that `~` stands for; "" if unknown."""
 
     def kind(self, path: Path) -> str:
-        """directory, file, other, or "" where nothing is, or nothing can be (a name of 300 characters)."""
+        """directory, file, other, or "" if nothing is there, or nothing can be (a name of 300 characters)."""
 
     def executable(self, path: Path) -> bool:
         """Whether it may be executed."""
@@ -37,7 +37,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OurFiles:
-    """Those of this machine."""
+    """Files of the local machine."""
 
     here: bool = True
 

@@ -1,4 +1,4 @@
-"""Whether the GPUs that a recipe asks for are here and free; asked before a branch is made."""
+"""Whether the GPUs that a recipe asks for exist and are free; checked before a branch is created."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from autoresearch.trainers import ask, ray_job
 
 TOO_FEW = "too_few_gpus"
 _HERE = ("127.0.0.1", "localhost", "::1", "", None)
-_STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins one that is there
+_STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins a running cluster
 _ANYWAY = "--no-gpu-check starts it all the same"
 
 
 @dataclass(frozen=True, slots=True)
 class Far:
-    """How many GPUs the launcher of another place is asked for."""
+    """How many GPUs to request from the launcher of a remote target."""
 
-    flag: int | None = None  # what was typed for this run
-    usual: int = 0  # what its campaign or its recipe says
+    flag: int | None = None  # from the flag of this run
+    usual: int = 0  # from its campaign or recipe
 
     def at(self, place: Target) -> int:
-        """At a place: what was typed, else what the place says, else the usual."""
+        """The number for a target: the flag, else the target's own option, else the usual one."""
         own = place.options.get("gpus_per_run")
         return self.flag if self.flag is not None else own if isinstance(own, int) else self.usual
 
 
 def far_gpus(settings: Settings, count: int, member: int | None) -> Far:
-    """`count`: what the recipe asks for; `member`: what a campaign gives each run, if it says. UsageError for a flag
-    that names GPUs of this machine."""
+    """The GPU request for remote targets.
+
+    `count`: what the recipe asks for; `member`: what a campaign gives each run, if it says. Raises UsageError for a
+    flag that names GPUs of this machine.
+    """
     value = settings.values["gpus"]
     usual = count if member is None else member
     if not value.source.startswith("flag"):
@@ -49,7 +52,7 @@ def far_gpus(settings: Settings, count: int, member: int | None) -> Far:
 
 
 def elsewhere(settings: Settings, count: int) -> str:
-    """The declared places that may have so many GPUs, as flags to choose from; "" where there is none."""
+    """The declared targets that may have so many GPUs, as flags to choose from; "" without any."""
     found = []
     for name, block in settings.launchers.items():
         own = block.get("gpus_per_run")
@@ -60,14 +63,14 @@ def elsewhere(settings: Settings, count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """What a launch asks for. `given`: how many GPUs it is leased, 0 where it leases none."""
+    """The GPUs that a launch needs. `given`: how many it is leased, 0 if it leases none."""
 
     count: int
     given: int = 0
     elsewhere: str = ""  # flags that would take it where there are more
 
     def at(self, place: Target, far: Far) -> tuple[Finding, ...]:
-        """An error where a place is asked for fewer than it needs; whether it has them, only its launcher knows."""
+        """An error if fewer are requested of a target than needed; only its launcher knows whether it has them."""
         given = far.at(place)
         if not given or self.count <= given:
             return ()
@@ -75,7 +78,7 @@ class GpuRequest:
         return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that place; {_ANYWAY}"),)
 
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """An error where it can never have them, a warning where others have them now."""
+        """An error if this machine has too few, a warning if others use them now."""
         asks = f"the recipe asks for {_gpus(self.count)}"
         if self.given:
             if self.count <= self.given:
@@ -100,12 +103,12 @@ class GpuRequest:
 
 
 def checks(word: str) -> bool:
-    """Whether the setting `gpu_check` says so."""
+    """Whether the setting `gpu_check` is on."""
     return truth(word) is not False
 
 
 def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str]) -> int:
-    """GPUs that it needs on this machine; 0 where it says nothing, or where a Ray elsewhere has them."""
+    """GPUs needed on this machine; 0 if the recipe does not say, or if a remote Ray cluster provides them."""
     job = ray_job.find(command)
     address = (job.address if job else "") or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
     host = urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
@@ -115,7 +118,7 @@ def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, 
 
 
 def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-    """A warning where the trainer would begin in a Ray cluster that somebody left here, unasked."""
+    """A warning if the trainer would join a Ray cluster that runs on this machine without being asked to."""
     asked = environ.get("RAY_ADDRESS") or ray_job.find(command) or "--with-ray-cluster" in command
     if trainer not in _STARTS_RAY or asked or not _ray_runs(environ):
         return ()

@@ -1,7 +1,7 @@
-"""Whether what is started here outlives the command that starts it; asked before anything is written.
+"""Whether processes started here outlive the command that starts them; checked before anything is written.
 
-In a coding agent's sandbox a run is lost silently: tmux answers 0 and its session dies with the command, or git's
-directory cannot be written. So such a command is refused, with the line to type instead.
+In a coding agent's sandbox a run is lost silently: tmux exits with 0 and its session dies with the command, or git's
+directory cannot be written. Such a command is refused, with the command to use instead.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 
 def check_sandbox(parts: Parts) -> None:
-    """Refuse in a sandbox, before its other limits (a home that cannot be written ...) are taken for the fault."""
+    """Refuse to run in a sandbox, before its other limits (a home that cannot be written ...) cause misleading
+    errors.
+    """
     _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
 
 
 def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
-    """Refuse where nothing could be started, or its code not be kept. `checkout`: the repository, if it is written."""
+    """Refuse if nothing can be started here, or its code not be committed to `checkout` (None: no repository is
+    written).
+    """
     _refuse(parts.launcher(tmux_socket).preflight(), parts)
     for place in {checkout.git_dir, checkout.common_dir} if checkout else ():
         if host_sandbox_check.forbids_writing(place):
@@ -39,9 +43,9 @@ def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None
 
 
 def check_far(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
-    """Refuse where a run could not be sent: a tool that is missing, an option that makes no sense, no interpreter.
+    """Refuse if a run could not be sent: a missing tool, an invalid option, no interpreter.
 
-    Returns what is worth saying though a run may be sent there.
+    Returns the remaining findings, which do not prevent the run.
     """
     found = far_findings(place, parts, search)
     _refuse(found, parts)
@@ -49,9 +53,9 @@ def check_far(place: Target, parts: Parts, search: InterpreterSearch | None = No
 
 
 def far_findings(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
-    """What speaks against a place now, each with its name; one that does not answer is an error, too.
+    """All problems of a target now, prefixed with its name; an unreachable one is an error too.
 
-    `search`: the interpreter that shall be there. A pod has that of its image; a node that shares our files has ours.
+    `search`: the interpreter that must exist there; skipped for pods (their image has it) and for shared files.
     """
     if place.is_local:
         return []

@@ -1,9 +1,9 @@
-"""The proof that a run trains with the worktree's code: changed Python packages import from it, and nowhere else.
+"""Proves that a run trains with the worktree's code: changed Python packages import from it, and nowhere else.
 
-The trap is an editable install of the user's checkout: a .pth file or an import finder in the virtual
-environment then sends every `import` there, whatever the run changed. The worktree comes first on
-PYTHONPATH; here the trainer's own interpreter is asked, under the trainer's environment, where it would
-find each changed package. Nothing of it is imported.
+The risk is an editable install of the user's checkout: a .pth file or an import finder in the virtual environment then
+redirects every `import` to it, whatever the run changed. The worktree comes first on PYTHONPATH; this check asks the
+trainer's own interpreter, in the trainer's environment, where it would find each changed package. None of them is
+imported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ print("\\n{_MARK}" + json.dumps({{"found": found, "finders": finders}}))
 
 @dataclass(frozen=True, slots=True)
 class TopLevel:
-    """What Python code imports by one name: where it begins, and one changed file in it."""
+    """A top-level import name of Python code: where it begins, and one changed file in it."""
 
     name: str
     root: str  # relative to the worktree; "." for the worktree itself
@@ -52,10 +52,10 @@ class TopLevel:
 
 
 def import_environment(environment: Mapping[str, str], worktree: Path, roots: Iterable[str] = ()) -> dict[str, str]:
-    """The environment in which the worktree comes first on the import path.
+    """The environment with the worktree first on the import path.
 
-    PYTHONPATH is the worktree, its src/ where there is one, further `roots` relative to it, then what it was.
-    Doing it twice changes nothing.
+    PYTHONPATH is the worktree, its src/ if there is one, further `roots` relative to it, then the previous value.
+    Applying it twice changes nothing.
     """
     first = [str(worktree)]
     first += [str(worktree / root) for root in ("src", *roots) if (worktree / root).is_dir() and root != "."]
@@ -65,9 +65,9 @@ def import_environment(environment: Mapping[str, str], worktree: Path, roots: It
 
 
 def top_levels(worktree: Path, changed: Iterable[str]) -> tuple[TopLevel, ...]:
-    """The packages and modules that changed .py files belong to, one entry for each name.
+    """The packages and modules that changed .py files belong to, one entry per name.
 
-    A package begins at the topmost directory in a row that has an `__init__.py`, in whatever folder of the
+    A package begins at the topmost directory of an unbroken chain with `__init__.py`, in whatever folder of the
     repository; without one it is the part below the root or src/. Files that no import can name are left out.
     """
     found: dict[str, TopLevel] = {}
@@ -87,11 +87,11 @@ def prove_imports(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> tuple[Finding, ...]:
-    """An error for each changed package that the trainer would import from elsewhere; nothing where all is well.
+    """An error for each changed package that the trainer would import from elsewhere; empty if there is none.
 
-    `environment` is the trainer's; the worktree is put first in it (`import_environment`). `changed` are
-    paths relative to the worktree, whose commit must be checked out. An interpreter that does not answer is
-    an error, too: what was not proved is not true.
+    `environment` is the trainer's; the worktree is put first in it (`import_environment`). `changed` are paths relative
+    to the worktree, whose commit must be checked out. An interpreter that does not answer is an error too: the proof
+    must succeed.
     """
     wanted = top_levels(worktree, changed)
     if not wanted:
@@ -118,7 +118,7 @@ def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
 
 @dataclass(frozen=True, slots=True)
 class _ImportProbe:
-    """What the interpreter said."""
+    """The interpreter's answer."""
 
     found: Mapping[str, Mapping[str, object]]
     finders: Sequence[str]
@@ -135,7 +135,7 @@ def _ask(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # whatever a .pth file starts ends with it
+            start_new_session=True,  # processes started by a .pth file are killed with it
         )
     except OSError as failure:
         return _unproved(interpreter, f"cannot be started: {failure.strerror}")
@@ -162,10 +162,10 @@ def _unproved(interpreter: Path, clause: str) -> Finding:
 
 
 def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _ImportProbe) -> Finding | None:
-    """None where the package is the worktree's, or where nothing imports it by this name."""
+    """None if the package is the worktree's, or if nothing can import it by this name."""
     found = answer.found.get(one.name)
     if found is None:
-        return None  # a script in a folder: it runs by its path
+        return None  # a script in a folder: it is run by its path
     if "error" in found:
         return _unproved(interpreter, f"fails to look for {one.name}: {found['error']}")
     origin, places = found.get("origin"), found.get("places")
@@ -177,7 +177,7 @@ def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _ImportProb
 
 
 def _namespace_part(one: TopLevel, worktree: Path, places: object) -> str | None:
-    """Which part of a package without `__init__.py` holds the changed file first."""
+    """The first part of a package without `__init__.py` that holds the changed file."""
     roots = [place for place in places if isinstance(place, str)] if isinstance(places, list) else []
     below = PurePosixPath(one.changed).relative_to(PurePosixPath(one.root) / one.name)
     return next((place for place in roots if (Path(place) / below).exists()), None)

@@ -1,4 +1,4 @@
-"""Whether `nrl-k8s` would take a launch command; asked before anything is written, where the command is run here."""
+"""Whether `nrl-k8s` accepts a launch command; checked before anything is written, if the command runs locally."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.trainers import nrl_k8s
 
-NRL_S = 60.0  # it loads recipes by omegaconf, and imports a lot for that
+NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
 
 
 def check_nrl(command: str, cwd: str, environment: Mapping[str, str]) -> None:
-    """Refuse a launch by `nrl-k8s` that it would refuse itself, or whose tools are missing; asks no cluster."""
+    """Refuse a launch that `nrl-k8s` would refuse, or whose tools are missing; contacts no cluster."""
     run = nrl_k8s.find(command)
     if run is None:
         return
@@ -23,7 +23,7 @@ def check_nrl(command: str, cwd: str, environment: Mapping[str, str]) -> None:
         if shutil.which(tool, path=environment.get("PATH")) is None:
             message = f"{tool} is not on PATH, and the launch command needs it"
             raise EnvironmentUnusable(message, code=f"no_{tool.replace('-', '_')}", hint=f"install {tool}")
-    if any(set(word) & set("$`*") for word in run.check):  # only a shell knows what these words are
+    if any(set(word) & set("$`*") for word in run.check):  # only a shell can expand these words
         return
     words = [str(shutil.which(run.check[0], path=environment.get("PATH"))), *run.check[1:]]
     try:

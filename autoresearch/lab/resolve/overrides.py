@@ -1,4 +1,4 @@
-"""Where the overrides of an idea go: into the recipe, behind the trainer's own command, or into its environment."""
+"""Where the overrides of an idea are applied: in the recipe, on the trainer's command line, or in its environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, f
 
 @dataclass(frozen=True, slots=True)
 class LaunchSettings:
-    """A launch whose settings are to be changed. `recipe`: over its parents; None where there is none."""
+    """A launch whose settings are to be changed. `recipe`: merged with its parents; None if there is none."""
 
     trainer: Trainer
     recipe: Recipe | None
@@ -32,11 +32,11 @@ class LaunchSettings:
     def split(
         self, overrides: Mapping[str, object], *, new_keys: bool = False
     ) -> tuple[dict[str, object], dict[str, object]]:
-        """(for the recipe, for the command), keys as they were given.
+        """Split overrides into (for the recipe, for the command); keys stay as given.
 
-        What the command sets wins over the recipe, so that it can only be changed there. A key that the recipe
-        lacks goes behind the command of a trainer that takes settings there; of any other it is an error, unless
-        `+`, `new_keys` or the trainer says that it may be added. `$NAME` is a variable, set before any command.
+        A setting in the command overrides the recipe, so it can only be changed there. A key missing from the recipe is
+        appended to the command of a trainer that accepts settings there; for any other trainer it is an error, unless
+        `+`, `new_keys` or the trainer allows to add it. `$NAME` is a variable, set before any command.
         """
         said = ask.settings(self.trainer, {}, self.command)
         optional = self.trainer.space(ask.settings(self.trainer, self.recipe or {}, self.command))
@@ -61,7 +61,7 @@ class LaunchSettings:
         return inside, behind
 
     def with_settings(self, settings: Mapping[str, object]) -> str:
-        """The command with these keys set. BlueprintError where that cannot be done, or would not be heard."""
+        """The command with these keys set. Raises BlueprintError if that is impossible or would have no effect."""
         variables = {key: value for key, value in settings.items() if _VARIABLE.match(key)}
         settings = {key: value for key, value in settings.items() if key not in variables}
         exports = "".join(self._export(key.removeprefix("$"), value) for key, value in variables.items())
@@ -98,7 +98,7 @@ class LaunchSettings:
 
 
 def variables(command: str) -> dict[str, object]:
-    """The variables that a command exports, by the keys that set them."""
+    """The variables that a command exports, by the override keys that set them."""
     words = [word for simple in simple_commands(command) if simple.name == "export" for word in simple.argv[1:]]
     return {f"${name}": value_of(text) for name, sign, text in (word.partition("=") for word in words) if sign}
 
@@ -113,7 +113,7 @@ def holds(recipe: Recipe, key: str) -> bool:
 
 
 def rewritten(text: str, whole: Recipe, overrides: Mapping[str, object], name: str) -> str:
-    """The text of a recipe with these keys set; one that only a parent has (`whole` has all) is set over it here."""
+    """The text of a recipe with these keys set; keys that only a parent has (`whole` has all) are added to it."""
     own = parse_mapping(text.encode(), name)
     wanted: dict[str, object] = {}
     for key, value in overrides.items():

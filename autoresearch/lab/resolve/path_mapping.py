@@ -1,6 +1,6 @@
-"""Path mapping: what points into the user's codebase is made to point into the worktree of a run.
+"""Path mapping: rewrites paths into the user's codebase so that they point into a run's worktree.
 
-Words are found by their boundaries (`core.text.path_words`): the codebase's path as the blueprint writes it, its real
+Paths are matched at their boundaries (`core.text.path_words`): the codebase's path as the blueprint writes it, its real
 path, and both as `~/...` and `$HOME/...`.
 """
 
@@ -16,24 +16,24 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, REST, escaped
 
-_OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only what stands before it is known
+_OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only the part before it is known
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What maps to what. `exists` says of a path relative to `root` whether the worktree will have it."""
+    """The directories to map. `exists`: whether the worktree will have a path relative to `root`."""
 
     codebase: Path  # as the blueprint has it
     worktree: Path
     exists: Callable[[str], bool]
-    root: Path | None = None  # of the checkout, where the codebase is a directory in it
-    never: tuple[Path, ...] = ()  # directories inside that stay as they are: the virtual environment, results
-    home: str = ""  # "" where `~` is not looked at
+    root: Path | None = None  # of the checkout, if the codebase is a directory inside it
+    never: tuple[Path, ...] = ()  # directories inside that are not mapped: the virtual environment, results
+    home: str = ""  # "" if `~` is not mapped
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """One path that was mapped, for the record. `where` is "command", a recipe key, or `$NAME`."""
+    """One mapped path, for the record. `where` is "command", a recipe key, or `$NAME`."""
 
     where: str
     old: str
@@ -42,7 +42,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class MappedLaunch:
-    """What a run is started with, after mapping. An error among the findings refuses the run."""
+    """The launch after mapping. An error among the findings refuses the run."""
 
     command: str
     recipe: Mapping[str, object]
@@ -59,9 +59,9 @@ def map_launch(
     *,
     inherited: frozenset[str] = frozenset(),
 ) -> MappedLaunch:
-    """Map every path. One that the worktree will not have is an error that names it.
+    """Map every path. A path that the worktree will not have is an error that names it.
 
-    `inherited` are variables that nobody gave for this run (PATH, OLDPWD ...): in them such a path stays.
+    `inherited` are variables not set for this run (PATH, OLDPWD ...): such a path stays unchanged in them.
     """
     tracing = _Tracing(places)
     new_command = tracing.text("command", command, shell=True)
@@ -84,12 +84,12 @@ def _value(tracing: _Tracing, key: str, value: object) -> object:
 
 @dataclass(slots=True)
 class _Tracing:
-    """Maps texts and remembers what it did."""
+    """Maps texts and records what it mapped."""
 
     places: Places
     mapped: list[Mapped] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    roots: dict[str, str] = field(init=False)  # spelling -> what it is, relative to the checkout's root
+    roots: dict[str, str] = field(init=False)  # spelling -> path relative to the checkout's root
     never: tuple[str, ...] = field(init=False)
     pattern: re.Pattern[str] = field(init=False)
 
@@ -134,7 +134,7 @@ class _Tracing:
 
 
 def _spellings(places: Places, top: str) -> dict[str, str]:
-    """How the codebase and the root of its checkout may be written."""
+    """The possible spellings of the codebase and the root of its checkout."""
     codebase, real = str(places.codebase), os.path.realpath(places.codebase)
     inside = os.path.relpath(real, top)
     found = {top: ".", real: inside, codebase: inside}
@@ -158,14 +158,13 @@ def _join(base: str, relative: str) -> str:
 
 
 def _rest(text: str, at: int) -> str:
-    """What follows of the path that goes on at `at`."""
+    """The rest of the path that continues at `at`."""
     found = REST.match(text, at)
     return found[0] if found else ""
 
 
 def _candidates(text: str, at: int, quote: str, *, shell: bool) -> Iterator[str]:
-    """What may be meant, relative to the root, the likeliest first: to the end of the quotes, up to a
-    separator, or to the end of the text."""
+    """Possible paths relative to the root, the likeliest first: to the end of the quotes, a separator, or the text."""
     ends = [at + len(_rest(text, at))]
     if quote and quote in "\"'":
         closing = text.find(quote, at)
@@ -178,14 +177,14 @@ def _candidates(text: str, at: int, quote: str, *, shell: bool) -> Iterator[str]
 
 
 def _known(rest: str) -> str:
-    """`/a/./b*/c` as `a`: normal, and up to where a pattern or a variable begins."""
+    """`/a/./b*/c` as `a`: normalized, and cut where a pattern or a variable begins."""
     if found := _OPEN_ENDED.search(rest):
         rest = rest[: found.start()].rpartition("/")[0]
     return os.path.normpath(rest.lstrip("/") or ".")
 
 
 def _quoted(path: str, text: str, at: int) -> str:
-    """A path as it must be written at this place of a shell command."""
+    """A path quoted for this position in a shell command."""
     inside = ""  # the quote that is open
     position = 0
     while position < at:

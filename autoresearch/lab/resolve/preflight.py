@@ -1,4 +1,4 @@
-"""Preflight: a blueprint against the machine, before anything is started or written."""
+"""Preflight: checks a blueprint against the machine, before anything is started or written."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ _RECIPE_BYTES = 16 << 20
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
 _NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
-_MOST_SECRETS = 5  # findings about lines that hold one
+_MOST_SECRETS = 5  # findings per file
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A blueprint and what its words mean on this machine; every path is absolute.
+    """A blueprint and its resolved values; every path is absolute.
 
-    `findings` holds the parser's warnings and all of lint's; errors among them stop a run
-    (`raise_on_errors`). A path that is not there still stands here, as it was meant.
+    `findings` holds the parser's warnings and all of lint's; errors among them stop a run (`raise_on_errors`). A
+    missing path is included as it was meant.
     """
 
     blueprint: Blueprint
     path: Path  # the blueprint's file
     sha: str  # sha256 of its bytes, hex
-    base: Path  # what relative paths are taken from
+    base: Path  # base of relative paths
     codebase: Path
     interpreter: Path
     interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
     recipe: Path | None
-    recipe_data: Mapping[str, object]  # {} where there is no recipe, or it is no YAML
-    inherited: Mapping[str, object]  # the same, over the parents that it names
+    recipe_data: Mapping[str, object]  # {} without a recipe, or if it is not YAML
+    inherited: Mapping[str, object]  # the same, merged with its parents
     result_dir: Path
     findings: tuple[Finding, ...]
-    files: Files = OURS  # of the machine that its paths mean
+    files: Files = OURS  # of the machine that its paths refer to
 
 
 def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> Resolved:
-    """Read, parse, resolve and lint a blueprint; touches nothing. `files`: of the machine that its paths mean.
+    """Read, parse, resolve and lint a blueprint; writes nothing. `files`: of the machine that its paths refer to.
 
-    Raises NotFoundError where there is no such file, BlueprintError where it cannot be understood.
-    What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
+    Raises NotFoundError without such a file, BlueprintError if it is invalid. What is missing on the machine (codebase,
+    interpreter, recipe, a required variable) is a finding.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links, as a person reads the path
     data = read_blueprint(path)
@@ -101,13 +101,13 @@ def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> R
 
 
 def raise_on_errors(resolved: Resolved) -> None:
-    """Stop with BlueprintError if lint found an error; it carries all findings."""
+    """Raise BlueprintError with all findings if lint found an error."""
     if errors(resolved.findings):
         raise BlueprintInvalid(resolved.findings)
 
 
 def read_blueprint(path: Path) -> bytes:
-    """The bytes of a blueprint file, never more than one byte over the limit.
+    """The bytes of a blueprint file, at most one byte over the limit.
 
     Raises NotFoundError for a file that is missing or cannot be read.
     """
@@ -117,7 +117,7 @@ def read_blueprint(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
             size = os.fstat(file.fileno()).st_size
-    except OSError as failure:  # a name of 300 characters, a folder that may not be entered
+    except OSError as failure:  # a name of 300 characters, a folder without access
         raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
     except ValueError as failure:  # a NUL in the name
         raise NotFoundError(f"{_shown(path)} is not a file name") from failure
@@ -149,7 +149,7 @@ def _no_blueprint(path: Path) -> NotFoundError:
 
 
 def _shown(path: Path) -> str:
-    """A path on one line, short, whatever characters its name has."""
+    """A path on one line, shortened, whatever characters it has."""
     text = str(path)
     text = text if text.isprintable() else repr(text)
     return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
@@ -157,7 +157,7 @@ def _shown(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """The machine that the paths of a blueprint mean, and the variables that may stand in them."""
+    """The machine that a blueprint's paths refer to, and the variables for them."""
 
     files: Files
     environ: Mapping[str, str]
@@ -175,7 +175,7 @@ def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str 
 
 
 def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) -> tuple[Path, str]:
-    """The python that the blueprint names, that of <codebase>/venv, .venv, else ours; and its source."""
+    """The interpreter and its source: the blueprint's, that of <codebase>/venv or .venv, else ours."""
     text, files = blueprint.venv_exe, host.files
     if text:
         places = [host.under(root, text) for root in (base, codebase)]
@@ -239,7 +239,7 @@ def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tup
 def _with_parents(
     blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object], files: Files
 ) -> tuple[Mapping[str, object], list[Finding]]:
-    """The recipe over its parents; over none where one cannot be read, which the trainer would not survive either."""
+    """The recipe merged with its parents; alone if one cannot be read, on which the trainer would fail too."""
     try:
         return inherited(data, str(recipe or ""), lambda path: _mapping(Path(path), files)), []
     except AutoresearchError as failure:
@@ -248,7 +248,7 @@ def _with_parents(
 
 
 def _mapping(path: Path, files: Files) -> dict[str, object]:
-    """A file of YAML there. Raises AutoresearchError."""
+    """A YAML file of that machine. Raises AutoresearchError."""
     if files.here:
         return load_mapping(path)
     try:
@@ -274,14 +274,14 @@ def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]
 
 
 def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[Finding]:
-    """The lines of a file that hold a secret; it is committed to the branch of its run without them."""
+    """The lines of a file that hold a secret; they are masked in the commit on the run's branch."""
     text = data.decode("utf-8", "surrogateescape")
     masked = mask_text(text)
     if masked == text:
         return []
     lines = text.splitlines()
     places = {n: shown for n, line in enumerate(lines, 1) if (shown := mask_text(line)) != line}
-    if not places:  # over several lines
+    if not places:  # it spans several lines
         places[next((n for n, line in enumerate(lines, 1) if "PRIVATE KEY" in line), 1)] = MASK
     return [
         Finding(
@@ -298,7 +298,7 @@ def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[
 
 
 def _is_system(path: Path) -> bool:
-    """Whether it is the system's: the root, what is below /etc, /usr ..., but for what users have there."""
+    """Whether a path belongs to the system: the root, or below /etc, /usr ..., except for users' directories there."""
     top, below = [*path.parts[1:3], "", ""][:2]
     if top == "var":
         return not below or below in _SYSTEM_VAR

@@ -1,6 +1,6 @@
-"""A recipe with the parents that it names under `defaults:`, as NeMo-RL reads it (nemo_rl/utils/config.py, 017238e5).
+"""Merges a recipe with the parents under `defaults:`, as NeMo-RL reads it (nemo_rl/utils/config.py, 017238e5).
 
-Only names of YAML files count: hydra's own `defaults` (verl) name groups, which nobody can look up from outside.
+Only names of YAML files count: hydra's own `defaults` (verl) name groups, which cannot be resolved from outside.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import PurePath
 from autoresearch.errors import BlueprintError
 
 MOST = 12  # generations
-_ANEW = "_override_"  # in a section: it replaces its parent's instead of being laid over it
+_ANEW = "_override_"  # in a section: it replaces its parent's instead of being merged with it
 
 Read = Callable[[str], Mapping[str, object]]
 """The mapping in the file at a path."""
 
 
 def parents(recipe: Mapping[str, object]) -> tuple[str, ...]:
-    """The files that a recipe is laid over, as it names them; () where it names none."""
+    """The parent files as the recipe names them; () without any."""
     named = recipe.get("defaults")
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     whole = all(isinstance(name, str) and name.endswith((".yaml", ".yml")) for name in names)
@@ -27,7 +27,7 @@ def parents(recipe: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def inherited(recipe: Mapping[str, object], path: str, read: Read, *, most: int = MOST) -> dict[str, object]:
-    """The recipe at a path over its parents, later ones over earlier ones; whatever `read` raises goes through."""
+    """The recipe at a path merged over its parents, later ones over earlier ones; errors of `read` propagate."""
     names = parents(recipe)
     if names and not most:
         raise BlueprintError(f"{path}: its `defaults` go on for over {MOST} generations", code="bad_recipe")

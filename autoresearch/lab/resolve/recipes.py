@@ -1,4 +1,4 @@
-"""The recipe that a run had, read from its commit, for `compare` and `repro`."""
+"""The recipe that a run used, read from its commit, for `compare` and `repro`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLUEPRINT = f"{OURS}/blueprint.md"
 
 
 def recipe_path(found: LedgerMatch, checkout: Checkout) -> str:
-    """Where the recipe lies in the commit of a run; "" where it has none, or none that was committed."""
+    """The path of the recipe in a run's commit; "" without one, or if it was not committed."""
     if found.campaign is not None:
         own = found.campaign.recipe
         names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
@@ -35,7 +35,7 @@ def recipe_path(found: LedgerMatch, checkout: Checkout) -> str:
 
 
 def blueprint_path(found: LedgerMatch, checkout: Checkout) -> str:
-    """Where the blueprint lies in the commit of a run; "" where none was committed."""
+    """The path of the blueprint in a run's commit; "" if none was committed."""
     text = found.spec.blueprint if found.spec else ""
     beside = [] if found.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
     return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, found.commit, name)), "")
@@ -60,7 +60,7 @@ def _holds(checkout: Checkout, commit: str, name: str) -> bool:
 
 
 def recipe_text(found: LedgerMatch, checkout: Checkout | None) -> str:
-    """The recipe as the run had it: from its commit, else from the disk as it is now. "" where there is none."""
+    """The recipe's text from the run's commit, else from the disk as it is now; "" without one."""
     if checkout and found.commit and (name := recipe_path(found, checkout)):
         return read_file(checkout, found.commit, name).decode("utf-8", "replace")
     text = found.spec.recipe if found.spec else ""
@@ -73,7 +73,7 @@ def recipe_text(found: LedgerMatch, checkout: Checkout | None) -> str:
 
 
 def parsed(text: str, name: str) -> Mapping[str, object]:
-    """The recipe as a mapping; {} where it is none that can be read."""
+    """The recipe as a mapping; {} if it cannot be read as one."""
     try:
         return parse_mapping(text.encode(), name)
     except (AutoresearchError, NotFoundError):
@@ -81,12 +81,12 @@ def parsed(text: str, name: str) -> Mapping[str, object]:
 
 
 def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
-    """The keys that differ from run to run of one idea: the seed, and where it writes."""
+    """The keys that differ between runs of one idea: the seed, and output paths."""
     return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})
 
 
 def asked_for(spec: RunSpec) -> str:
-    """The command of a run without what we added: our recording's words or recipe, and the name of its Ray job."""
+    """The command of a run without autoresearch's additions: recording options or recipe copy, and Ray job name."""
     words = f" {shlex.join(spec.added)}"
     command = spec.command.replace(words, "", 1) if spec.added else spec.command
     if spec.recipe:
@@ -96,7 +96,7 @@ def asked_for(spec: RunSpec) -> str:
 
 
 def whole(found: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Recipe:
-    """The recipe as the run's trainer had it: over its parents, under the settings of the command."""
+    """The recipe as the run's trainer saw it: merged with its parents, overridden by the command's settings."""
     recipe = parsed(recipe_text(found, checkout), "recipe")
     place = recipe_path(found, checkout) if checkout and found.commit else found.spec.recipe if found.spec else ""
 
@@ -105,7 +105,7 @@ def whole(found: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Re
         data = read_file(checkout, found.commit, path) if inside and checkout else Path(path).read_bytes()
         return parse_mapping(data, path)
 
-    with contextlib.suppress(AutoresearchError, OSError):  # a parent that is gone: what the recipe says itself
+    with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone
         recipe = inherited(recipe, place, read)
     command = asked_for(found.spec) if found.spec else found.row.command if found.row else ""
     return {**ask.settings(trainer, recipe, command), **variables(command)}

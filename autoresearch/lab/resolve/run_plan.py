@@ -1,4 +1,4 @@
-"""Decide everything about a run before anything is touched; `--dry-run` prints exactly this."""
+"""Decide everything about a run before anything is written; `--dry-run` prints exactly this."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from autoresearch.records.secrets import mask_environment, mask_text
 from autoresearch.trainers import ask
 
 ROUTINE = frozenset({"no_explanation", "relative_path"})
-TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # nothing that is read as something else
+TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no characters that look alike
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A run's place in its campaign, whose code was committed and checked out before it is planned."""
+    """A run's part in its campaign; its code is committed and checked out before planning."""
 
     campaign: str
     directory: Path  # of the campaign
@@ -55,16 +55,16 @@ class Member:
     claims: tuple[str, ...] = ()
     timeout_s: float | None = None
     fix_of: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)  # over the caller's
-    gpus: int | None = None  # of the pool for this run; None: the campaign was asked, not the run
+    environment: Mapping[str, str] = field(default_factory=dict)  # overrides the caller's
+    gpus: int | None = None  # leased for this run from the campaign's; None: the request was for the campaign
     seed: int = 0
     seed_by: str = ""
-    far_gpus: int | None = None  # of another place, for this run; None: what the recipe asks for
+    far_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """Where a run goes: to a place, or wherever its campaign sends it."""
+    """Where a run goes: to a target, or wherever its campaign sends it."""
 
     place: Target
     far: Far
@@ -73,7 +73,7 @@ class RunTarget:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line asks for, beyond the blueprint; empty means: as the blueprint or settings say."""
+    """Options of the command line; an empty one means that blueprint or settings decide."""
 
     trainer: str = ""
     gpus: str = ""
@@ -94,14 +94,14 @@ class RunPlan:
     findings: tuple[Finding, ...]
     settings: Settings
     member: Member | None = None
-    place: Target = LOCAL  # where it goes; a campaign says so with the word
-    far: Far = field(default_factory=Far)  # GPUs at another place
-    sandbox: RunSandbox | None = None  # for a run here whose code a researcher may have edited
-    caches: Mapping[str, str] = field(default_factory=dict)  # on the big volume of this machine, for a run here
+    place: Target = LOCAL  # a campaign sets it when it starts the run
+    far: Far = field(default_factory=Far)  # GPUs of a remote target
+    sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
+    caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
-        """The findings worth saying at every run; the routine ones are for `blueprint check`."""
+        """The findings to print at every run; routine ones are left to `blueprint check`."""
         return tuple(f for f in self.findings if f.code not in ROUTINE)
 
     @property
@@ -110,7 +110,7 @@ class RunPlan:
         return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.terms.trainer))
 
     def refuse(self) -> None:
-        """Raise for what is in the way on this machine now; an AutoresearchError with one sentence."""
+        """Raise an AutoresearchError for whatever prevents the run on this machine now."""
         self.terms.refuse_to_resume()
         raise_on(swarm_setup.only_here(self.terms.trainer.name, self.place))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
@@ -118,7 +118,7 @@ class RunPlan:
 
     @property
     def campaign_dir(self) -> Path:
-        """Where the ledger lies, with the run directories beside it."""
+        """The directory of the ledger, with the run directories beside it."""
         return Path(self.spec.ledger).parent
 
 
@@ -182,7 +182,7 @@ def _plan(resolved: Resolved, settings: Settings, parts: Parts, wishes: RunOptio
 
 
 def one_place(settings: Settings, note: str = "") -> Target:
-    """Where a lone run goes. UsageError where several places are named: a run goes to one."""
+    """The target of a single run. Raises UsageError if several are named."""
     places = settings.places(note)
     if len(places) > 1:
         names = ", ".join(place.name for place in places)
@@ -194,10 +194,10 @@ def one_place(settings: Settings, note: str = "") -> Target:
 def _too_few_gpus(
     count: int, environment: Mapping[str, str], spec: RunSpec, settings: Settings, where: RunTarget
 ) -> tuple[Finding, ...]:
-    """What the recipe asks for against what is here; a member against what its campaign gives it, if that says."""
+    """Compare the recipe's request with the machine's GPUs; a campaign member's with what the campaign gives it."""
     member = where.member
     given = len(spec.gpus) if member is None else member.gpus
-    remote = spec.swarm is not None and not spec.swarm.server  # the engine has the GPUs of its server's machine
+    remote = spec.swarm is not None and not spec.swarm.server  # the engine's GPUs are on its server's machine
     if not count or given is None or remote or not checks(settings.text("gpu_check")):
         return ()
     wanted = GpuRequest(count, given, elsewhere(settings, count))
@@ -205,7 +205,7 @@ def _too_few_gpus(
 
 
 def _as_member(spec: RunSpec, member: Member) -> RunSpec:
-    """The same run under its campaign: its names, its branch, and the tighter of the two limits."""
+    """The same run as part of its campaign: its names, its branch, and the tighter of the two limits."""
     tighter = member.timeout_s is not None and member.timeout_s < spec.limits.max_s
     return replace(
         spec,
@@ -253,7 +253,7 @@ def _spec(
     branch = ""
     if checkout:
         branch = fixed.branch if fixed else _free_branch(checkout, settings, campaign, slug)
-    elif not resolved.files.here:  # the host's git says whether it is taken
+    elif not resolved.files.here:  # the host's git checks whether it is taken
         branch = _branch(settings, campaign, slug)
     limits = limits_of(asked, settings)
     most = ask.tighter(asked.trainer, asked.whole, limits.max_s)
@@ -307,9 +307,9 @@ def _unjudged(spec: RunSpec) -> tuple[Finding, ...]:
 
 
 def _crossed(spec: RunSpec, resolved: Resolved) -> tuple[Finding, ...]:
-    """Flags and settings may cross the two limits as well as a blueprint, which its lint has said."""
+    """Crossed limits that come from flags and settings; lint reports those of the blueprint."""
     first, whole = spec.limits.first_step_s, spec.limits.max_s
-    given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # the default means nothing
+    given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
     if spec.why or first <= whole or not given or any(f.code == "limits_crossed" for f in resolved.findings):
         return ()
     message = f"the first step may take {spoken(first)}, longer than {spoken(whole)} in all: that limit comes first"
@@ -318,9 +318,9 @@ def _crossed(spec: RunSpec, resolved: Resolved) -> tuple[Finding, ...]:
 
 
 def limits_of(asked: TrainerSettings, settings: Settings) -> Limits:
-    """The blueprint's limits, else the project's; a flag wins over both and makes the first step strict.
+    """The blueprint's limits, else the project's; a flag overrides both and makes the first step strict.
 
-    Where nobody knows how a step looks, a limit to the first one that nobody gave runs from the last output.
+    If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
     """
     blueprint = asked.resolved.blueprint
     from_flag = {n for n, v in settings.values.items() if v.source.startswith("flag")}
@@ -376,7 +376,7 @@ def _environment(environ: Mapping[str, str], resolved: Resolved, uuids: tuple[st
 
 
 def _recorded(env: Mapping[str, str], asked: TrainerSettings, uuids: tuple[str, ...]) -> dict[str, str]:
-    """What the record holds: declared and required variables, the trainer's, and the GPUs; secrets masked."""
+    """The environment for the record: declared and required variables, the trainer's, and GPUs; secrets masked."""
     notes = asked.resolved.blueprint.notes
     names = [
         *notes.env,
@@ -388,7 +388,7 @@ def _recorded(env: Mapping[str, str], asked: TrainerSettings, uuids: tuple[str, 
 
 
 def new_token() -> str:
-    """Six characters that make a run unique."""
+    """Six random characters that make a run id unique."""
     return "".join(TOKEN_ALPHABET[b % len(TOKEN_ALPHABET)] for b in os.urandom(6))
 
 
@@ -402,7 +402,7 @@ def free_name(directory: Path, name: str) -> str:
 
 
 def _writable_name(directory: Path, name: str) -> str:
-    """`name`, or `name-2` ... where another account that shares the repository has its records under it."""
+    """`name`, or `name-2` ... if another account that shares the repository has records under it."""
     candidate, n = name, 1
     while _is_anothers(directory / candidate):
         n += 1
@@ -416,5 +416,5 @@ def _is_anothers(directory: Path) -> bool:
 
 
 def key_of(path: Path) -> str:
-    """What two CLIs on one blueprint agree on: a hash of its real path."""
+    """A hash of the blueprint's real path, so that two CLIs lock the same key."""
     return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The scripts that a blueprint's commands start: found, read, linted; what nobody could read is said."""
+"""The scripts that a blueprint's commands start: found, read and linted; unreadable ones are reported."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autoresearch.core.text.scripts import Script, named_scripts, recipe_lines
 from autoresearch.lab.resolve.files import OURS, Files
 
 MOST = 50  # scripts that start each other
-_BYTES = 1 << 18  # a longer one is data; only its beginning is read
+_BYTES = 1 << 18  # a longer file is data; only its beginning is read
 _SHELL = re.compile(r"#!.*\b(?:ba|da|z|k)?sh\b")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptText:
-    """A script and its text; `text` is None where nobody could read it, and `why` says why."""
+    """A script and its text; `text` is None if it could not be read, and `why` has the reason."""
 
     script: Script
     text: str | None
     why: str = ""
-    nested: bool = False  # another script starts it
+    nested: bool = False  # started by another script
 
 
 def read_scripts(
@@ -63,7 +63,7 @@ def read_scripts(
 
 
 def _text(script: Script, cwd: Path, files: Files) -> tuple[Script, str | None, str]:
-    """The script as it is there, its shell text, and why there is none."""
+    """The script with its actual path, its shell text, and the reason if there is none."""
     script = replace(script, path=script.path.removeprefix(f"{cwd}/"))
     names = [script.path]
     if script.makefile and script.name == "Makefile":
@@ -78,14 +78,14 @@ def _text(script: Script, cwd: Path, files: Files) -> tuple[Script, str | None, 
 
 
 def script_findings(blueprint: Blueprint, codebase: Path, files: Files, environ: Mapping[str, str]) -> list[Finding]:
-    """What is wrong with the scripts of all its commands, and which of them nobody read."""
+    """Problems in the scripts of all its commands, and which of them could not be read."""
     notes, found = blueprint.notes, list[Finding]()
     variables = {**environ, **notes.env}
     at = blueprint.lines.get("notes", 0)
-    there = files.here and files.kind(codebase) == "directory"  # of a codebase that is missing nothing can be there
+    there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
     jobs = [(command, notes.prepare[:n], at, there) for n, command in enumerate(notes.prepare)]
     jobs.append((blueprint.launch_command, notes.prepare, blueprint.lines.get("exp_launch_command", 1), there))
-    jobs += [(command, (), at, False) for command in (*notes.evaluate, *notes.cleanup)]  # training may make them
+    jobs += [(command, (), at, False) for command in (*notes.evaluate, *notes.cleanup)]  # training may create them
     for command, earlier, line, must in jobs:
         for read in read_scripts(command, codebase, variables, files=files, earlier=earlier, line=line):
             if read.text is not None:

@@ -1,4 +1,4 @@
-"""Seeds: by which way the seed of a run reaches its training, and how another one is put there."""
+"""Seeds: how a run's seed reaches its training, and how to set another one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FLAG = re.compile(r"(?<![\w-])(--(?:[a-z]+[-_])*seed)(?:=|\s+)\d+(?![\w.])")
 
 
 def way_of(trainer: Trainer, whole: Recipe, command: str, notes: Notes) -> SeedWay:
-    """What the notes declare, else the trainer's own key where it is fixed, else a flag that the command has.
+    """The way that the notes declare, else the trainer's own key if it is fixed, else a flag in the command.
 
-    Else only the variable, which every run of a campaign is given anyway.
+    Otherwise only the variable, which every run of a campaign gets anyway.
     """
     note = notes.seed
     if note.startswith("$"):
@@ -39,7 +39,7 @@ def way_of(trainer: Trainer, whole: Recipe, command: str, notes: Notes) -> SeedW
 
 
 def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
-    """The command with this seed behind its flag. BlueprintError where there is no place for one."""
+    """The command with this seed after its flag. Raises BlueprintError if the flag cannot be inserted."""
     changed, times = _pattern(way.name).subn(lambda match: f"{way.name}{match[1]}{seed}", command)
     if times:
         return changed
@@ -54,7 +54,7 @@ def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
 
 
 def refuse(way: SeedWay, command: str, trainer: Trainer) -> None:
-    """BlueprintError where the declared way leads nowhere."""
+    """Raise BlueprintError if the declared way has no effect."""
     if way.kind == "flag":
         with_flag(command, way, way.first, trainer)
     if way.kind == "key" and way.fixed is None and not isinstance(trainer, ReadsCommands):
@@ -75,7 +75,7 @@ def _of_flag(command: str, flag: str) -> str:
 
 
 def _number(value: object) -> int | None:
-    """A whole number, as a recipe or a text has it; None for anything else."""
+    """A whole number, from a recipe or a text; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value.strip()) else None

@@ -1,4 +1,4 @@
-"""What a trainer says of one launch; asked once, about the recipe as the command changes it."""
+"""The trainer's view of one launch, with the recipe as the command changes it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from autoresearch.trainers import ask, nrl_k8s, ray_job
 COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
-RAY_S = 90.0  # longer than the program waits itself
-RECORDED = -50  # what we had written is believed after what a blueprint declares, and before all else
+RAY_S = 90.0  # the program itself waits a shorter time
+RECORDED = -50  # metrics recorded by us rank after the blueprint's declared sources, and before all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class TrainerSettings:
 
     trainer: Trainer
     resolved: Resolved
-    whole: Recipe  # over its parents, under the command's settings
-    command: str  # what is run: the blueprint's, its Ray job named, our writer of metrics switched on
+    whole: Recipe  # merged with its parents and the command's settings
+    command: str  # the command to run: the blueprint's, with its Ray job named and our metrics recording switched on
     recording: Recording | None = None
-    copy: tuple[Path, str] | None = None  # where the recipe is read from instead, and what shall stand there
+    copy: tuple[Path, str] | None = None  # path of the recipe's copy that is read instead, and its text
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that the trainer is given besides."""
+        """Additional variables for the trainer."""
         return self.recording.environment if self.recording else {}
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Files of metrics, absolute: declared ones, ours, then those that the trainer writes anyway."""
+        """Files of metrics, as absolute paths: declared ones, ours, then those that the trainer writes anyway."""
         ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
         found: dict[str, Source] = {}
         for source in (*self.resolved.blueprint.notes.source, *ours, *self.trainer.sources(self.whole)):
@@ -57,7 +57,7 @@ class TrainerSettings:
 
     @property
     def cleanup(self) -> tuple[str, ...]:
-        """Commands for after any ending: the end of a job that outlives its client; then the blueprint's."""
+        """Commands to run after any ending: first the end of a job that outlives its client, then the blueprint's."""
         if (run := nrl_k8s.find(self.command)) and run.name:
             kind = "rayjob" if run.rayjob else "run"
             words = [sys.executable, "-I", str(END_NRL_RUN), kind, run.name, *run.words]
@@ -69,22 +69,22 @@ class TrainerSettings:
 
     @property
     def seed(self) -> int | None:
-        """The seed that a lone run has; None where nothing fixes one."""
+        """The seed of a single run; None if nothing fixes one."""
         return self.seed_way.fixed
 
     @property
     def seed_by(self) -> str:
-        """How that reaches the training; "" without one."""
+        """How the seed reaches the training; "" without one."""
         return "" if self.seed is None else str(self.seed_way)
 
     @property
     def seed_way(self) -> SeedWay:
-        """How the seed of a run of a campaign reaches the training."""
+        """How the seed of a campaign's run reaches the training."""
         return seeds.way_of(self.trainer, self.whole, self.command, self.resolved.blueprint.notes)
 
     @property
     def seed_words(self) -> str:
-        """What becomes of the seeds of a campaign."""
+        """How a campaign seeds its runs, for people."""
         way = self.seed_way
         numbers = f"{way}, from {way.first}, and the next numbers for replicates"
         key = ask.seed_key(self.trainer, self.whole) if self.trainer.named else ""
@@ -93,14 +93,14 @@ class TrainerSettings:
         return f"{numbers}; nothing fixes {key}, which {self.trainer.name} would take: write it into the recipe"
 
     def refuse_seed(self) -> None:
-        """BlueprintError where the way that the notes declare for a seed leads nowhere."""
+        """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
         seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer)
 
     @property
     def objective(self) -> Objective | None:
         """The metric of the blueprint, else the trainer's usual one.
 
-        BlueprintError for an expression that cannot be read, or whose direction nobody can tell.
+        Raises BlueprintError for an expression that cannot be parsed, or whose direction is unknown.
         """
         notes, usual, path = self.resolved.blueprint.notes, self.trainer.objective(self.whole), self.resolved.path
         if not notes.metric:
@@ -119,7 +119,7 @@ class TrainerSettings:
         return Objective(notes.metric, direction)
 
     def findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """What is wrong with recipe and command together, under a limit in all and these variables."""
+        """Problems of recipe and command together, under a total time limit and these variables."""
         resolved = self.resolved
         here = Circumstances(
             cwd=str(resolved.codebase),
@@ -132,13 +132,13 @@ class TrainerSettings:
         return ask.findings(self.trainer, recipe, self.command, here=here)
 
     def left_behind(self) -> str:
-        """What an earlier run left that this one would go on from; "" where nothing is, or where it may."""
-        elsewhere = not self.resolved.files.here  # nobody looks for patterns there
+        """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
+        elsewhere = not self.resolved.files.here  # patterns are not searched remotely
         patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
         return next((str(hit) for pattern in patterns for hit in there(self.resolved.codebase / pattern)), "")
 
     def refuse_to_resume(self) -> None:
-        """ConflictError where a fresh run would silently be the continuation of an earlier one."""
+        """Raise ConflictError if a fresh run would silently continue an earlier one."""
         if found := self.left_behind():
             raise ConflictError(
                 f"{found} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
@@ -149,7 +149,7 @@ class TrainerSettings:
 
 
 def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> TrainerSettings:
-    """Ask the trainer. `job`: what a Ray job is called that the command submits without a name; "" leaves it so."""
+    """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
     notes = resolved.blueprint.notes
     command = resolved.blueprint.launch_command
     command = nrl_k8s.named(ray_job.named(command, job), job) if job else command
@@ -160,21 +160,21 @@ def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> TrainerSett
     if recording and recording.overrides and not recording.arguments:
         return _copied(TrainerSettings(trainer, resolved, whole, command), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
-    if recording is None or not longer:  # no place for its words: the console it is
+    if recording is None or not longer:  # no place for its options: metrics come from the console
         return TrainerSettings(trainer, resolved, whole, command)
     return TrainerSettings(trainer, resolved, whole, longer, recording)
 
 
 def _reaches(recording: Recording, command: str) -> bool:
-    """Whether what it needs gets to the trainer: a Ray job has its own variables, and none of ours."""
+    """Whether its variables reach the trainer: a Ray job has an environment of its own."""
     in_words = all(any(value in word for word in recording.arguments) for value in recording.environment.values())
     return in_words or ray_job.find(command) is None
 
 
 def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
-    """The terms with our writer of metrics switched on in a copy of the recipe, where no flag could.
+    """Switch metrics recording on in a copy of the recipe, if no flag can.
 
-    As they were where the command does not name the recipe by one of its paths: it stands in a script, say.
+    Returns `plain` if the command does not contain a path of the recipe (a script may name it).
     """
     resolved = plain.resolved
     if resolved.recipe is None or not resolved.files.here:
@@ -191,18 +191,18 @@ def _copied(plain: TrainerSettings, recording: Recording) -> TrainerSettings:
 
 
 def copy_of(result_dir: Path, recipe: Path) -> Path:
-    """Where a run's own copy of its recipe lies; it is called as the recipe, as trainers make names of that."""
+    """The path of a run's own copy of its recipe; same file name, as trainers derive names from it."""
     return result_dir / COPIES / recipe.name
 
 
 def there(pattern: Path) -> list[Path]:
-    """What is at an absolute path, which may be a pattern, in order."""
+    """Existing paths that match an absolute path or pattern, sorted."""
     normal = Path(os.path.normpath(pattern))
     return sorted(Path(normal.anchor).glob(str(normal.relative_to(normal.anchor))))
 
 
 def raise_on(findings: tuple[Finding, ...]) -> None:
-    """BlueprintError for the first error, with its hint."""
+    """Raise BlueprintError for the first error, with its hint."""
     bad = next((f for f in findings if f.severity == "error"), None)
     if bad:
         raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)

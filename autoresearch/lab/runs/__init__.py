@@ -1,1 +1,1 @@
-"""A run from its launch to its end: started, watched, stopped, found again."""
+"""A run from launch to end: started, watched, stopped, recovered."""

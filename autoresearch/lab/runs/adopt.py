@@ -1,4 +1,4 @@
-"""Find runs again after a crash of ours: leave the living alone, record the dead."""
+"""Recover runs after a crash of autoresearch: leave living ones alone, record dead ones."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ _WORDS = {
     "rebooted": ", as the machine was started anew",
     "killed_for_memory": ", killed by the kernel because memory ran out",
 }
-MOST_RECENT = 1000  # runs whose ledger is looked at for rows that were torn off
-OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may come back, and its runs with it
+MOST_RECENT = 1000  # runs whose ledger is checked for rows lost at a torn end
+OUT_OF_SIGHT_S = 7 * 24 * 3600.0  # a project that is not mounted now may return, with its runs
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """One run that was found: still alive, or over and now recorded."""
+    """A recovered run: still alive, or over and now recorded."""
 
     entry: IndexEntry
     state: RunState
     outcome: Outcome | None
     trouble: str = ""  # why it could not be recorded now
-    deleted: bool = False  # its directory is gone: what became of it is not known, and its row says that
+    deleted: bool = False  # its directory is gone: its outcome is unknown, and its row says so
 
 
 def adopt_all(parts: Parts) -> Iterator[Adopted]:
-    """Every run that has no finished records yet; one that cannot be recorded now keeps no other from it."""
+    """Every run without finished records; an error in one does not affect the others."""
     living = parts.index.live()
     for entry in (*living, *_without_row(parts, {entry.run for entry in living})):
         rundir = RunDir(Path(entry.run_dir))
-        if not rundir.spec.exists():  # never begun, or its directory was removed
+        if not rundir.spec.exists():  # it never began, or its directory was removed
             if parts.clock() - entry.created > (STARTING_S if rundir.removed else OUT_OF_SIGHT_S):
                 try:
                     if was_deleted(rundir, entry):
                         if carriers(entry.run):
-                            continue  # it trains on; when it is over, somebody looks again
+                            continue  # it still trains; a later call records it
                         record_deleted(rundir, entry, parts.clock())
                         yield Adopted(entry, RunState.ENDED, None, deleted=True)
                 except (AutoresearchError, OSError) as error:
@@ -67,14 +67,14 @@ def adopt_all(parts: Parts) -> Iterator[Adopted]:
             continue
         try:
             found = Adopted(entry, *adopt(rundir, parts))
-        except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next look tries again
+        except (AutoresearchError, OSError) as error:  # a full disk, a foreign ledger: the next call tries again
             found = Adopted(entry, rundir.state(), None, str(error))
-        if rundir.spec.exists():  # else it had never begun
+        if rundir.spec.exists():  # otherwise it never began
             yield found
 
 
 def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
-    """Runs whose records are finished, and whose row went with the torn end of a ledger."""
+    """Runs with finished records whose row was lost at the torn end of a ledger."""
     torn: dict[Path, bool] = {}
     for entry in parts.index.recent(MOST_RECENT):
         rundir = RunDir(Path(entry.run_dir))
@@ -87,7 +87,7 @@ def _without_row(parts: Parts, known: Container[str]) -> Iterator[IndexEntry]:
 
 
 def was_deleted(rundir: RunDir, entry: IndexEntry) -> bool:
-    """Whether a run had begun, and its directory alone was deleted; of a campaign, its controller records that."""
+    """Whether a run had begun and its directory was deleted; those of a campaign are left to its controller."""
     campaign = CampaignDir(rundir.path.parent)
     if rundir.path.exists() or not campaign.path.is_dir() or campaign.spec.exists():
         return False
@@ -95,7 +95,7 @@ def was_deleted(rundir: RunDir, entry: IndexEntry) -> bool:
 
 
 def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
-    """The row and the flag of such a run, from what the index knows."""
+    """Write the row and finish.flag of such a run, from the index."""
     reason = "its run directory was deleted while it ran: what became of it is not known"
     ledger = Ledger(rundir.path.parent / "results.tsv")
     row = LedgerRow(
@@ -121,7 +121,7 @@ def record_deleted(rundir: RunDir, entry: IndexEntry, now: float) -> None:
 
 
 def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
-    """Settle one run: a dead one gets its exit record, one that is over gets its records."""
+    """Settle one run: write a dead one's exit record, collect one that is over."""
     state = rundir.state()
     if state is RunState.DEAD and never_begun(rundir):
         take_back(rundir, read_spec(rundir).run, parts)
@@ -130,7 +130,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
         bury(rundir)
         state = rundir.state()
     if state is RunState.ENDED and exit_record.set_aside(rundir, read_spec(rundir).run):
-        return adopt(rundir, parts)  # its Runner lives, or is dead without a word
+        return adopt(rundir, parts)  # its Runner lives, or died without an exit record
     if state is not RunState.ENDED:
         if rundir.order.exists():
             from autoresearch.lab.remote.start_follower import attend_run
@@ -148,10 +148,10 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 
 
 def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
-    """Write the exit record of a run whose Runner died without one, after ending what it left alive.
+    """Write the exit record of a run whose Runner died without one, after ending its leftover processes.
 
-    Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for runs of
-    this machine only: a run elsewhere is buried by nobody but its Follower.
+    Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for local runs
+    only: a remote run is settled by its Follower alone.
     """
     if rundir.order.exists():
         return
@@ -166,7 +166,7 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
         _end_ray_job(spec)
         if spec.swarm:
             _end_server(rundir, spec)
-        rundir.environment.unlink(missing_ok=True)  # the Runner never came to read it: it may hold secrets
+        rundir.environment.unlink(missing_ok=True)  # the Runner never read it, and it may hold secrets
         failpoint("adopt.swept")
         if exit_record.recover(rundir, spec.run):
             return
@@ -197,13 +197,13 @@ def bury(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.
                 first_step=seen.get("step") if seen else None,
             ),
         )
-        # After the record, so that whoever this wakes finds it; if it cannot be told, the record still stands.
+        # After the record, so that a woken watcher finds it; if the event cannot be written, the record still stands.
         with contextlib.suppress(EnvironmentUnusable):
             events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
 
 
 def _why_it_died(identity: Mapping[str, Any]) -> str:
-    """Why the Runner died, as the machine says it: `rebooted`, `killed_for_memory`, or nothing but `runner_died`."""
+    """The cause of the Runner's death: `rebooted`, `killed_for_memory`, or just `runner_died`."""
     boot = identity.get("boot_id")
     if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
         return "rebooted"
@@ -212,7 +212,7 @@ def _why_it_died(identity: Mapping[str, Any]) -> str:
 
 
 def _end_server(rundir: RunDir, spec: RunSpec) -> None:
-    """The other half of a run in swarm mode has a Runner of its own, which may live."""
+    """End the server of a swarm mode run: it has a Runner of its own, which may live."""
     from autoresearch.lab.agentjet.down import down
     from autoresearch.lab.agentjet.swarm_dir import place_of
 
@@ -221,7 +221,7 @@ def _end_server(rundir: RunDir, spec: RunSpec) -> None:
 
 
 def _end_companions(spec: RunSpec, grace_s: float) -> int:
-    """Daemons that its trainer started and wrote down; how many processes were ended."""
+    """End daemons that its trainer started and wrote down; returns how many processes were ended."""
     from autoresearch.lab.runs.end_leftovers import sweep_companions
     from autoresearch.trainers import ask, registry
 
@@ -232,7 +232,7 @@ def _end_companions(spec: RunSpec, grace_s: float) -> int:
 
 
 def _end_ray_job(spec: RunSpec) -> None:
-    """The job that the Runner would have ended; the rest of the cleanup is the blueprint's, and is done by nobody."""
+    """End the job that the Runner would have ended; the blueprint's own cleanup commands are not run."""
     for command in spec.cleanup[:1]:
         if "end_ray_job.py" in command or "end_nrl_run.py" in command:
             import shlex
@@ -246,7 +246,7 @@ def _end_ray_job(spec: RunSpec) -> None:
 
 
 def _last_sign(rundir: RunDir, created: float) -> float:
-    """The last time anything of the run was written: the best guess of when it ended."""
+    """The last time any file of the run was written: the best estimate of its end."""
     times = [created]
     for path in (rundir.lock, rundir.log, rundir.events):
         try:
@@ -257,5 +257,5 @@ def _last_sign(rundir: RunDir, created: float) -> float:
 
 
 def _first_step(rundir: RunDir) -> events.Event | None:
-    """What the dead Runner had already reported about the first step."""
+    """The first step event, if the dead Runner reported one."""
     return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)

@@ -1,4 +1,4 @@
-"""Take back a run that was prepared ahead and never begun: no record, no row, no directory, no session stays."""
+"""Cancel a run that was prepared ahead and never started: record, row, directory and session are removed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from autoresearch.records.rundir import RunDir, locked, read_json
 
 
 def begun(rundir: RunDir) -> bool:
-    """Whether the word was given: its environment waits for the Runner, or the Runner has taken it."""
+    """Whether it was started: its environment waits for the Runner, or the Runner has taken it."""
     there = (rundir.environment, rundir.order, rundir.runner, rundir.exit_record)
     return any(path.exists() for path in there)
 
 
 def never_begun(rundir: RunDir) -> bool:
-    """Whether a run was prepared ahead and nobody gave the word (see `lab.runs.launch.prepare`)."""
+    """Whether a run was prepared ahead and never started (see `lab.runs.launch.prepare`)."""
     return not begun(rundir) and (read_json(rundir.spec) or {}).get("await_launch") == "ahead"
 
 
 def take_back(rundir: RunDir, run: str, parts: Parts) -> bool:
-    """Forget a prepared run whose preparer is dead; False where it was begun after all.
+    """Remove a prepared run whose preparing process is dead; False if it was started after all.
 
-    Its Runner goes by itself as soon as nobody holds `launching`; one that comes late finds no spec.
+    Its Runner exits once nobody holds `launching`; a late one finds no spec.
     """
     while not begun(rundir):
         if not rundir.spec.exists():
@@ -39,7 +39,9 @@ def take_back(rundir: RunDir, run: str, parts: Parts) -> bool:
 
 
 def erase(rundir: RunDir, run: str, parts: Parts) -> None:
-    """Remove what a run without spec left, once its Runner is gone; the index last, so that a kill is mended."""
+    """Remove the leftovers of a run without spec, once its Runner is gone; the index last, so that a kill is
+    repaired.
+    """
     if rundir.path.is_dir():
         with locked(rundir.lock):
             close_session(rundir, parts)

@@ -1,7 +1,7 @@
-"""A program of ours in a tmux session of its own, where it outlives every terminal: a campaign's controller, a plan's.
+"""Runs an autoresearch program (a campaign's or plan's controller) in a tmux session that outlives every terminal.
 
-    controller.environment     the environment of whoever started it, mode 0600; gone as soon as it reported
-    controller.sessions.json   its tmux session, to be closed by the next one
+controller.environment     the starter's environment, mode 0600; deleted once the program reported
+controller.sessions.json   its tmux session, which the next start closes
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ENVIRONMENT, _SESSIONS = "controller.environment", "controller.sessions.json"
 
 
 def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Parts, socket: str) -> str:
-    """Start `autoresearch WORDS` in a session, from the directory that it controls; the line that attaches to it.
+    """Start `autoresearch WORDS` in a session, from the directory that it controls; returns the command to attach.
 
-    Returns once it reported; `mark` is its run id. EnvironmentUnusable where it never does.
+    Waits until it reports; `mark` is its run id. Raises EnvironmentUnusable if it does not.
     """
     launcher = parts.launcher(socket)
     _close_earlier(folder, session, launcher)
@@ -47,7 +47,7 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
 
 
 def _close_earlier(folder: Path, session: str, launcher: Launcher) -> None:
-    """Close the panes of controllers that are gone, and write down the session that is about to be started."""
+    """Close the panes of former controllers, and record the session that is about to be started."""
     path = folder / _SESSIONS
     names = {str(name) for name in (read_json(path) or {}).get("sessions", ())}
     listed = launcher.list_ours() if names else []
@@ -62,22 +62,22 @@ def _as_bytes(environ: Mapping[str, str]) -> bytes:
 
 
 def hand_over(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Leave an environment for the program of a directory, which takes it as it begins. Raises OSError."""
+    """Leave an environment for the program of a directory, which takes it when it starts. Raises OSError."""
     write_atomically(folder / _ENVIRONMENT, _as_bytes(environ), mode=0o600, durable=False)
     return folder / _ENVIRONMENT
 
 
 def handed(folder: Path) -> bool:
-    """Whether an environment was left that nobody took yet."""
+    """Whether an environment waits to be taken."""
     return (folder / _ENVIRONMENT).exists()
 
 
 def take_environment(folder: Path) -> dict[str, str]:
-    """The environment of whoever started it: tmux gives it the server's."""
+    """The environment of the starter, as tmux passes the server's instead."""
     pairs = (pair.partition(b"=") for pair in (folder / _ENVIRONMENT).read_bytes().split(b"\0") if pair)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def reported(folder: Path) -> None:
-    """It holds its lock: whoever started it may go on."""
+    """Report that the program holds its lock, so that its starter may continue."""
     (folder / _ENVIRONMENT).unlink(missing_ok=True)

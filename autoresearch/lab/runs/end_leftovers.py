@@ -1,6 +1,6 @@
 """End what a dead Runner left alive: every process that carries the run's id in its environment.
 
-And daemons that a trainer started and wrote down, as they may have been given an environment without it.
+Also daemons that a trainer started and wrote down, as they may have an environment without it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import psutil
 
 VARIABLE = "AUTORESEARCH_RUN_ID"
-SWEEP_S = 10.0  # a process that survives KILL for so long is in the kernel's hands
+SWEEP_S = 10.0  # a process that survives KILL for so long is stuck in the kernel
 MARK = "ScriptHash"  # what AgentJet gives every daemon: ajet/utils/smart_daemon.py of modelscope/AgentJet at d20cce0e
-CLOCK_S = 2.0  # start times are told to a tick of a clock that may have been set meanwhile
+CLOCK_S = 2.0  # start times have the resolution of a tick, and the clock may have been set meanwhile
 
 _WRITTEN_DOWN = re.compile(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+\Z")
 
@@ -26,17 +26,17 @@ _WRITTEN_DOWN = re.compile(r"(?:^|\.)(?P<mark>[0-9a-f]{8})\.(?P<host>.+)\.[a-z]+
 def sweep(run: str, *, grace_s: float) -> int:
     """TERM, grace, KILL until none is left; returns how many processes were ended.
 
-    Processes are told apart by (pid, start time), so a reused pid is never hit. tmux servers are
-    spared: ending one would end sessions that are not ours.
+    Processes are identified by (pid, start time), so a reused pid is never hit. tmux servers are spared: ending one
+    would end foreign sessions.
     """
     return _end(lambda: carriers(run), grace_s)
 
 
 def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: float) -> int:
-    """The same for daemons that stand in files `*.HASH.HOST.*`, each with the number of a process group.
+    """The same for daemons recorded in files `*.HASH.HOST.*`, each with the number of a process group.
 
-    since: wall time of the run's start; a file or a process that is older is another's. So is a process that, or
-    whose parent's parent, carries the id of another run. A number that was given to somebody else since is not hit.
+    since: wall time of the run's start; older files and processes belong to others. So does a process that carries, or
+    has an ancestor that carries, the id of another run. Reused group numbers are not hit.
     """
     written = [path for path in files if _newer(path, since)]
     return _end(lambda: _written_down(written, run, since), grace_s) if written else 0
@@ -49,7 +49,7 @@ def _end(living: Callable[[], list[psutil.Process]], grace_s: float) -> int:
     _wait_until_gone(living, grace_s)
     deadline = time.monotonic() + SWEEP_S
     empty = 0
-    while empty < 2 and time.monotonic() < deadline:  # in the middle of an exec a process shows no environment
+    while empty < 2 and time.monotonic() < deadline:  # during an exec a process shows no environment
         left = living()
         empty = 0 if left else empty + 1
         found.update(left)
@@ -60,7 +60,7 @@ def _end(living: Callable[[], list[psutil.Process]], grace_s: float) -> int:
 
 
 def carriers(run: str) -> list[psutil.Process]:
-    """The living processes of a run; zombies are dead."""
+    """The living processes of a run; zombies do not count."""
     import psutil
 
     found = []
@@ -83,7 +83,7 @@ def _newer(path: Path, since: float) -> bool:
 
 
 def _written_down(files: Iterable[Path], run: str, since: float) -> list[psutil.Process]:
-    """The living processes of these daemons, with all that is below them."""
+    """The living processes of these daemons, with all their descendants."""
     import psutil
 
     marks, groups = set(), dict[int, float]()
@@ -107,7 +107,7 @@ def _written_down(files: Iterable[Path], run: str, since: float) -> list[psutil.
 
 
 def _is_daemon(process: psutil.Process, marks: set[str], groups: dict[int, float], since: float) -> bool:
-    """Whether it carries one of the marks, or was there when its group was written down."""
+    """Whether it carries one of the marks, or existed when its group was written down."""
     born = process.create_time()
     if process.pid == os.getpid() or born < since - CLOCK_S or not _lives(process):
         return False
@@ -117,7 +117,7 @@ def _is_daemon(process: psutil.Process, marks: set[str], groups: dict[int, float
 
 
 def _is_of_another(process: psutil.Process, run: str) -> bool:
-    """Whether it, or one above it, carries the id of another run: its Runner is above all that is its own."""
+    """Whether it or an ancestor carries the id of another run: a Runner is the ancestor of all its processes."""
     import psutil
 
     for one in (process, *process.parents()):

@@ -1,4 +1,4 @@
-"""Begin an experiment: plan it and launch it, once, however many commands ask for it."""
+"""Begin an experiment: plan and launch it once, however many commands request it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from autoresearch.trainers import ask
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A blueprint and what the command line adds to it."""
+    """A blueprint and the options of the command line."""
 
     path: Path
     settings: Settings
@@ -40,7 +40,7 @@ class Experiment:
     note: str = ""
 
     def plan(self) -> RunPlan:
-        """Everything decided, nothing touched."""
+        """The plan; nothing is written."""
         return make_plan(
             self.path,
             self.settings,
@@ -68,17 +68,17 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A living run, and what a person should know about how it came to be."""
+    """A living run, and remarks for people on how it was started."""
 
     launched: Launched
     remarks: tuple[str, ...]
 
 
 def begin(experiment: Experiment) -> Begun:
-    """Launch the run, or return the one that this very blueprint is running already."""
+    """Launch the run, or return the run of this very blueprint that is in progress."""
     parts = experiment.parts
-    read_blueprint(experiment.path.absolute())  # before the lock: what is no blueprint leaves no trace
-    check_sandbox(parts)  # before the index: its directory may be one that the sandbox forbids
+    read_blueprint(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
+    check_sandbox(parts)  # before the index: the sandbox may forbid its directory
     with parts.index.launch_lock(key_of(experiment.path)), _interruption_told():
         with _refusals_marked(experiment):
             plan = experiment.plan()
@@ -103,7 +103,7 @@ def begin(experiment: Experiment) -> Begun:
 
 @contextlib.contextmanager
 def _interruption_told() -> Iterator[None]:
-    """What `lab.launch` says of an interrupted run; before it has claimed one there is none."""
+    """Add a message to an interruption before a run was claimed; `lab.launch` has its own for later ones."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -112,17 +112,17 @@ def _interruption_told() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _refusals_marked(experiment: Experiment) -> Iterator[None]:
-    """A blueprint that cannot be run marks its result directory as over: a leader may poll for finish.flag."""
+    """Mark the result directory of a refused blueprint as finished: a leader may poll for finish.flag."""
     try:
         yield
     except BlueprintError as refusal:
-        with contextlib.suppress(AutoresearchError, OSError):  # the refusal is what matters
+        with contextlib.suppress(AutoresearchError, OSError):  # the refusal matters more
             _mark_refused(experiment, refusal)
         raise
 
 
 def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
-    """Write finish.flag, but nowhere where any run was, is, or is being begun."""
+    """Write finish.flag, unless a run was, is or is being started there."""
     parts = experiment.parts
     result_dir = _result_dir(experiment)
     if result_dir is None or parts.index.by_directory(str(result_dir)) or journal.has_run(result_dir):
@@ -136,7 +136,7 @@ def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
 
 
 def _result_dir(experiment: Experiment) -> Path | None:
-    """Where the refused run would have written; None where that is not known, or lies on another machine."""
+    """The result directory of the refused run; None if unknown or on another machine."""
     with contextlib.suppress(AutoresearchError):
         files = files_of(experiment.path, experiment.settings, experiment.parts)
         if not files.here:
@@ -151,7 +151,7 @@ def _result_dir(experiment: Experiment) -> Path | None:
 
 
 def asked(plan: RunPlan, parts: Parts) -> RunPlan:
-    """The plan, with what its place says of itself now; refused where a run could not be sent there."""
+    """The plan with its target's current findings; refused if a run could not be sent there."""
     plan.refuse()
     search = None
     if not plan.place.is_local:
@@ -162,7 +162,7 @@ def asked(plan: RunPlan, parts: Parts) -> RunPlan:
 
 
 def _settle(result_dir: str, parts: Parts) -> None:
-    """A dead run's records are finished before another run moves them aside."""
+    """Finish a dead run's records before another run moves them aside."""
     for entry in parts.index.live():
         if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
             adopt(RunDir(Path(entry.run_dir)), parts)
@@ -172,7 +172,7 @@ def _running(plan: RunPlan, parts: Parts) -> Launched | None:
     for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():
-            continue  # its launch ended before it had one, or its directory was removed
+            continue  # its launch ended before writing one, or its directory was removed
         if adopt(rundir, parts)[0].lives:
             info = sessions.session_info(rundir)
             return Launched(sessions.spec_of(rundir), info.attach if info else "", already=True)

@@ -1,4 +1,4 @@
-"""inotify(7) through ctypes: the kernel says that a file changed, so nobody has to look."""
+"""inotify(7) through ctypes: the kernel reports changed files, so that polling is not needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 class Inotify:
-    """One descriptor for any number of watches. OSError where the kernel has none left or is no Linux."""
+    """One descriptor for any number of watches. Raises OSError if the kernel has none left or is not Linux."""
 
     MODIFY = 0x2
     ATTRIB = 0x4
@@ -28,7 +28,7 @@ class Inotify:
         return self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(path), mask))
 
     def drain(self) -> bytes:
-        """Everything the kernel has to say; empty if nothing."""
+        """All pending events as bytes; empty if there is none."""
         try:
             return os.read(self.fd, 1 << 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Whether the kernel's log says that it killed a process because memory ran out.
+"""Whether the kernel's log reports that it killed a process for lack of memory.
 
 Source of the format: Documentation/ABI/testing/dev-kmsg of the kernel; of the message: mm/oom_kill.c.
 """
@@ -17,9 +17,9 @@ _RECORD = re.compile(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, numb
 
 
 def killed_for_memory(pid: int, started: float) -> bool:
-    """Whether the kernel says so of a process that started `started` seconds after the boot (CLOCK_BOOTTIME).
+    """Whether a process that started `started` seconds after the boot (CLOCK_BOOTTIME) was killed.
 
-    False also where the log cannot be read: it is for root, and its process ids are those of the machine.
+    False also if the log cannot be read: it is for root, and its process ids are those of the machine.
     """
     try:
         if str(Path("/proc/self/ns/pid").readlink()) != HOST_PIDS:
@@ -27,7 +27,7 @@ def killed_for_memory(pid: int, started: float) -> bool:
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
-    # the log's clock stands still while the machine sleeps; what it slept in all is the most that it may be behind
+    # The log's clock stops while the machine sleeps, so it lags by at most the total time of sleep.
     slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
     try:
         return says_killed(_records(log), pid, started - slept)
@@ -36,11 +36,11 @@ def killed_for_memory(pid: int, started: float) -> bool:
 
 
 def says_killed(records: Iterable[bytes], pid: int, since: float) -> bool:
-    """The same of records as /dev/kmsg gives them; those older than `since` (seconds) are of another process."""
+    """The same for records as /dev/kmsg gives them; those older than `since` (seconds) are another process's."""
     words = f"Killed process {pid} (".encode()
     for record in records:
         found = _RECORD.match(record)
-        # programs can write to the log, too, but not as the kernel (facility 0)
+        # programs can write to the log too, but not as the kernel (facility 0)
         if found and int(found[1]) >> 3 == 0 and int(found[2]) >= since * 1e6 and words in found[3]:
             return True
     return False
@@ -50,7 +50,7 @@ def _records(log: int) -> Iterator[bytes]:
     while True:
         try:
             yield os.read(log, 8192)
-        except BrokenPipeError:  # one was overwritten before it was read
+        except BrokenPipeError:  # a record was overwritten before it was read
             continue
-        except OSError:  # nothing more
+        except OSError:  # no more records
             return

@@ -1,4 +1,4 @@
-"""Start a planned run: claim its places, keep its code on a branch, hand it to the Runner."""
+"""Start a planned run: claim its directories, commit its code to a branch, hand it to the Runner."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from autoresearch.runner.basics import SEAL
 RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
 STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
 GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
-REPORT_IN_S = 15.0  # a Runner reports within milliseconds; a loaded machine gets this long
+REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A run that lives, or that was already alive."""
+    """A run that was started, or was already alive."""
 
     spec: RunSpec
     attach: str
@@ -53,23 +53,23 @@ class Launched:
 
 
 def launch(plan: RunPlan, parts: Parts) -> Launched:
-    """Start the run; from the first claim on, whatever happens ends in records (see `lab.runs.adopt`)."""
+    """Start the run; from the first claim on, every failure ends in records (see `lab.runs.adopt`)."""
     return prepare(plan, parts).go()
 
 
 def prepare(plan: RunPlan, parts: Parts, *, ahead: bool = False, runner: bool = True) -> Prepared:
-    """Everything but the last word: places claimed, code kept, a Runner in its session that waits.
+    """Everything but the start: directories claimed, code committed, a Runner waiting in its session.
 
-    `ahead`: it is prepared while another run still trains, and leaves no record if nobody says that word.
-    `runner` False: where it goes is said with that word, so that no Runner is started before.
+    `ahead`: it is prepared while another run still trains, and leaves no record if it is never started.
+    `runner` False: its target is chosen at the start, so no Runner is started before.
     """
     plan.refuse()
     check_place(plan.settings.text("tmux_socket"), parts, plan.checkout)
     if plan.place.is_local:
         check_nrl(plan.spec.command, plan.spec.cwd, plan.environment)
-    if not ahead:  # then the run before still has it
+    if not ahead:  # when prepared ahead, the previous run still has the port
         swarm_setup.refuse_taken_port(plan.spec)
-    visible = _hide_records(plan)  # before there is one
+    visible = _hide_records(plan)  # before the first record
     spec = swarm_setup.located(_claim(plan, parts, ahead=ahead))
     rundir = RunDir(Path(spec.run_dir))
     held = contextlib.ExitStack()
@@ -89,7 +89,7 @@ def prepare(plan: RunPlan, parts: Parts, *, ahead: bool = False, runner: bool = 
         spec_file.write(rundir, spec, _extra(plan, spec, ahead=ahead))
         finish_flag.reserve(Path(spec.result_dir))
     except (AutoresearchError, OSError) as error:
-        if ahead:  # nothing was begun; whoever wanted it says what becomes of it
+        if ahead:  # nothing was started; the caller handles the failure
             rundir.spec.unlink(missing_ok=True)
             held.close()
             erase(rundir, spec.run, parts)
@@ -107,21 +107,20 @@ def prepare(plan: RunPlan, parts: Parts, *, ahead: bool = False, runner: bool = 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that waits for a word. Its death with us is noticed: we hold the flock of `launching`."""
+    """A run that waits to be started. If this process dies, the Runner notices: we hold the flock of `launching`."""
 
     plan: RunPlan
     spec: RunSpec
-    session: SessionInfo | None  # where its Runner waits; None where that is started with the word
+    session: SessionInfo | None  # session of the waiting Runner; None if that is started with the run
     rundir: RunDir
     extra: Mapping[str, object]
     parts: Parts
     held: contextlib.ExitStack
 
     def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, place: Target | None = None) -> Launched:
-        """Let the trainer start, on these GPUs if there are any; returns once the Runner has reported.
+        """Start the trainer, on these GPUs if there are any; returns once the Runner has reported.
 
-        `shares`: how many runs may have each of these GPUs together. At a place that is not local it is ordered,
-        and nothing is waited for.
+        `shares`: how many runs may share each of these GPUs. A remote run is only ordered, without waiting.
         """
         place = place or self.plan.place
         try:
@@ -136,7 +135,7 @@ class Prepared:
 
     @contextlib.contextmanager
     def _held_until(self, word: Path) -> Iterator[None]:
-        """Hold our lock; where this is interrupted, say whether the word was given, while nobody can take it yet."""
+        """Hold our lock; if interrupted, report whether the run was started, while the Runner cannot take it yet."""
         with self.held:
             try:
                 yield
@@ -168,7 +167,7 @@ class Prepared:
             failpoint("launch.ready")
         _nudge(session)
         _await_report(rundir, spec)
-        if rundir.exit_record.exists():  # stopped meanwhile: nobody comes to read it, and it may hold secrets
+        if rundir.exit_record.exists():  # stopped meanwhile: nobody reads it, and it may hold secrets
             rundir.environment.unlink(missing_ok=True)
         _close_previous(spec, self.parts)
         return Launched(spec, session.attach)
@@ -177,7 +176,7 @@ class Prepared:
         return why_no_sandbox(self.plan.resolved.blueprint.notes, self.spec.command, environment)
 
     def _order(self, place: Target) -> Launched:
-        """Leave it to the Follower of that place; a session of its own shows what comes back."""
+        """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
         from autoresearch.lab.remote.order import order
         from autoresearch.lab.remote.start_follower import attend
         from autoresearch.launchers.registry import pinned
@@ -196,7 +195,7 @@ class Prepared:
         return Launched(spec, session.attach)
 
     def withdraw(self) -> None:
-        """It shall not run after all: the Runner goes, and no record says that it was there."""
+        """Cancel the prepared run: its Runner exits, and no record remains."""
         self.rundir.spec.unlink(missing_ok=True)
         self.held.close()
         if self.session:
@@ -206,7 +205,7 @@ class Prepared:
 
 
 def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
-    """See that it holds the run's commit: now, or where something is prepared first, after that."""
+    """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
     from autoresearch.lab.campaigns import worktree_check
 
     if spec.prepare:
@@ -216,13 +215,13 @@ def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
 
 
 def _nudge(session: SessionInfo) -> None:
-    """Wake the Runner, which else looks at the lock now and then; SIGCHLD harms no other process."""
+    """Wake the Runner, which otherwise polls the lock; SIGCHLD harms no other process."""
     with contextlib.suppress(OSError):
         os.kill(session.pane_pid, signal.SIGCHLD)
 
 
 def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
-    """A launch that stopped half-way is a run that ended: it gets its row and its flag now."""
+    """Record a launch that failed half-way as a run that ended: with its row and its flag."""
     from autoresearch.lab.runs.adopt import adopt, bury
 
     bury(rundir, reason=f"the launch stopped: {reason}")
@@ -230,7 +229,7 @@ def _record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
 
 
 def _claim(plan: RunPlan, parts: Parts, *, ahead: bool) -> RunSpec:
-    """A run directory that nobody else has, and the idea's index, under the ledger's lock."""
+    """Claim a run directory and the idea's index, under the ledger's lock."""
     result_dir = Path(plan.spec.result_dir)
     make_directory(result_dir)
     journal.claim(result_dir, plan.spec.run, lambda run: _lives(parts, run))
@@ -245,7 +244,7 @@ def _claim(plan: RunPlan, parts: Parts, *, ahead: bool) -> RunSpec:
         try:
             (directory / experiment).mkdir()
             spec_file.write(RunDir(directory / experiment), spec, _extra(plan, spec, ahead=ahead))
-        except (EnvironmentUnusable, OSError):  # no run without a spec: a full disk is left as it was found
+        except (EnvironmentUnusable, OSError):  # no run without a spec: after a full disk, restore the former state
             with contextlib.suppress(OSError):
                 (directory / experiment).rmdir()
             parts.index.discard_live(spec.run)
@@ -254,18 +253,18 @@ def _claim(plan: RunPlan, parts: Parts, *, ahead: bool) -> RunSpec:
 
 
 def _next_index(spec: RunSpec, directory: Path) -> int:
-    """One more than every idea that has a row or a run directory here."""
+    """One more than the highest index of a row or a run directory here."""
     taken = [ledger.Ledger(Path(spec.ledger)).next_index() - 1]
     for other in directory.glob("*/spec.json"):
         try:
             taken.append(spec_file.read(RunDir(other.parent)).index)
         except (OSError, ValueError, AutoresearchError):
-            continue  # a run directory that was never finished being claimed
+            continue  # a run directory whose claim was never finished
     return max(taken) + 1
 
 
 def _lives(parts: Parts, run: str) -> bool | None:
-    """Whether a run lives; None for one that the index does not know, or whose spec is not written (yet)."""
+    """Whether a run lives; None if the index does not know it, or its spec is not written (yet)."""
     entry = parts.index.by_id(run)
     rundir = RunDir(Path(entry.run_dir)) if entry and entry.run == run else None
     return rundir.state().lives if rundir and rundir.spec.exists() else None
@@ -288,7 +287,7 @@ def _entry(plan: RunPlan, spec: RunSpec, parts: Parts) -> IndexEntry:
 
 
 def _projects(plan: RunPlan, parts: Parts) -> tuple[str, str]:
-    """The project of the code, and the one where the run was started: where their own names find it."""
+    """The project of the code, and the one in which the run was started; slugs are looked up in both."""
     if plan.member is not None:
         from autoresearch.lab.campaign_setup import start_campaign
 
@@ -304,7 +303,7 @@ def _projects(plan: RunPlan, parts: Parts) -> tuple[str, str]:
 
 
 def _prepare_result_dir(plan: RunPlan, spec: RunSpec) -> None:
-    """The records of an earlier run are moved aside, then the experiment log is the first thing made."""
+    """Move the records of an earlier run aside, then create the experiment journal before all else."""
     result_dir = Path(spec.result_dir)
     for path in journal.begin(result_dir, spec, own_outputs(spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
@@ -319,23 +318,23 @@ def _prepare_result_dir(plan: RunPlan, spec: RunSpec) -> None:
 
 
 def _with_what_is_there(spec: RunSpec) -> RunSpec:
-    """The run with what its files of metrics hold already, which is not its own."""
+    """The run with the present sizes of its metrics files, whose content is not its own."""
     held = tuple(size_of(source) for source in spec.sources)
     marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
     return replace(spec, source_offsets=held, source_marks=marks)
 
 
 def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
-    """What lies in the result directory where the trainer is about to write metrics; of a pattern, all of it."""
+    """Files in the result directory that the trainer will write metrics to; every match of a pattern."""
     inside = Path(spec.result_dir)
     own = [source.path for source in spec.sources if inside in Path(source.path).parents]
     return tuple(found for path in own for found in there(Path(path)))
 
 
 def _hide_records(plan: RunPlan) -> list[str]:
-    """Keep what we write inside the repository out of `git status`; why it is not, where that cannot be."""
+    """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
     checkout = plan.checkout
-    if not plan.resolved.files.here:  # the code is a host's own, the records are beside the blueprint
+    if not plan.resolved.files.here:  # the code is remote, the records are beside the blueprint
         checkout = repository.find(plan.resolved.path.parent)
     visible: list[str] = []
     if checkout is None:
@@ -378,7 +377,7 @@ def _start_session(plan: RunPlan, spec: RunSpec, rundir: RunDir, parts: Parts) -
 
 
 def _close_previous(spec: RunSpec, parts: Parts) -> None:
-    """A lone run's pane stays readable until its next run: now."""
+    """Close the pane of a directory's previous run: it stays readable until its next run starts."""
     from autoresearch.lab.runs.sessions import close_session
 
     for entry in parts.index.by_directory(spec.result_dir):
@@ -388,7 +387,7 @@ def _close_previous(spec: RunSpec, parts: Parts) -> None:
 
 
 def _await_report(rundir: RunDir, spec: RunSpec, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Return once the Runner holds its lock; tmux's own rc 0 proves nothing in a sandbox."""
+    """Return once the Runner holds its lock; tmux's own exit code 0 proves nothing in a sandbox."""
     deadline = clock() + REPORT_IN_S
     pause = 0.002
     while clock() < deadline:

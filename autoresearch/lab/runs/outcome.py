@@ -1,4 +1,4 @@
-"""Outcome: a run that is over, as its records say it. Cheap to load: `status` and `wait` ask all night."""
+"""Outcome: the records of a finished run. Cheap to load, as `status` and `wait` poll it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoresearch.records.rundir import RunDir, read_json
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run that is over, as its records say it."""
+    """A finished run, as its records describe it."""
 
     spec: RunSpec
     exit: ExitRecord
@@ -28,37 +28,37 @@ class Outcome:
     failure: str  # failure class, "" if none
     failure_line: str
     results: Path
-    warnings: tuple[str, ...] = ()  # where sources disagree, and what could not be read
-    run_urls: tuple[str, ...] = ()  # where trackers show the run
-    verdict_reason: str = ""  # why that verdict, where it is not plain: the numbers of a campaign's decision
+    warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
+    run_urls: tuple[str, ...] = ()  # the run's pages in trackers
+    verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
 
     @property
     def crashed(self) -> bool:
-        """Whether the trainer exited with 0 and its log says that it crashed."""
+        """Whether the trainer exited with 0 although its log shows a crash."""
         not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
         return self.exit.ending is Ending.FINISHED and self.failure not in not_that
 
     @property
     def measured(self) -> bool:
-        """Whether the metric was read."""
+        """Whether a value of the metric was found."""
         return self.metric_value is not None
 
     @property
     def exit_code(self) -> int:
-        """What a blocking `run` ends with."""
+        """The exit code of a blocking `run`."""
         good = self.measured or self.verdict is Verdict.KEEP
         return exit_code(self.exit.ending, measured=good, crashed=self.crashed)
 
 
 def load(rundir: RunDir) -> Outcome | None:
-    """The outcome of a collected run; None while its records are not finished."""
+    """The outcome of a collected run; None while its records are unfinished."""
     done = read_json(rundir.collected)
     end = exit_record.read(rundir) if done else None
     return from_collected(spec_file.read(rundir), end, done) if done and end else None
 
 
 def where_now(spec: RunSpec, document: Path) -> Path:
-    """Where a document of this run lies: beside the records of a later run it is in `earlier/`."""
+    """The present path of a run's document: a later run in the directory moves it to `earlier/`."""
     result_dir = Path(spec.result_dir)
     if document.parent != result_dir or journal.owner(result_dir) == spec.run:
         return document
@@ -67,7 +67,7 @@ def where_now(spec: RunSpec, document: Path) -> Path:
 
 
 def collected(outcome: Outcome) -> dict[str, Any]:
-    """What collected.json holds: all of an outcome that neither spec nor exit record say."""
+    """The content of collected.json: all of an outcome that neither spec nor exit record hold."""
     return {
         "schema": 1,
         "run": outcome.spec.run,
@@ -86,7 +86,7 @@ def collected(outcome: Outcome) -> dict[str, Any]:
 
 
 def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome | None:
-    """An outcome from the three records of a run; None where the last is not as we write it."""
+    """An outcome from the three records of a run; None if the last one is malformed."""
     try:
         verdict, results = Verdict(done["verdict"]), Path(done["results"])
     except (KeyError, ValueError, TypeError):
@@ -109,7 +109,7 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
 
 
 def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
-    """The JSON object about a run that is over."""
+    """The JSON object for a finished run."""
     spec, end = outcome.spec, outcome.exit
     name = spec.objective.metric if spec.objective else None
     return {

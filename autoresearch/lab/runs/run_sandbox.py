@@ -1,9 +1,9 @@
-"""The sandbox of a run: bubblewrap around every command that runs code which a researcher may have edited.
+"""The sandbox of a run: bubblewrap around every command that runs code which a coding agent may have edited.
 
-The baseline and the ideas train in it alike, so that what it costs, and what is cached, is the same for all. Inside,
-the machine is read-only but for the worktree, the result directory, and what the notes declare with `writable:`; /tmp,
-/dev/shm and the caches of compilers are the run's own. The Runner and its records are out of reach: it has process ids
-of its own, and no socket by path.
+The baseline trains in it like the ideas, so that its overhead and caching are the same for all. Inside, the machine is
+read-only except for the worktree, the result directory, and what the notes declare with `writable:`; /tmp, /dev/shm and
+the caches of compilers are the run's own. The Runner and its records are out of reach: the sandbox has its own process
+ids, and no sockets by path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autoresearch.records.index import state_home
 
 BUBBLEWRAP = PROGRAM
 _GONE = ("SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XDG_RUNTIME_DIR", "TMUX_TMPDIR", "TMP", "TEMP")
-_OWN = {  # caches that hold compiled code: one that others read would be a way to change what they run
+_OWN = {  # caches of compiled code: sharing them would let a run change the code of others
     "TMPDIR": "",
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
@@ -43,19 +43,19 @@ _TMP = "/tmp"
 
 @dataclass(frozen=True, slots=True)
 class RunSandbox:
-    """What a run may write to, and its evaluation. Paths are absolute."""
+    """What a run and its evaluation may write to. Paths are absolute."""
 
     worktree: Path
-    evaluation: Path | None = None  # the worktree in which it is measured
+    evaluation: Path | None = None  # the worktree in which the run is evaluated
     writable: tuple[Path, ...] = ()  # declared by the notes
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The trainer's environment, with directories of its own for what is temporary or compiled."""
+        """The trainer's environment, with private directories for temporary and compiled files."""
         kept = {name: value for name, value in given.items() if name not in _GONE}
         return kept | {name: f"{_TMP}/{below}".rstrip("/") for name, below in _OWN.items()}
 
     def before(self, spec: RunSpec, environ: Mapping[str, str]) -> dict[str, list[str]]:
-        """The keys of spec.json with what comes before each command; makes their temporary directories anew."""
+        """The keys of spec.json with each command's prefix; creates their temporary directories anew."""
         found = {"inside": self._prefix(self.worktree, spec, environ, self.writable)}
         if self.evaluation is not None:
             found["evaluate_inside"] = self._prefix(self.evaluation, spec, environ, ())
@@ -84,17 +84,17 @@ class RunSandbox:
         return list(sandbox(cell))
 
     def _seen(self, spec: RunSpec) -> list[Path]:
-        """Each other's worktree: the evaluation may look at what the training left."""
+        """Each other's worktree: the evaluation may read what the training left."""
         return [path for path in (self.worktree, self.evaluation, Path(spec.recipe)) if path and path.is_absolute()]
 
 
 def scratch_of(worktree: Path) -> Path:
-    """Where the /tmp of what runs in a worktree lies: beside it."""
+    """The host directory of a worktree's private /tmp, beside it."""
     return worktree.with_name(f"{worktree.name}.tmp")
 
 
 def why_no_sandbox(notes: Notes, command: str, environ: Mapping[str, str]) -> str:
-    """Why what these notes and this command describe cannot train in a sandbox here; "" where it can."""
+    """Why these notes and this command cannot train in a sandbox here; "" if they can."""
     if why := why_not():
         return f"bubblewrap does not work here: {why}"
     if notes.swarm is not None:
@@ -105,9 +105,9 @@ def why_no_sandbox(notes: Notes, command: str, environ: Mapping[str, str]) -> st
 
 
 def writable_paths(paths: tuple[str, ...], codebase: Path, home: str, records: tuple[Path, ...]) -> tuple[Path, ...]:
-    """`writable:` of the notes as absolute paths; relative ones are the worktree's, which can be written anyway.
+    """`writable:` of the notes as absolute paths, without relative ones (inside the worktree, writable anyway).
 
-    `records`: directories that the notes must not open, nor anything that holds them. Raises BlueprintError.
+    `records`: directories that the notes must not open, nor any directory that holds them. Raises BlueprintError.
     """
     found = []
     for text in paths:

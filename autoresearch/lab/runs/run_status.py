@@ -1,4 +1,4 @@
-"""Where a run stands right now, from its files alone: cheap enough to be asked all night."""
+"""The present state of a run, from its files alone: cheap enough to be polled."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.records.rundir import RunDir, read_json
 
 TAIL_BYTES = 256 * 1024
-KEY_LINES = 64  # a private key is not longer: one that began above the lines to be shown is still known for a key
+KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A living run: how long it has been, what is left, and the last metrics it printed."""
+    """A living run: its elapsed and remaining time, and the last metrics it printed."""
 
     state: RunState
     elapsed_s: float
-    left_s: float  # until the time in all is over
-    first_step_left_s: float | None  # None once the first step is there
+    left_s: float  # until the total time limit
+    first_step_left_s: float | None  # None after the first step
     last_step: Reading | None = None
     last_validation: Reading | None = None
-    newest_output: str = ""  # the last line of its log, as long as no step of it is known
+    newest_output: str = ""  # the last line of its log, until a step is recognised
 
     @property
     def nearest_limit_s(self) -> float:
@@ -37,7 +37,7 @@ class RunStatus:
 
 
 def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> RunStatus:
-    """Look at a run; `readings` False spares the parse of the log's tail."""
+    """Read a run's state; `readings` False skips parsing the tail of its log."""
     elapsed = elapsed_s(rundir, spec)
     trained = elapsed_s(rundir, spec, since="trainer_started_boot")
     step, validation = last_readings(rundir.log, spec) if readings else (None, None)
@@ -54,7 +54,7 @@ def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: 
 
 
 def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
-    """Seconds until the limit to the first step ends the run, as far as its files tell. trained_s: since its start."""
+    """Seconds until the limit to the first step ends the run, judged by its files. trained_s: since its start."""
     waited = trained_s
     if spec.limits.first_step_since_output:
         try:
@@ -65,7 +65,8 @@ def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
 
 
 def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> float:
-    """Seconds since the Runner (or its trainer) started: by the boot clock while the machine is up, else by the wall.
+    """Seconds since the Runner (or its trainer) started: by the boot clock within the same boot, else by the wall
+    clock.
 
     `since` names the stamp in runner.json. 0.0 before the start.
     """
@@ -73,7 +74,7 @@ def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> 
 
 
 def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "started_boot") -> float:
-    """The same from what runner.json says."""
+    """The same from the content of runner.json."""
     if record.get(since) is None:
         return 0.0
     started_boot, boot = record[since], record.get("boot_id")
@@ -81,13 +82,13 @@ def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "sta
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_boot)
     began = float(record.get("started", spec.created))
     if isinstance(started_boot, (int, float)) and isinstance(record.get("started_boot"), (int, float)):
-        began += started_boot - record["started_boot"]  # another machine, or another boot: the wall clock has to do
+        began += started_boot - record["started_boot"]  # another machine or boot: use the wall clock
     return max(0.0, time.time() - began)
 
 
 @cache
 def boot_id() -> str:
-    """Which boot of this machine we live in; "" where the kernel does not say."""
+    """The id of this machine's current boot; "" if the kernel does not tell it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -137,7 +138,7 @@ def tail(path: Path, limit: int) -> bytes:
 
 
 def tail_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log as they may be shown to anybody: no escapes, no secrets, bounded."""
+    """The last lines of a log in a form safe to show: no escapes, no secrets, bounded."""
     from autoresearch.core.text.lines import logical_lines
     from autoresearch.records.secrets import mask_text
 
@@ -148,7 +149,7 @@ def tail_lines(path: Path, count: int) -> list[str]:
 
 
 def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:
-    """The objective of a living run where no line that it printed last holds it: an expression, or in a file."""
+    """The objective of a living run that is not in its last readings: an expression, or in a file."""
     from autoresearch.lab.results.measure import so_far
     from autoresearch.trainers import registry
 
@@ -156,7 +157,7 @@ def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:
 
 
 def as_payload(rundir: RunDir, spec: RunSpec, now: RunStatus) -> dict[str, Any]:
-    """The JSON object about a run that is not over."""
+    """The JSON object for an unfinished run."""
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
     for reading in (now.last_step, now.last_validation):
@@ -190,7 +191,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: RunStatus) -> dict[str, Any]:
 
 
 def elsewhere(rundir: RunDir) -> dict[str, Any]:
-    """What there is to tell of a run at another place; the import is spared where it is here."""
+    """The additional fields of a remote run; a local one does not even import them."""
     if not rundir.order.exists():
         return {}
     from autoresearch.lab.remote.remote_status import about
@@ -199,7 +200,7 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
 
 
 def unfollowed(rundir: RunDir) -> bool:
-    """Whether a run is at another place and nobody follows it now, or can: its order is damaged."""
+    """Whether a run is remote and nobody follows it, or can: its order is damaged."""
     if not rundir.order.exists():
         return False
     from autoresearch.records import order_file

@@ -1,4 +1,4 @@
-"""Living sessions: find them by any name, look at them, close them."""
+"""Runs and their sessions: find them by any name, view them, close them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from autoresearch.records.rundir import RunDir, read_json
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
-LISTED = 5  # runs of other projects, where this one has none of a name
+LISTED = 5  # runs of other projects to list if this one has none of that name
 
 
 def find(name: str, parts: Parts) -> RunDir:
-    """The run directory of a run id, a session name or a directory; a slug, or `last`, is one of this project.
+    """The run directory for a run id, a session name or a directory; a slug, or `last`, of this project.
 
-    NotFoundError, with what other projects have, where there is none.
+    Raises NotFoundError that lists other projects' matches.
     """
     if entry := parts.index.by_id(name):
         return RunDir(Path(entry.run_dir))
@@ -47,18 +47,18 @@ def _named(name: str, project: str, parts: Parts) -> list[IndexEntry]:
 
 
 def _at(name: str, parts: Parts) -> RunDir | None:
-    """The run of a result directory, the newest, or of a run directory."""
+    """The newest run of a result directory, or the run of a run directory."""
     if entries := parts.index.by_directory(name):
         return RunDir(Path(entries[0].run_dir))
     try:
         direct = RunDir(Path(name).absolute())
         return direct if direct.spec.is_file() else None
-    except (OSError, ValueError):  # too long, or no path at all
+    except (OSError, ValueError):  # too long, or not a path
         return None
 
 
 def spec_of(rundir: RunDir) -> RunSpec:
-    """The spec of a run; NotFoundError where its directory has been removed."""
+    """The spec of a run; raises NotFoundError if its directory was removed."""
     try:
         return spec_file.read(rundir)
     except OSError as error:
@@ -69,7 +69,7 @@ def spec_of(rundir: RunDir) -> RunSpec:
 
 
 def session_info(rundir: RunDir) -> SessionInfo | None:
-    """Where the session of a run was started; None if it never was."""
+    """The session in which a run was started; None if it never was."""
     from autoresearch.launchers.tmux_session import SessionInfo
 
     record = read_json(rundir.session)
@@ -77,12 +77,12 @@ def session_info(rundir: RunDir) -> SessionInfo | None:
 
 
 def server_session_info(rundir: RunDir) -> SessionInfo | None:
-    """Where the server of a run in swarm mode was started; None for any other run."""
+    """The session of the server of a swarm mode run; None for any other run."""
     return session_info(RunDir(rundir.path / "server"))
 
 
 def close_session(rundir: RunDir, parts: Parts) -> bool:
-    """Close the pane of a run, and that of its server; False where there is none (any more)."""
+    """Close the pane of a run, and that of its server; False if it has none (left)."""
     server = server_session_info(rundir)
     if server is not None:
         parts.launcher(server.socket).close(server)

@@ -1,4 +1,4 @@
-"""Keep the code that runs: a branch whose commit holds exactly it, made without touching the checkout."""
+"""Commit the code that runs to a branch that holds exactly it, without touching the checkout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from autoresearch.records.secrets import mask_text, masked_file
 
 
 def keep_code(plan: RunPlan, spec: RunSpec) -> RunSpec:
-    """Make the branch whose commit holds exactly the code that runs; where that cannot be, say so and go on.
+    """Create the branch that holds exactly the code that runs; if impossible, record why and continue.
 
-    EnvironmentUnusable instead, where the run is to be refused then.
+    Raises EnvironmentUnusable instead if a snapshot is required.
     """
     kept = _keep(plan, spec)
     if kept.no_snapshot:
@@ -30,7 +30,7 @@ def keep_code(plan: RunPlan, spec: RunSpec) -> RunSpec:
 
 
 def check_snapshot(plan: RunPlan) -> None:
-    """EnvironmentUnusable where the code cannot be kept, and that is required; nothing refers to what is made."""
+    """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
     if not requires_snapshot(plan) or not plan.resolved.files.here:
         return
     if plan.checkout is None:
@@ -43,7 +43,7 @@ def check_snapshot(plan: RunPlan) -> None:
 
 
 def requires_snapshot(plan: RunPlan) -> bool:
-    """Whether the run is refused where no commit can hold its code."""
+    """Whether the run is refused without a commit of its code."""
     return plan.settings.text("require_snapshot").lower() in ("yes", "true", "on", "1")
 
 
@@ -79,9 +79,7 @@ def _keep(plan: RunPlan, spec: RunSpec) -> RunSpec:
 def _snapshot(plan: RunPlan, spec: RunSpec, parent: str | None) -> Snapshot:
     assert plan.checkout is not None
     apart = [plan.campaign_dir.parent, Path(spec.result_dir)]
-    return snapshot(
-        plan.checkout, message=_message(spec), extra=_outside_files(plan), leave_out=apart, parent=parent
-    )
+    return snapshot(plan.checkout, message=_message(spec), extra=_outside_files(plan), leave_out=apart, parent=parent)
 
 
 def _publish(plan: RunPlan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
@@ -90,7 +88,7 @@ def _publish(plan: RunPlan, spec: RunSpec, shot: Snapshot, parent: str | None) -
         try:
             branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
             return spec.branch
-        except ConflictError as moved:  # checked out or moved by somebody: the fix gets a branch beside it
+        except ConflictError as moved:  # checked out or moved by somebody else: the fix gets a new branch
             journal.append(Path(spec.result_dir), moved.message)
     return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
 
@@ -101,7 +99,7 @@ def _message(spec: RunSpec) -> str:
 
 
 def _outside_files(plan: RunPlan) -> dict[str, bytes]:
-    """The blueprint and the recipe, masked; where they lie inside the repository, in the place of what is there."""
+    """The blueprint and the recipe, masked; inside the repository they replace the originals in the commit."""
     named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
     return {
         _name_in_commit(plan, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
@@ -116,7 +114,7 @@ def _name_in_commit(plan: RunPlan, kind: str, path: Path) -> str:
 
 
 def masked_files(checkout: Checkout, paths: Iterable[Path]) -> dict[str, bytes]:
-    """Those of these files, and of the files in these folders, that hold secrets: as a commit shall have them."""
+    """The files with secrets among these files and folders, masked for the commit."""
     found: dict[str, bytes] = {}
     for path in paths:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:

@@ -1,4 +1,4 @@
-"""Ask a run to stop: a file that its Runner reads, or whoever follows its place; and what its records say of it."""
+"""Ask a run to stop, by a file that its Runner or Follower reads, and record the request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autoresearch.records.rundir import RunDir
 
 
 def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
-    """Have it end now, or with `drain` after its current step. OSError where its directory is gone."""
+    """Request the end of a run: now, or with `drain` after its current step. OSError if its directory is gone."""
     how = "drain" if drain else "now"
     spec = spec_file.read(rundir)
     events.append(rundir.events, "stop_requested", how=how, reason=reason)

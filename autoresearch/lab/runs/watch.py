@@ -1,7 +1,7 @@
-"""Watch runs: asleep until something happens, one inotify descriptor for all of them.
+"""Watch runs: sleeps until something happens, with one inotify descriptor for all of them.
 
-Reports come at the cadence of `core.run.report_cadence`; exits, first steps, errors and limits wake at once. A
-slow poll stands beside inotify because events do not cross network file systems.
+Reports come at the cadence of `core.run.report_cadence`; exits, first steps, errors and limits wake at once. A slow
+poll complements inotify because events do not cross network file systems.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.rundir import RunDir, read_json
 
-POLL_S = 30.0  # where inotify works; it only catches what a network file system hides
-BLIND_POLL_S = 1.0  # where it does not
+POLL_S = 30.0  # with inotify; only catches what a network file system hides
+BLIND_POLL_S = 1.0  # without it
 WAKING = frozenset(
     {
         "first_step",
@@ -53,7 +53,7 @@ class Watcher:
         self._inotify: Inotify | None = None
         try:
             self._inotify = Inotify()
-        except OSError:  # an account has 128 of them by default, and editors take them
+        except OSError:  # an account has 128 of them by default, and editors use them
             pass
         self._seen = {r.path: self._look(r) for r in self.rundirs}
         if self._inotify:
@@ -62,7 +62,7 @@ class Watcher:
             self._watch(rundir)
 
     def _watch(self, rundir: RunDir) -> None:
-        """Ask the kernel to tell; what does not exist yet is asked for again when the directory changes."""
+        """Register with the kernel; files that do not exist yet are registered when the directory changes."""
         self._unborn.discard(rundir.path)
         if not (self._watch_files(rundir) and self._watch_runner(rundir)):
             self._unborn.add(rundir.path)
@@ -72,18 +72,18 @@ class Watcher:
             return True
         try:
             self._inotify.add(str(rundir.path), Inotify.MOVED_TO | Inotify.CREATE)
-            # events.jsonl by itself: the directory would also wake us for every line of the log
+            # events.jsonl by itself: watching writes in the directory would also wake for every log line
             self._inotify.add(str(rundir.events), Inotify.MODIFY)
         except FileNotFoundError:
             return False
-        except OSError:  # no more watches: look now and then instead
+        except OSError:  # no more watches: poll instead
             self._poll.unregister(self._inotify.fd)
             self._inotify.close()
             self._inotify = None
         return True
 
     def _watch_runner(self, rundir: RunDir) -> bool:
-        """A pidfd tells at once of a Runner that was killed: it can write nothing any more."""
+        """Watch the Runner by a pidfd, which reports at once if it is killed and so can write nothing."""
         if rundir.order.exists():  # its pid is another machine's
             return True
         pid = (read_json(rundir.runner) or {}).get("pid")
@@ -98,17 +98,17 @@ class Watcher:
         return True
 
     def _look(self, rundir: RunDir) -> tuple[int, bool]:
-        """What tells whether something happened: one or two system calls, as it is done for 200 runs at once."""
+        """The state to compare for changes: one or two system calls, as it is read for 200 runs at once."""
         events, exit_record = self._paths[rundir.path]
         try:
             size = os.stat(events).st_size  # noqa: PTH116 - pathlib costs five times the call
         except OSError:
             size = 0
-        # Without inotify we look every second; then its event and its Runner's death tell of the exit record.
+        # Without inotify it polls every second; then its event and its Runner's death announce the exit record.
         return size, self._inotify is not None and os.path.exists(exit_record)  # noqa: PTH110
 
     def wait(self, timeout: float) -> list[RunDir]:
-        """Sleep until a run changes or `timeout` seconds are over; returns the runs that changed."""
+        """Sleep until a run changes or `timeout` seconds pass; returns the changed runs."""
         deadline = time.monotonic() + timeout
         while True:
             changed = [r for r in self.rundirs if self._look(r) != self._seen[r.path] or r in self._dead]
@@ -152,9 +152,9 @@ class Watcher:
 
 
 def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[Event], int]:
-    """New events that should wake somebody, or none when `seconds` are over; and the next sequence number.
+    """New events that should wake a waiter, or none after `seconds`; and the next sequence number.
 
-    An end is news only when the exit record is there, so that whoever is woken finds the whole truth.
+    An end counts only when the exit record exists, so that the woken waiter finds complete records.
     """
     deadline = time.monotonic() + seconds
     if seconds <= 0:
