@@ -1,1 +1,1 @@
-"""AgentJet's swarm mode: the server's session beside the client's, from its start to the free port; and scaffolds."""
+"""AgentJet's swarm mode: the server's session beside the client's, from start to the freed port; and scaffolds."""

@@ -1,4 +1,4 @@
-"""A child in a process group of its own: waited for without a busy loop, ended politely, its end passed on."""
+"""A child in a process group of its own: waited for without a busy loop, ended politely, its exit status passed on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-INTERRUPT_S = 10.0  # between INT and TERM; a client that is told twice within it ends faster
+INTERRUPT_S = 10.0  # between INT and TERM; a client that gets two signals within it ends faster
 TERM_S = 10.0
 
 
 class Child:
-    """One command; the Runner above us still owns the whole tree, and ends what this leaves."""
+    """One command; the Runner above still owns the whole tree, and ends what this class leaves."""
 
     def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], out: int | None = None) -> None:
         self._process = subprocess.Popen(
@@ -28,14 +28,14 @@ class Child:
         self._pidfd = os.pidfd_open(self.pid)
 
     def ended(self, seconds: float) -> bool:
-        """Sleep until it ends, at most so long; whether it has."""
+        """Sleep until it ends, at most so long; returns whether it has."""
         if self._process.returncode is None:
             select.select([self._pidfd], [], [], max(0.0, seconds))
         return self._process.poll() is not None
 
     @property
     def returncode(self) -> int | None:
-        """As `subprocess` has it: -n for signal n; None while it runs."""
+        """As in `subprocess`: -n for signal n; None while it runs."""
         return self._process.poll()
 
     def send(self, number: int) -> None:
@@ -44,17 +44,17 @@ class Child:
             os.killpg(self.pid, number)
 
     def end(self, *, told: bool = False) -> None:
-        """INT as a person at the keyboard would, then TERM, then KILL. `told`: it was signalled a moment ago."""
+        """INT like a person at the keyboard, then TERM, then KILL. `told`: it was signalled a moment ago."""
         for number, seconds in ((signal.SIGINT, INTERRUPT_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, TERM_S)):
-            if not told:  # a second INT makes many a server drop what it was about to tidy up
+            if not told:  # a second INT makes many servers skip their cleanup
                 self.send(number)
             told = False
             if self.ended(seconds):
                 break
-        self.send(signal.SIGKILL)  # what its leader left behind in the group
+        self.send(signal.SIGKILL)  # what its leader left in the group
 
     def close(self) -> None:
-        """Let go of it; a child that still runs is ended."""
+        """Release it; a child that still runs is ended."""
         if not self.ended(0.0):
             self.end()
         os.close(self._pidfd)
@@ -66,7 +66,7 @@ def shell(command: str, cwd: str | Path, env: Mapping[str, str], out: int | None
 
 
 class Asked:
-    """TERM, INT and HUP to this process, remembered and passed on."""
+    """Records TERM, INT and HUP to this process and passes them on."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -80,7 +80,7 @@ class Asked:
 
 @contextlib.contextmanager
 def listening_to_signals() -> Iterator[Asked]:
-    """Inside, a signal to end us is a fact to look at; afterwards everything is as before."""
+    """Inside, signals are recorded instead of ending this process; afterwards the old handlers return."""
     asked = Asked()
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.signal(number, asked) for number in numbers]
@@ -92,7 +92,7 @@ def listening_to_signals() -> Iterator[Asked]:
 
 
 def pass_on(returncode: int) -> int:
-    """End as the child did: the same exit code, or by the same signal (then this does not return)."""
+    """Exit as the child did: the same exit code, or by the same signal (then this does not return)."""
     if returncode >= 0:
         return returncode
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # one core is enough

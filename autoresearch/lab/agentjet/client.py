@@ -1,8 +1,8 @@
-"""The client of a swarm run, watched: its output untouched, its end passed on, its engine looked at meanwhile.
+"""The client of a swarm run, watched: its output unchanged, its exit status passed on, its engine monitored.
 
-The Runner starts this program in the client's place and reads its lines like the client's own. It ends the client only
-for what the client itself would never notice: an engine that dies while booting, one that goes away in the middle, a
-server that is dead, an exception that is retried for ever. A server that merely does not answer is only reported.
+The Runner starts this program instead of the client and reads its lines like the client's own. It ends the client only
+for failures that the client itself would not notice: an engine that dies while booting or goes away during training, a
+dead server, an exception that is retried for ever. A server that just does not answer is only reported.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from autoresearch.lab.agentjet.up import server_died
 
 Say = Callable[[str], None]
 
-_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # said for ever, by a client that hangs
+_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # repeated for ever by a client that hangs
 _WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
 
-WAITS_S = 30.0  # ajet's client says every minute how long it has waited, and never gives up
-LAST_S = 5.0  # a dying server's Runner needs a moment to write down how it ended
-OVER_S = 60.0  # a client may still evaluate or save when its engine is off; then it hangs
+WAITS_S = 30.0  # ajet's client prints every minute how long it has waited, and never gives up
+LAST_S = 5.0  # a dying server's Runner needs a moment to record how it ended
+OVER_S = 60.0  # a client may still evaluate or save when its engine is off; after that it hangs
 
 
 def client(place: SwarmDir, say: Say) -> int:
-    """Run the client to its end; its exit code, or 3 where the run cannot go on."""
+    """Run the client to its end; returns its exit code, or 3 if the run cannot go on."""
     look = place.server().look()
     if look.status != OFFLINE:
         found = f"the engine is {look.status}" if look.status else f"no engine status: {look.trouble}"
@@ -63,7 +63,7 @@ def _watch(watched: Watched, child: Child) -> int:
                 child.end()
                 return 0
     except SwarmFault as fault:
-        for line in fault.lines():  # before the client's last words
+        for line in fault.lines():  # before the client's last lines
             watched.say(line)
         child.end()
         return EXIT
@@ -71,7 +71,7 @@ def _watch(watched: Watched, child: Child) -> int:
 
 
 class Watched:
-    """What is known of one client, its engine and its server."""
+    """The observed state of one client, its engine and its server."""
 
     def __init__(self, place: SwarmDir, say: Say) -> None:
         self.place = place
@@ -82,13 +82,13 @@ class Watched:
         self.server_log = ServerLog(place.server_dir.log)
         self._moved_at = 0.0
         self._gone_at: float | None = None
-        self._spoke_at = 0.0  # when the client last said something that one which hangs does not
+        self._spoke_at = 0.0  # when the client last printed something that a hanging one does not
         self._warned = False
-        self._complete = False  # the client said that it is
-        self._waited = 0  # seconds that it says it has waited for an engine that is off
+        self._complete = False  # the client reported it
+        self._waited = 0  # seconds that it reports having waited for an engine that is off
 
     def look(self, now: float) -> bool:
-        """One look at everything; True where all is done though the client hangs. SwarmFault ends the run."""
+        """Check everything once; True if all is done though the client hangs. SwarmFault ends the run."""
         for line in self.watch.see(now, self.place.server().look()):
             self.say(line)
         self.look_at_logs()
@@ -107,7 +107,7 @@ class Watched:
         return self._decide(now)
 
     def look_at_logs(self) -> None:
-        """Steps that the server's log tells of, with their KL."""
+        """Report steps, with their KL, from the server's log."""
         for step, kl in self.server_log.steps():
             for line in self.watch.step_done(step, kl):
                 self.say(line)
@@ -154,7 +154,7 @@ class Watched:
             raise SwarmFault("engine_crashed", text, tuple(self.server_log.evidence()))
 
     def last_words(self) -> None:
-        """What was wrong with engine or server, where the client ended badly before we saw it; its exit code stays."""
+        """Report faults of engine or server if the client ended badly before they were seen; its exit code stays."""
         until = time.monotonic() + LAST_S
         try:
             while time.monotonic() < until:
@@ -167,11 +167,11 @@ class Watched:
                 self.say(line)
 
     def judge_success(self) -> None:
-        """A client may end well though its engine crashed: it was waiting, and somebody told it to stop."""
+        """Raise if the engine crashed: a client that is stopped while waiting for it may still exit well."""
         if self.watch.own and self.watch.last.status == OFFLINE:
             self._raise_if_crashed()
 
     def close(self) -> None:
-        """Let go of the logs."""
+        """Close the logs."""
         self.client_log.close()
         self.server_log.close()

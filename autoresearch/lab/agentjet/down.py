@@ -1,7 +1,7 @@
-"""After the client: the engine stopped, the server ended with its tree, its port free. Safe to repeat.
+"""After the client: stop the engine, end the server with its process tree, free its port. Safe to repeat.
 
-A `cleanup` step of the run, after any ending and after a preparation that failed half-way; and part of burying a run
-whose Runner was killed. The client is gone by then: its Runner saw to that.
+A `cleanup` step of the run, after any ending and after a failed preparation; also run when a run with a killed Runner
+is recorded. By then the Runner has ended the client.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PORT_S = 10.0
 
 
 def down(place: SwarmDir, say: Say) -> bool:
-    """Whether nothing of the server's half is left; what is, has been said."""
+    """Whether nothing of the server's half is left; leftovers are reported."""
     url = place.url()
     if url and place.owns_engine():
         _stop_engine(place, say)

@@ -1,14 +1,14 @@
-"""What stops a swarm run, as one line that its Runner understands, and the exit code that goes with it."""
+"""A fatal problem of a swarm run, as one line that its Runner parses, and the exit code for it."""
 
 from __future__ import annotations
 
 from autoresearch.core.swarm.watch import TAG
 
-EXIT = 3  # of our own programs, where the run cannot go on
+EXIT = 3  # exit code of our own programs if the run cannot go on
 
 
 class SwarmFault(Exception):  # noqa: N818 - it names what happened to the run
-    """The run cannot go on. `kind` is the stable word: port_taken, server_died, engine_busy, boot_failed ..."""
+    """The run cannot go on. `kind` is the stable name: port_taken, server_died, engine_busy, boot_failed ..."""
 
     def __init__(self, kind: str, text: str, evidence: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -16,5 +16,5 @@ class SwarmFault(Exception):  # noqa: N818 - it names what happened to the run
         self.evidence = evidence
 
     def lines(self) -> list[str]:
-        """For the log: what it is first, then what shows it."""
+        """Lines for the log: the fault first, then its evidence."""
         return [f"{TAG}error {self.kind}: {' '.join(str(self).split())}", *self.evidence]

@@ -1,6 +1,7 @@
-"""Following the two logs of a swarm run: what the client says again and again, and what the server's engine tells.
+"""Follows the two logs of a swarm run: repeated messages of the client, and the engine's lines in the server's log.
 
-The words that tell the end of training from a crash: modelscope/AgentJet, ajet/backbone/trainer_verl.py (at 81e2b7d7).
+The words that distinguish the end of training from a crash: modelscope/AgentJet, ajet/backbone/trainer_verl.py (at
+81e2b7d7).
 """
 
 from __future__ import annotations
@@ -24,42 +25,42 @@ _RESUMED = re.compile(
 _BOOTS = "Changed engine status to ENGINE.BOOTING"
 _WELL = "Final validation metrics"
 _KEPT = 2000  # lines of the server's log that may explain its end
-_NEAR = 400  # lines: a traceback that stands farther before the end is some request's, and was survived
+_NEAR = 400  # lines: a traceback farther before the end belongs to some request, and was survived
 _NAN = ("loss", "grad_norm", "kl", "entropy")
 
 
 class ClientLog:
-    """The lines of a run's log from now on that are the client's own."""
+    """The client's own lines in a run's log, from now on."""
 
     def __init__(self, path: Path) -> None:
         self._follower = _at_the_end(path)
 
     def lines(self) -> Iterator[str]:
-        """What was added."""
+        """The added lines."""
         for chunk in self._follower.poll():
             yield from (line for line in logical_lines(chunk) if not line.startswith(TAG))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._follower.close()
 
 
 class ServerLog:
-    """The server's log from now on; nothing where the server's log is not here."""
+    """The server's log from now on; empty if the log is on another machine."""
 
     def __init__(self, path: Path) -> None:
         self._follower = _at_the_end(path)
         self.begin = self._follower.offset
-        self.total: int | None = None  # steps that the trainer means to make
+        self.total: int | None = None  # steps that the trainer plans
         self.resumed = ""
         self.booted = False
         self._ended_well = False
-        self._since = _NEAR + 1  # lines since a traceback began
+        self._since = _NEAR + 1  # lines since the last traceback began
         self._kept: list[str] = []  # at most twice _KEPT
         self._nan: list[str] = []
 
     def steps(self) -> Iterator[tuple[int, float | None]]:
-        """(step, KL) of each training step that was printed since."""
+        """(step, KL) of each training step printed since the last call."""
         for chunk in self._follower.poll():
             for line in logical_lines(chunk):
                 self._kept = [*self._kept[-_KEPT:], line] if len(self._kept) > 2 * _KEPT else self._kept
@@ -68,7 +69,7 @@ class ServerLog:
                 yield from self._take(line)
 
     def nan_lines(self) -> list[str]:
-        """Metrics that are no numbers any more, said once."""
+        """Metrics that became NaN, each reported once."""
         found, self._nan = self._nan, []
         return found
 
@@ -80,15 +81,15 @@ class ServerLog:
 
     @property
     def crash(self) -> str:
-        """The exception that ended the engine; "" where the log shows none."""
+        """The exception that ended the engine; "" if the log shows none."""
         return (root_cause(self._kept) or "a traceback in the server's log") if self._since <= _NEAR else ""
 
     def evidence(self) -> Iterator[str]:
-        """Its last words."""
+        """The last lines of the log."""
         return evidence(self._kept, "the server's log")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._follower.close()
 
     def _take(self, line: str) -> Iterator[tuple[int, float | None]]:

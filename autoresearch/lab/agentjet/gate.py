@@ -1,7 +1,7 @@
 """The gate: one episode must work, and leave nothing behind, before a client trains for hours.
 
-The blueprint's own script boots the engine, claims an episode, runs the agent on it and aborts it. Its pass is kept by
-a hash of all that it depends on, so that the same thing is not tried twice.
+The blueprint's own script boots the engine, claims an episode, runs the agent on it and aborts it. A pass is stored by
+a hash of all its inputs, so that the same check is not repeated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST = 1 << 20
 
 
 def check(place: SwarmDir, parts: Parts, say: Say) -> None:
-    """Run the check unless it has passed on the same inputs. SwarmFault where it does not pass."""
+    """Run the check unless it has passed on the same inputs. Raises SwarmFault if it does not pass."""
     passed = parts.index.directory / "gates" / f"{fingerprint(place)}.json"
     if passed.exists():
         say(f"{TAG}one episode has worked before on the same inputs: {passed}")
@@ -62,7 +62,9 @@ def check(place: SwarmDir, parts: Parts, say: Say) -> None:
 
 
 class EpisodePool:
-    """Completed episodes while this engine collects; what a server that is off says is of some earlier run."""
+    """Counts completed episodes while this engine collects; the counter of an engine that is off is an earlier
+    run's.
+    """
 
     def __init__(self, before: Look) -> None:
         self._stale = before.episodes[0]
@@ -70,7 +72,7 @@ class EpisodePool:
         self._now = 0
 
     def see(self, look: Look) -> None:
-        """One look."""
+        """Record one look."""
         if look.status != ROLLING:
             return
         self._now = look.episodes[0]
@@ -79,18 +81,18 @@ class EpisodePool:
 
     @property
     def grown(self) -> int:
-        """Episodes that were added meanwhile."""
+        """Episodes added since."""
         return max(0, self._now - (self._base or 0))
 
 
 def reward_of(lines: list[str]) -> float | None:
-    """The last reward that an output names; None where it names none."""
+    """The last reward in an output; None without one."""
     found = [value for line in lines for text in _REWARD.findall(line) if (value := number(text)) is not None]
     return found[-1] if found else None
 
 
 def _run(place: SwarmDir, watch: SwarmWatch, pool: EpisodePool) -> float:
-    """Seconds that it took. SwarmFault for a bad end, for an engine that dies under it, and for too much time."""
+    """Run the check; returns its seconds. SwarmFault for a failure, an engine that dies meanwhile, or a timeout."""
     url = place.url()
     env = {**os.environ, **surroundings(url)}
     out = os.open(place.gate_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -130,7 +132,7 @@ def _await(place: SwarmDir, child: Child, watch: SwarmWatch, pool: EpisodePool) 
 
 
 def boot_failed(place: SwarmDir, offset: int, seconds: float) -> SwarmFault:
-    """BOOTING to OFFLINE: the client would wait for ever. The reason stands in the server's log, if it is here."""
+    """The fault of BOOTING to OFFLINE, where the client would wait for ever; the server's log may hold the reason."""
     lines = server_session.log_lines(place.server_dir.log, offset)
     cause = root_cause(lines)
     text = f"the engine went from BOOTING to OFFLINE after {seconds:.0f} s" + (f": {cause}" if cause else "")
@@ -172,7 +174,7 @@ def _files(place: SwarmDir) -> Iterator[Path]:
 
 
 def _tree(place: SwarmDir) -> str:
-    """The tree that the run's commit holds: the same code has the same, whatever the commit says of itself."""
+    """The tree of the run's commit: equal code has the same tree, whatever the commit's message."""
     if not place.spec.commit:
         return ""
     found = checkout.find(Path(place.spec.cwd))

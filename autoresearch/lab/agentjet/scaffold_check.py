@@ -1,7 +1,7 @@
-"""Does a scaffold work? Its files are run, before any server is started or any GPU is taken.
+"""Checks a scaffold by running its files, before any server is started or any GPU is taken.
 
-The collector must return items, and one episode must run to a finite reward: against an endpoint that was named, or
-against a stand-in model that says the same thing to everybody.
+The collector must return items, and one episode must run to a finite reward: against the given endpoint, or against a
+stand-in model that gives every request the same answer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from autoresearch.records.secrets import MASK, mask_text
 
 COLLECT_S = 300.0  # for a data set of millions of rows
 JOB_S = 300.0  # for importing ajet and building a configuration
-_END_S = 30.0  # for a program that was told to end and ends its own agent first
+_END_S = 30.0  # for a program that ends its own agent first
 _SHOWN = 400
 _MOST_OUTPUT = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An OpenAI-compatible endpoint. `base_url` with its /v1; no `base_url` stands for the stand-in."""
+    """An OpenAI-compatible endpoint. `base_url` with its /v1; "" means the stand-in model."""
 
     base_url: str = ""
     api_key: str = ""
@@ -44,7 +44,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldResult:
-    """What the files did: items to train on, the first of them, an episode's reward and seconds, what to know."""
+    """Results of the files: training items, the first of them, an episode's reward and seconds, remarks."""
 
     items: int
     first: Mapping[str, str]
@@ -52,7 +52,7 @@ class ScaffoldResult:
     reward: float
     seconds: float
     endpoint: str
-    asked: int | None  # questions to the stand-in; None for an endpoint of the user's
+    asked: int | None  # requests to the stand-in; None for an endpoint of the user's
     remarks: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class CheckFailed(BlueprintError):  # noqa: N818 - it names what happened
 def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -> ScaffoldResult:
     """Run the collector and one episode with this interpreter.
 
-    Raises NotFoundError where files are missing and CheckFailed for the first thing that does not work.
+    Raises NotFoundError if files are missing and CheckFailed for the first failure.
     """
     missing = [name for name in (*PROGRAMS, "reward.py") if not (directory / name).is_file()]
     if missing:
@@ -120,7 +120,9 @@ def _masked(text: str, endpoint: Endpoint) -> str:
 
 
 def _episode_s(directory: Path) -> float:
-    """The file ends itself after the agent's time and the reward's; this is for one that does not."""
+    """Timeout for an episode: the file ends itself after the agent's and the reward's time; this is for one that does
+    not.
+    """
     text = (directory / EPISODE).read_text(encoding="utf-8", errors="replace")
     times = dict(re.findall(r"^(AGENT_TIMEOUT_S|REWARD_TIMEOUT_S) = ([\d.]{1,12})", text, re.MULTILINE))
     agent, reward = times.get("AGENT_TIMEOUT_S", AGENT_TIMEOUT_S), times.get("REWARD_TIMEOUT_S", REWARD_TIMEOUT_S)
@@ -128,7 +130,7 @@ def _episode_s(directory: Path) -> float:
 
 
 def _client(directory: Path, python: str) -> tuple[str, ...]:
-    """agent_roll.py builds its configuration, where AgentJet is installed; else a remark that it could not try."""
+    """Have agent_roll.py build its configuration if AgentJet is installed; else return a remark."""
     probe = ["-c", "import importlib.util as u; raise SystemExit(0 if u.find_spec('ajet') else 7)"]
     if _run(directory, python, probe, {}, JOB_S).returncode:
         return (f"AgentJet is not installed for {python}: {ROLL} and {DEBUG} were compiled, not run",)
@@ -175,7 +177,7 @@ def _json(
 def _run(
     directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float
 ) -> _ProgramResult:
-    """Run a program of the scaffold, for so long at most; of what it says the end is kept."""
+    """Run a program of the scaffold with a time limit; only the end of its output is kept."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **extra}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
@@ -195,7 +197,7 @@ def _run(
 
 @contextlib.contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Whatever happens in the block, Ctrl-C included, the program and its group are over afterwards."""
+    """End the program and its group on leaving the block, Ctrl-C included."""
     try:
         yield
     finally:

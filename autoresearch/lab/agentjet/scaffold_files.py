@@ -1,7 +1,7 @@
-"""The files that train the model behind a black-box agent: rendered from templates/blackbox, never half of them.
+"""The files that train the model behind a black-box agent: rendered from templates/blackbox, all or none.
 
 The names are those of AgentJet's train-complex-blackbox skill (modelscope/AgentJet, ajet/copilot/); `reward.py` and
-`validation.py` are what the four of them share.
+`validation.py` are shared by the four of them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SERVER = "ajet-swarm start --swarm-port=$AJET_SWARM_PORT"
 PROGRAMS = (COLLECTOR, EPISODE, ROLL, DEBUG, "validation.py")
 FILES = (*PROGRAMS, "reward.py", BLUEPRINT)
 
-_DEFAULTS = {  # of the training; each is a flag of agent_roll.py
+_DEFAULTS = {  # for the training; each is a flag of agent_roll.py
     "n_gpu": 8, "batch_size": 32, "repeat": 4, "parallel": 64, "total_steps": 100, "eval_interval": 10, "eval_k": 4,
 }  # fmt: skip
 
 
 def settle(given: Blackbox, directory: Path, base: Path) -> Blackbox:
-    """The same with every path as the files in `directory` will hold it, the relative ones taken from `base`.
+    """The same with every path as the files in `directory` will hold it; relative ones start at `base`.
 
-    Within one repository paths are relative to `directory`, so that they hold in a worktree too; others are
-    absolute. Raises NotFoundError for a file that is not there.
+    Within one repository paths are relative to `directory`, so that they also work in a worktree; others are absolute.
+    Raises NotFoundError for a missing file.
     """
 
     def stored(path: str) -> str:
@@ -54,7 +54,7 @@ def settle(given: Blackbox, directory: Path, base: Path) -> Blackbox:
 
 
 def rendered(box: Blackbox) -> dict[str, str]:
-    """File name -> text of everything but the blueprint. `box` as `settle` gives it."""
+    """File name -> text of everything but the blueprint. `box` as `settle` returns it."""
     values = _values(box)
     texts = {name: render(f"blackbox/{name}.j2", **values) for name in PROGRAMS}
     texts["reward.py"] = render(f"blackbox/reward_{box.reward.kind.value}.py.j2", **_reward_values(box.reward))
@@ -64,7 +64,7 @@ def rendered(box: Blackbox) -> dict[str, str]:
 def blueprint(box: Blackbox, directory: Path, *, python: str, swarm_url: str = "") -> str:
     """The blueprint of a swarm run: server, one-episode check, agent_roll.py as the client.
 
-    swarm_url: a server that is there already; without one, each run starts its own on a free port.
+    swarm_url: an existing server; without one, each run starts its own on a free port.
     """
     result_dir = directory / "results"
     arguments = f"--result-dir {shlex.quote(str(result_dir))}"
@@ -91,7 +91,7 @@ def blueprint(box: Blackbox, directory: Path, *, python: str, swarm_url: str = "
 
 
 def write(texts: dict[str, str], directory: Path, *, force: bool) -> list[Path]:
-    """Write all files, or none: ConflictError names those that are there already. The paths, in order."""
+    """Write all files, or none: ConflictError names existing ones. Returns the paths, in order."""
     taken = [name for name in texts if os.path.lexists(directory / name)]
     if taken and not force:
         verb = "exists" if len(taken) == 1 else "exist"
@@ -107,7 +107,7 @@ def write(texts: dict[str, str], directory: Path, *, force: bool) -> list[Path]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """In one rename, so that a reader never sees half a file."""
+    """Write by one rename, so that a reader never sees half a file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         unfinished.write_text(text, encoding="utf-8")
@@ -149,14 +149,14 @@ def _reward_values(reward: Reward) -> dict[str, object]:
 
 
 def _literal(value: object) -> str:
-    """A value as Python has it, a text in double quotes where that is as short."""
+    """A value as a Python literal, with double quotes if that is as short."""
     single = repr(value)
     plain = isinstance(value, str) and not any(mark in single[1:-1] for mark in "\"'")
     return f'"{single[1:-1]}"' if plain else single
 
 
 def _list(words: tuple[str, ...]) -> str:
-    """A list as Python has it, a word a line where it would be long."""
+    """A list as a Python literal, one word per line if it is long."""
     flat = f"[{', '.join(map(_literal, words))}]"
     return flat if len(flat) < 90 else "[\n" + "".join(f"    {_literal(word)},\n" for word in words) + "]"
 
@@ -169,7 +169,7 @@ _WRITERS = {"py": _literal, "py_list": _list, "py_tuple": _tuple}
 
 
 def _called(agent: tuple[str, ...]) -> str:
-    """An agent in a sentence: its program and script, by name."""
+    """An agent's short name for a sentence: its program and script."""
     words = [Path(word).name for word in agent if "{" not in word or word.startswith("{here}/")]
     return " ".join(" ".join(words).split())[:60]
 
@@ -182,13 +182,13 @@ def _existing(path: Path) -> Path:
 
 
 def _placed(words: tuple[str, ...], directory: Path, base: Path) -> tuple[str, ...]:
-    """The words of a command, with those that name a file here so that they do from everywhere."""
+    """The words of a command; those that name a local file are rewritten to work from everywhere."""
     placed = []
     for n, word in enumerate(words):
         path = base / word
         if "{" not in word and (n or "/" in word) and path.is_file():  # a first word without a slash is on PATH
             stored = _stored(path.resolve(), directory)
-            # a link out of here keeps its name: a virtual environment's python is one, its target no part of it
+            # an outgoing link keeps its name: a virtual environment's python is one
             own = str(path.parent.resolve() / path.name)
             word = own if stored.startswith("/") else f"{{here}}/{stored}"
         placed.append(word)
@@ -198,6 +198,6 @@ def _placed(words: tuple[str, ...], directory: Path, base: Path) -> tuple[str, .
 
 
 def _stored(path: Path, directory: Path) -> str:
-    """As the files in `directory` name it: relative within one repository, else absolute."""
+    """The path as the files in `directory` name it: relative within one repository, else absolute."""
     root = next((place for place in (directory, *directory.parents) if (place / ".git").exists()), directory)
     return os.path.relpath(path, directory) if path.is_relative_to(root) else str(path)

@@ -1,7 +1,7 @@
 """The program of the server's session: the swarm server itself, or the forward to one on another machine.
 
-It runs under a Runner of its own, which keeps the log and the exit code and ends the tree. What it adds: it ends with
-the run that it belongs to, whatever became of that run's Runner, and starts a forward again that was dropped.
+It runs under a Runner of its own, which keeps the log and the exit code and ends the process tree. In addition it ends
+with its run, whatever happened to the run's Runner, and restarts a dropped forward.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from autoresearch.records.rundir import is_locked
 Say = Callable[[str], None]
 
 LOOK_S = 1.0  # how soon a dead Runner of the client is noticed
-STEADY_S = 60.0  # a forward that held so long is started again at once
+STEADY_S = 60.0  # a forward that held for so long is restarted at once
 LONGEST_S = 30.0
 DOCKER_S = 30.0
 
 
 def serve(place: SwarmDir, say: Say) -> int:
-    """Until the server ends, or the run does. The exit code is the server's, as `subprocess` has it."""
+    """Serve until the server or the run ends. Returns the server's exit code, as `subprocess` has it."""
     with listening_to_signals() as asked:
         if place.swarm.ssh:
             return _forward(place, asked, say)
@@ -36,14 +36,14 @@ def serve(place: SwarmDir, say: Say) -> int:
 
 
 def forward_words(swarm: Swarm, port: int) -> list[str]:
-    """The ssh that carries the server's port here: it never asks for a password, and ends when the link is dead."""
+    """The ssh command that forwards the server's port: it never prompts, and ends when the link is dead."""
     options = ("ExitOnForwardFailure=yes", "ServerAliveInterval=15", "ServerAliveCountMax=3", "BatchMode=yes")
     words = [word for option in options for word in ("-o", option)]
     return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.there}", *shlex.split(swarm.ssh)]
 
 
 def end_container(place: SwarmDir) -> None:
-    """Stop and remove the server's container by its name; quiet where there is none."""
+    """Stop and remove the server's container by its name; silent if there is none."""
     if not place.swarm.container:
         return
     name = place.swarm.container_name or place.session

@@ -1,4 +1,4 @@
-"""The swarm server's HTTP, as much of it as a harness needs. No method raises for a server that is not well.
+"""The part of the swarm server's HTTP API that the harness needs. No method raises if the server is unhealthy.
 
 Paths and answers: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py (at c0ef49bb).
 """
@@ -21,17 +21,17 @@ STOP_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the ser
 
 @dataclass(frozen=True, slots=True)
 class SwarmServer:
-    """One server, by its address; proxies of the environment are not asked, as it is ours or our forward's."""
+    """One server, by its address; proxies are bypassed, as the address is local or a forward."""
 
     url: str
 
     def healthy(self) -> str:
-        """ "" where GET /health says ok, else why not."""
+        """ "" if GET /health answers ok, else why not."""
         answer, trouble = self._ask("/health")
         return "" if answer.get("status") == "ok" else trouble or f"/health says {str(answer)[:80]}"
 
     def look(self) -> Look:
-        """Status and pool now; a pool that cannot be had leaves the counters at 0."""
+        """Current status and pool; an unreadable pool leaves the counters at 0."""
         status, trouble = self._ask("/get_engine_status")
         if trouble:
             return Look(trouble=trouble)
@@ -39,7 +39,7 @@ class SwarmServer:
         return look_of(status, pool)
 
     def stop(self, *, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic) -> str:
-        """POST /stop_engine and wait until the engine is offline; "" when it is, else what stands in the way."""
+        """POST /stop_engine and wait until the engine is offline; "" on success, else the obstacle."""
         until = clock() + STOP_S
         _, trouble = self._ask("/stop_engine", {}, STOP_S)
         while (look := self.look()).status != OFFLINE:
@@ -49,7 +49,7 @@ class SwarmServer:
         return ""
 
     def _ask(self, path: str, body: object = None, timeout: float = ANSWER_S) -> tuple[dict[str, object], str]:
-        """The object that was answered, or {} and why there is none."""
+        """The answered object, or {} and the reason."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
         try:

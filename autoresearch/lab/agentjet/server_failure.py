@@ -10,13 +10,13 @@ SHOWN = 25
 
 
 def root_cause(lines: Sequence[str]) -> str:
-    """The line that explains most; "" where no line does."""
+    """The line that explains most; "" without any."""
     failure = classify(lines)
     return failure.line if failure else ""
 
 
 def evidence(lines: Sequence[str], whose: str) -> Iterator[str]:
-    """The last traceback of a log, else its last lines, for the log of the run: whoever explains it reads that."""
+    """The last traceback of a log, else its last lines, for the run's log, which `explain` reads."""
     shown = traceback(lines).splitlines() or list(lines[-SHOWN:])
     if shown:
         yield f"[swarm] {whose} ends with:"

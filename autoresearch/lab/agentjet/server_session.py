@@ -1,4 +1,4 @@
-"""The server's session: started under a Runner of its own, looked at, and ended with everything it holds."""
+"""The server's session: started under a Runner of its own, checked, and ended with its process tree."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NOT_INHERITED = ("AUTORESEARCH_RUN_ID", "AUTORESEARCH_RUN_DIR", "TMUX", "TMUX_P
 
 
 def program(verb: str, run_dir: str) -> str:
-    """The shell words that run one of our own swarm programs; `run_dir` is already quoted."""
+    """The shell command for one of our own swarm programs; `run_dir` is already quoted."""
     return f"{shlex.quote(sys.executable)} -P -m autoresearch swarm {verb} {run_dir}"
 
 
 def start(place: SwarmDir, parts: Parts) -> None:
-    """Start the server's Runner in its session; the server itself comes up when it likes."""
+    """Start the server's Runner in its session, without waiting for the server."""
     server = place.server_dir
     server.path.mkdir()
     write_json(server.spec, _spec(place), executed=True)
@@ -45,7 +45,7 @@ def start(place: SwarmDir, parts: Parts) -> None:
 
 
 def _spec(place: SwarmDir) -> Mapping[str, object]:
-    """What the server's Runner has to know: no signals, no collector, and a limit far behind the run's own."""
+    """The spec of the server's Runner: no signals, no collector, and a limit far beyond the run's own."""
     spec = place.spec
     return {
         "schema": 1,
@@ -64,12 +64,12 @@ def _environment(place: SwarmDir) -> dict[str, str]:
 
 
 def alive(place: SwarmDir) -> bool:
-    """Whether the server's Runner lives or is about to."""
+    """Whether the server's Runner lives or is starting."""
     return place.server_dir.state() in (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 
 
 def how_it_ended(place: SwarmDir) -> str:
-    """Why there is no server any more, in words; "" while there is one."""
+    """Why the server ended, in words; "" while it lives."""
     record = read_json(place.server_dir.exit_record)
     if record is not None:
         return str(record.get("reason") or record.get("ending") or "it ended")
@@ -77,7 +77,7 @@ def how_it_ended(place: SwarmDir) -> str:
 
 
 def end(place: SwarmDir, *, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-    """INT to the server, then its Runner's own stop; back once the Runner has recorded the end, or is dead."""
+    """INT to the server, then its Runner's own stop; returns once the Runner has recorded the end, or is dead."""
     server = place.server_dir
     if not server.path.is_dir():
         return
@@ -96,7 +96,6 @@ def _until_over(server: RunDir, until: float, clock: Callable[[], float]) -> Non
 
 
 def _same(pid: int, ticks: object) -> bool:
-    """Whether this pid still is the process that runner.json names."""
     from autoresearch.runner.processes import start_ticks
 
     return start_ticks(pid) == ticks
@@ -112,7 +111,7 @@ def _interrupt(pid: int) -> None:
 
 
 def log_lines(log: Path, offset: int = 0) -> list[str]:
-    """The stripped lines of a log from an offset on, of much only the end."""
+    """The stripped lines of a log from an offset on; only the end of a long one."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

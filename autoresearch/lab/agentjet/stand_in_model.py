@@ -1,6 +1,6 @@
-"""A stand-in for the model behind an agent: an OpenAI-compatible endpoint on this machine that always says the same.
+"""A stand-in for the model behind an agent: a local OpenAI-compatible endpoint that always gives the same answer.
 
-It costs nothing and knows nothing; it shows whether an agent asks the endpoint that it was given at all.
+It costs nothing, and shows whether an agent uses the given endpoint at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_BODY = 1 << 26
 
 @dataclass(slots=True)
 class StandIn:
-    """Where it listens, and what it was asked: `asked` counts questions, `unknown` names paths it has no answer for."""
+    """Its address and counters: `asked` counts requests, `unknown` lists unsupported paths."""
 
     base_url: str
     asked: int = 0

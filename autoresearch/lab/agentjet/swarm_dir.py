@@ -1,6 +1,6 @@
-"""Where a swarm run keeps the other half of itself, and what both halves have in their environment.
+"""The files of a swarm run's server half, and the environment that both halves share.
 
-<run dir>/swarm.json    where the server answers, and whether what its engine does is ours
+<run dir>/swarm.json    the server's address, and whether this run owns its engine
 <run dir>/gate.log      the output of the one-episode check
 <run dir>/server/       the run directory of the server's own Runner: run.log, exit.json, session.json ...
 """
@@ -44,45 +44,45 @@ class SwarmDir:
 
     @property
     def session(self) -> str:
-        """`ajet_<slug>_<id>_srv`, within the 60 characters behind `ajet_`."""
+        """`ajet_<slug>_<id>_srv`, within the 60 characters after `ajet_`."""
         return server_session(self.spec.session)
 
     @property
     def server_run(self) -> str:
-        """The run id of the server's processes: another Runner's than the client's, which must spare them."""
+        """The run id of the server's processes: it differs from the client's, whose Runner must spare them."""
         return f"{self.spec.run}{SUFFIX}"
 
     def url(self) -> str:
-        """Where the server answers; "" before that is known."""
+        """The server's address; "" before it is known."""
         return str((read_json(self.state) or {}).get("url") or "")
 
     def server(self) -> SwarmServer:
         return SwarmServer(self.url())
 
     def owns_engine(self) -> bool:
-        """Whether the engine was seen offline for us, so that whatever it does since is this run's."""
+        """Whether this run saw the engine offline first, so that its later work is this run's."""
         return bool((read_json(self.state) or {}).get("owned"))
 
     def note(self, **more: object) -> None:
-        """Remember something about the server; never for long in doubt: one small file, renamed."""
+        """Record something about the server in one small file, replaced by a rename."""
         write_json(self.state, {**(read_json(self.state) or {}), **more}, durable=False)
 
 
 def server_session(session: str) -> str:
-    """The name of the server's session beside the client's."""
+    """The name of the server's session, beside the client's."""
     return f"{session[: 65 - len(SUFFIX)]}{SUFFIX}"
 
 
 def place_of(rundir: RunDir) -> SwarmDir | None:
-    """The place of a run in swarm mode; None for any other run."""
+    """The SwarmDir of a run in swarm mode; None for any other run."""
     spec = spec_file.read(rundir)
     return SwarmDir(rundir, spec, spec.swarm) if spec.swarm else None
 
 
 def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
-    """Where the server is, or is to be: the notes, the caller's AJET_SWARM_URL, the command's port, a free one.
+    """The server's address, from the notes, the caller's AJET_SWARM_URL, the command's port, or a free port.
 
-    A forward has the port that the server has there, unless somebody has it here.
+    A forward gets the server's remote port, unless it is taken locally.
     """
     if swarm.ssh:
         port = swarm.port or PORT
@@ -101,24 +101,24 @@ def port_of(url: str) -> int:
 
 
 def surroundings(url: str) -> dict[str, str]:
-    """What server, check and client have in their environment beside the run's own."""
+    """The variables that server, check and client get beside the run's own."""
     return {"AJET_SWARM_URL": url, "AJET_SWARM_PORT": str(port_of(url))}
 
 
 def quiet(environ: Mapping[str, str]) -> dict[str, str]:
-    """No colours in the server's log, unless somebody wants them."""
+    """Variables that disable colours in the server's log, unless they are set already."""
     return {name: value for name, value in _QUIET.items() if name not in environ}
 
 
 def free_port() -> int:
-    """A port of the loopback address that nobody listens on now."""
+    """A loopback port that is free now."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
 
 
 def listening(port: int) -> bool:
-    """Whether somebody answers on this port of this machine."""
+    """Whether a program listens on this local port."""
     with socket.socket() as asked:
         asked.settimeout(1.0)
         return asked.connect_ex(("127.0.0.1", port)) == 0

@@ -1,4 +1,4 @@
-"""What swarm mode adds to a run before it starts: steps around the client, files of metrics, remarks."""
+"""What swarm mode adds to a run before it starts: steps around the client, metrics files, remarks."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _AUTHORITY = {"val_results.md": 0, "train_results.md": 20, "server": 90}
 
 
 def trainer_of(blueprint: Blueprint, wanted: str = "") -> Trainer:
-    """The trainer of a blueprint: the one that is wanted or noted, else what notes of a swarm or the command say."""
+    """The trainer of a blueprint: the requested or noted one, else by its swarm notes or its command."""
     notes = blueprint.notes
     name = wanted or notes.trainer or (TRAINER if notes.swarm else "")
     return registry.choose(name, blueprint.launch_command, notes.lines)
 
 
 def named_here(metric: str, trainer: str, blueprint: Blueprint) -> str:
-    """A metric as it is recorded: the client's evaluations have names that are never classic mode's."""
+    """A metric as it is recorded: names of the client's evaluations differ from those of classic mode."""
     return _ITS_OWN.sub(PREFIX, metric) if trainer == TRAINER and _own_files(blueprint) else metric
 
 
 def arrange(spec: RunSpec, blueprint: Blueprint) -> RunSpec:
-    """The run with its server's half, if it is one of swarm mode."""
+    """The run with its server's half, if it uses swarm mode."""
     if spec.trainer != TRAINER:
         return spec
     swarm = blueprint.notes.swarm or Swarm()
@@ -58,12 +58,12 @@ def arrange(spec: RunSpec, blueprint: Blueprint) -> RunSpec:
 
 
 def start_command(spec: RunSpec) -> str:
-    """What the Runner starts in the client's place; "" where it starts the command itself."""
+    """The command that the Runner starts instead of the client's; "" if it starts that itself."""
     return f"exec {program('client', _RUN_DIR)}" if spec.swarm else ""
 
 
 def located(spec: RunSpec) -> RunSpec:
-    """The run with the files of metrics that lie where it was given its place: its own and its server's."""
+    """The run with the metrics files in its final directories: its own and its server's."""
     if spec.swarm is None:
         return spec
     result_dir, authority = Path(spec.result_dir), _AUTHORITY
@@ -77,7 +77,7 @@ def located(spec: RunSpec) -> RunSpec:
 
 
 def refuse_taken_port(spec: RunSpec) -> None:
-    """ConflictError where somebody listens on the port that this run's server is to have."""
+    """Raise ConflictError if the port of this run's server is in use."""
     port = spec.swarm.port if spec.swarm and spec.swarm.server else None
     if port is not None and swarm_dir.listening(port):
         raise ConflictError(
@@ -88,7 +88,7 @@ def refuse_taken_port(spec: RunSpec) -> None:
 
 
 def findings(spec: RunSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
-    """What a person should know of the server's half."""
+    """Remarks on the server's half."""
     swarm = spec.swarm
     if swarm is None:
         if blueprint.notes.swarm is None:
@@ -108,12 +108,12 @@ def findings(spec: RunSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
 
 
 def engine_elsewhere(trainer: str, blueprint: Blueprint) -> bool:
-    """Whether the GPUs are those of a machine that this run does not start the server on."""
+    """Whether the GPUs belong to a machine where this run does not start the server."""
     return trainer == TRAINER and not (blueprint.notes.swarm and blueprint.notes.swarm.server)
 
 
 def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tuple[Finding, ...]:
-    """An error where runs side by side would have one server, whose engine trains one of them."""
+    """An error if parallel runs would share one server, whose engine trains one client at a time."""
     swarm = blueprint.notes.swarm
     if trainer != TRAINER or parallel < 2 or (swarm and swarm.server and swarm.port is None):
         return ()
@@ -123,7 +123,7 @@ def one_server_for_all(trainer: str, blueprint: Blueprint, parallel: int) -> tup
 
 
 def only_here(trainer: str, where: Target) -> tuple[Finding, ...]:
-    """An error where a run of swarm mode would go elsewhere: its two sessions, and the checks of them, are ours."""
+    """An error if a run of swarm mode had a remote target: its two sessions, and their checks, are local."""
     if trainer != TRAINER or where.is_local:
         return ()
     message = f"the two sessions of swarm mode are started on this machine, and {where.name} is not this machine"
@@ -136,7 +136,7 @@ def _warning(code: str, message: str, hint: str, blueprint: Blueprint) -> Findin
 
 
 def _own_files(blueprint: Blueprint) -> bool:
-    """Whether no file of another kind was named, which has its own names."""
+    """Whether no metrics file of another kind, with its own metric names, was declared."""
     return all(source.format is SourceFormat.SWARM_VAL for source in blueprint.notes.source)
 
 

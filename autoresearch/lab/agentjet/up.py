@@ -1,6 +1,6 @@
 """Before the client starts: a server that answers, an engine that is off, and one episode that works.
 
-A `prepare` step of the run: what it prints goes into the run's log, and any failure ends the launch.
+A `prepare` step of the run: its output goes to the run's log, and any failure ends the launch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from autoresearch.lab.parts import Parts
 Say = Callable[[str], None]
 
 LOOK_S = 1.0
-FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first look need not wait for one
+FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first check is early
 
 
 def up(place: SwarmDir, parts: Parts, say: Say) -> None:
-    """Raises SwarmFault where the client must not be started."""
+    """Raises SwarmFault if the client must not be started."""
     url = settle_url(place.swarm, parts.environ)
     if place.swarm.ours and listening(port_of(url)):
         raise SwarmFault("port_taken", taken(port_of(url)))
@@ -42,12 +42,12 @@ def up(place: SwarmDir, parts: Parts, say: Say) -> None:
 
 
 def taken(port: int) -> str:
-    """Who holds a port, as far as that can be said."""
+    """The message for a port that is in use."""
     return f"port {port} is taken by somebody else; end that server, or give this one another port"
 
 
 def await_health(place: SwarmDir, *, clock: Callable[[], float] = time.monotonic) -> float:
-    """Seconds until GET /health said ok. SwarmFault if the server ends first, or takes too long."""
+    """Seconds until GET /health was ok. SwarmFault if the server ends first, or takes too long."""
     began, pause = clock(), FIRST_LOOKS_S
     server = place.server()
     while trouble := server.healthy():
@@ -61,7 +61,7 @@ def await_health(place: SwarmDir, *, clock: Callable[[], float] = time.monotonic
 
 
 def server_died(place: SwarmDir, how: str) -> SwarmFault:
-    """The server's own end, with what its log says about it."""
+    """The fault of a server that ended, with the cause from its log."""
     lines = server_session.log_lines(place.server_dir.log)
     what = "forward" if place.swarm.ssh else "server"
     cause = root_cause(lines)
@@ -80,7 +80,7 @@ def _unhealthy(place: SwarmDir, trouble: str) -> SwarmFault:
 
 
 def guarantee_offline(place: SwarmDir, say: Say) -> None:
-    """An engine that is not off trains somebody's run: refused or stopped, never used."""
+    """An engine that is not off trains another run: refuse or stop it, never use it."""
     look = place.server().look()
     if look.status == OFFLINE:
         return
@@ -95,7 +95,7 @@ def guarantee_offline(place: SwarmDir, say: Say) -> None:
 
 
 def stop_own_engine(place: SwarmDir, say: Say) -> None:
-    """What the check has booted is not what the run trains with."""
+    """Stop the engine that the check has booted: the run trains with a fresh one."""
     if place.server().look().status != OFFLINE:
         say(f"{TAG}the engine that the check has booted is stopped")
         _stop(place)

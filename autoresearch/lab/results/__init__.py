@@ -1,1 +1,1 @@
-"""What came of a run: measured, judged, explained, compared, written down."""
+"""The results of a run: measured, judged, explained, compared, recorded."""

@@ -1,8 +1,8 @@
 """Collect a run that is over: results, ledger row, finish flag. Idempotent, safe to rerun after any kill.
 
-The sequence is: measure, results.md, the row if it is absent, finish.flag, collected.json, and out of
-the index of living runs. Each step is skipped or repeated without harm, so a kill between any two of
-them is mended by running it again.
+The sequence is: measure, results.md, the row if it is absent, finish.flag, collected.json, and removal from the index
+of living runs. Each step may be skipped or repeated without harm, so a kill between any two of them is repaired by
+running it again.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from autoresearch.trainers import registry
 VERDICT = "; verdict: "
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
-MOST_WARNINGS = 8  # of a measurement, that are kept in the records
+MOST_WARNINGS = 8  # of a measurement, kept in the records
 
 
 def collect(rundir: RunDir, index: Index) -> Outcome:
-    """Write what is missing of a run's records; ConflictError while the run still lives."""
+    """Write the missing records of a run; raises ConflictError while the run still lives."""
     with locked(rundir.collect_lock):
         spec = spec_file.read(rundir)
         end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
@@ -84,7 +84,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
 def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
     trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
-    ran = end.ending is not Ending.LAUNCH_FAILED  # else what lies there was measured by somebody else
+    ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
     measurement = measure(spec, trainer, rundir.log, ended=end.returncode == 0) if ran else Measurement(())
     hung = open_stall(events.read(rundir.events)[0]) is not None
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
@@ -96,9 +96,9 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         foreign, changed = worktree_check.after(rundir, spec)
         tampered += [f"{evidence.TAMPERED}{foreign}"] if foreign else []
     unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
-    if unmeasured or tampered:  # what it printed before that is no metric
+    if unmeasured or tampered:  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
-    crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, and says so itself
+    crashed = end.ending is Ending.FINISHED and failure is not None  # it exited with 0, but its log shows a crash
     value = measurement.last[1] if measurement.last and not crashed else None
     if not tampered:
         failure = failure or why_unmeasured(spec, end, trainer, rundir.log, measurement)
@@ -129,7 +129,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     fresh = Ledger(Path(spec.ledger)).append_once(row) if view is None else evidence.record(Path(spec.ledger), row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
-        with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the story
+        with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
             _tell_journal(place, outcome)
     finish_flag.write(place, _flag(outcome, rundir))
     failpoint("collect.flag_written")
@@ -138,7 +138,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
 
 
 def _tampered(rundir: RunDir, end: ExitRecord) -> list[str]:
-    """What somebody else wrote of this run, a flag each."""
+    """One flag for each record of this run that was tampered with."""
     found = []
     if rundir.foreign_exit.exists():
         found.append(f"{evidence.TAMPERED}it had an exit record that its Runner did not write")
@@ -149,7 +149,7 @@ def _tampered(rundir: RunDir, end: ExitRecord) -> list[str]:
 
 
 def _has_row(spec: RunSpec) -> bool:
-    """Whether the ledger has the row of a collected run; one that was torn off or edited away is given back."""
+    """Whether the ledger has the row of a collected run; a row that was torn off or edited away is restored."""
     ledger = Path(spec.ledger)
     if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
         evidence.restore_row(ledger, spec.run)
@@ -157,7 +157,7 @@ def _has_row(spec: RunSpec) -> bool:
 
 
 def _clear(rundir: RunDir, spec: RunSpec) -> None:
-    """Take the secrets out of what nobody executes any more; on a full disk, the next time."""
+    """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
     for path in (rundir.spec, rundir.far / "spec.json"):
         with contextlib.suppress(OSError):
             spec_file.clear(path)
@@ -170,9 +170,9 @@ def _clear(rundir: RunDir, spec: RunSpec) -> None:
 
 
 def _place(spec: RunSpec, rundir: RunDir) -> Path:
-    """Where the documents go: the result directory, unless another run has made it its own by now.
+    """The directory for the documents: the result directory, unless another run has claimed it by now.
 
-    A launch that was killed early has no experiment log yet; it gets one here.
+    A launch that was killed early has no experiment journal yet; it gets one here.
     """
     result_dir = Path(spec.result_dir)
     if journal.owner(result_dir) not in ("", spec.run):
@@ -182,7 +182,7 @@ def _place(spec: RunSpec, rundir: RunDir) -> Path:
 
 
 def _write_results(path: Path, text: str, rundir: RunDir) -> Path:
-    """Write results.md; where it is now: beside the log, where the result directory is full or read-only."""
+    """Write results.md and return its path: beside the log if the result directory is full or read-only."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_page(path, text)
@@ -219,7 +219,7 @@ def _outcome(
 
 
 def doubt_of(spec: RunSpec, measurement: Measurement, noise: float | None) -> str:
-    """Where the training printed another value of the metric than was measured, by more than noise; "" else."""
+    """A warning if the training printed another metric value than was measured, beyond noise; otherwise ""."""
     if spec.objective is None or measurement.printed is None or measurement.last is None:
         return ""
     printed, measured = measurement.printed[1], measurement.last[1]
@@ -229,7 +229,7 @@ def doubt_of(spec: RunSpec, measurement: Measurement, noise: float | None) -> st
 
 
 def _cause(spec: RunSpec, end: ExitRecord) -> str:
-    """Where no line explains a bad ending, its own word does: the signal, the limit, the launch's cause."""
+    """The failure class of a bad ending that no log line explains: the signal, the limit, the launch's cause."""
     if is_pruned(end):
         return PRUNED
     if end.ending is Ending.MAX_TIME:
@@ -237,18 +237,18 @@ def _cause(spec: RunSpec, end: ExitRecord) -> str:
     if end.ending not in BADLY:
         return ""
     if end.error_kind and end.cause in ("", "exit_code", "prepare_failed"):
-        return end.error_kind  # the trainer's own word for it, where only a code is known
+        return end.error_kind  # the trainer's own name for it, if only a code is known
     if end.cause:
         return end.cause
     if end.signal:
         return f"signal_{end.signal}"
-    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell says so of its last command
+    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell reports its last command so
         return f"signal_{end.returncode - 128}"
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
 def _steps(end: ExitRecord) -> int | None:
-    """How many training steps were seen."""
+    """The number of training steps seen."""
     return end.last_step if end.last_step is not None else (end.steps_seen or None)
 
 
@@ -257,7 +257,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     return LedgerRow(
         index=spec.index,
-        branch=spec.branch if spec.commit else "",  # else it was killed before that was made
+        branch=spec.branch if spec.commit else "",  # otherwise it was killed before the branch was created
         parent_commit=spec.parent_commit,
         commit=spec.commit,
         recipe=spec.recipe_in_commit or spec.recipe,
@@ -298,7 +298,7 @@ def _row(outcome: Outcome, judgement: Judgement, rundir: RunDir) -> LedgerRow:
 
 
 def _job_id(spec: RunSpec, rundir: RunDir) -> str:
-    """What its launcher calls it: the tmux session here, the job elsewhere; "" for one that was never submitted."""
+    """The launcher's name for it: the local tmux session, or the remote job; "" if it was never submitted."""
     order = order_file.read(rundir)
     if order is None:
         return spec.session
@@ -306,7 +306,7 @@ def _job_id(spec: RunSpec, rundir: RunDir) -> str:
 
 
 def charged(row: LedgerRow, view: CampaignView | None) -> LedgerRow:
-    """The row with what a researcher used to make this run possible, and what is suspicious in what it made."""
+    """The row with the agent's cost of making this run possible, and flags for suspicious edits."""
     idea = next((i for i in view.ideas if i.index == row.index), None) if view else None
     run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
     if view is None or idea is None or run is None:
@@ -365,7 +365,7 @@ def _sha256(path: Path) -> str | None:
 
 
 def _tell_events(rundir: RunDir, outcome: Outcome) -> None:
-    """One event for each warning of the measurement and for what trackers printed; each once, after any kill."""
+    """One event per warning of the measurement and per URL that trackers printed; each once, after any kill."""
     wanted = [("warning", text) for text in outcome.warnings] + [("run_url", url) for url in outcome.run_urls]
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""Compare two runs: what differs in their configuration, code, environment and limits, and what came of it."""
+"""Compare two runs: differences in configuration, code, environment and limits, and their results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs; each mapping holds (of A, of B), and only what is not the same."""
+    """The differences; each mapping holds (of A, of B), and only what differs."""
 
     a: LedgerMatch
     b: LedgerMatch
     config: Mapping[str, Pair]  # recipe keys
-    per_run: Mapping[str, Pair]  # recipe keys that differ from run to run anyway: seed, places to write to
+    per_run: Mapping[str, Pair]  # recipe keys that always differ between runs: seed, output paths
     command: Pair | None
-    code: str  # "2 files, +3 -1", "the same", or why it cannot be said
+    code: str  # "2 files, +3 -1", "the same", or why it is unknown
     diff: str  # bounded, secrets masked
     environment: Mapping[str, Pair]
     limits: Mapping[str, Pair]
@@ -44,12 +44,12 @@ class Comparison:
 
     @property
     def refused(self) -> str:
-        """Why the metrics of the two must not be compared; "" where they may be."""
+        """Why the metrics of the two must not be compared; "" if they may be."""
         return why_not(measured_by(self.a), measured_by(self.b))
 
     @property
     def difference(self) -> float | None:
-        """B's mean less A's; None where they measure different things, or one measured nothing."""
+        """B's mean minus A's; None if they measure different metrics, or one has no value."""
         if self.refused or self.a.mean is None or self.b.mean is None:
             return None
         return self.b.mean - self.a.mean
@@ -83,13 +83,13 @@ def metric_of(found: LedgerMatch) -> str:
 
 
 def measured_by(found: LedgerMatch) -> Measured:
-    """What the metric of a run is, and whose."""
+    """The metric of a run and the trainer that produces it."""
     trainer = found.row.trainer if found.row else found.spec.trainer if found.spec else ""
     return Measured(trainer, metric_of(found))
 
 
 def metrics_of(found: LedgerMatch) -> dict[str, Any]:
-    """What a run measured, and the idea that it belongs to."""
+    """The measured values of a run, and its idea."""
     row: LedgerRow | None = found.row
     return {
         "run": found.run,
@@ -110,7 +110,7 @@ def metrics_of(found: LedgerMatch) -> dict[str, Any]:
 def _config(
     a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[dict[str, Pair], dict[str, Pair]]:
-    """What differs in recipe and command, by key: what was chosen, and what differs from run to run."""
+    """Differing keys of recipe and command: (chosen ones, ones that always differ between runs)."""
     apart: set[str] = set()
     wholes = []
     for side, checkout in ((a, at_a), (b, at_b)):
@@ -130,7 +130,7 @@ def _pair(change: RecipeChange) -> Pair:
 
 
 def _code(a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None) -> tuple[str, str, str]:
-    """(in words, the bounded diff, the command for the whole); recipes are compared by key, not here."""
+    """(a summary, the bounded diff, the command for the whole diff); recipes are compared by key, not here."""
     if not (a.commit and b.commit):
         return "unknown: a commit is not recorded", "", ""
     if a.commit == b.commit:
@@ -152,7 +152,7 @@ def _command(found: LedgerMatch) -> str:
 
 
 def _environment(found: LedgerMatch) -> dict[str, Any]:
-    """Where and with what it ran; variables that were recorded, secrets masked as they were."""
+    """Host, programs and recorded variables of a run; secrets stay masked."""
     spec = found.spec
     if spec is None:
         return {"trainer": found.row.trainer, "launcher": found.row.launcher} if found.row else {}
@@ -174,7 +174,7 @@ def _limits(found: LedgerMatch) -> dict[str, Any]:
 
 
 def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Pair]:
-    """What differs; a side whose run directory is gone says nothing."""
+    """The differences; empty if a side's run directory is gone."""
     if not (a and b):
         return {}
     return {key: (a.get(key), b.get(key)) for key in {**a, **b} if a.get(key) != b.get(key)}

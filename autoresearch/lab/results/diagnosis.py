@@ -1,4 +1,4 @@
-"""Diagnosis: why a run ended badly, from its log, its exit record and its commands; the one place that says so."""
+"""Diagnosis: why a run ended badly, from its log, exit record and commands; the only module that decides this."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
-_NEAREST_BYTES = 1 << 19  # of the end of a log, among whose lines the nearest are looked for
+_NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
 _NEAREST_LINE = 120  # characters of each
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The root cause, what else holds, and what the run seems to have overcome."""
+    """The root cause, other failures, and failures that the run seems to have survived."""
 
     cause: Failure | None = None
     also: tuple[Failure, ...] = ()
@@ -39,11 +39,11 @@ class Diagnosis:
 
 
 def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
-    """The diagnosis of a run that is over; of one that ended well it names no cause.
+    """The diagnosis of a run that is over; without a cause if it ended well.
 
-    One that exited with 0 ended well, unless its trainer says itself that it crashed. hung: a stall was reported
-    before its end, and no signal followed. Such a run may end by its time in all, or by a person, hours after what
-    stopped it.
+    A run that exited with 0 ended well, unless its trainer's log says that it crashed. hung: a stall was reported
+    before its end, and no signal followed. Such a run may end by its total time limit, or by a person, hours after the
+    actual failure.
     """
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
         words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
@@ -58,12 +58,12 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
-        cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle: there was no room for more
+        cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
 
 
 def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
-    """Why a run that ended well has no metric, where an evaluation was to measure it; None where it has one."""
+    """Why a run that ended well but was to be evaluated has no metric; None if it has one."""
     cut = end.ending is Ending.MAX_TIME and spec.timed_by != "timeout"
     if not spec.evaluate or not (cut or end.ending is Ending.FINISHED):
         return None
@@ -81,7 +81,7 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
 def why_unmeasured(
     spec: RunSpec, end: ExitRecord, trainer: Trainer, log: Path, measurement: Measurement
 ) -> Failure | None:
-    """Why a run that ended by itself was not measured, though nothing says that it failed; None where none had to be.
+    """Why a run without a visible failure was not measured; None if it needed no metric.
 
     A named trainer prints its steps; one that printed none did not train.
     """
@@ -98,7 +98,7 @@ def why_unmeasured(
 
 
 def _nearest(objective: Objective, log: Path) -> str:
-    """The three lines of a log that look most like the metric, masked and cut, for the end of a sentence."""
+    """The three log lines most similar to the metric, masked and cut, as the end of a sentence."""
     lines = (plain(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
     near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
     quoted = [f"`{mask_text(line).strip()[:_NEAREST_LINE]}`" for line in near]
@@ -106,13 +106,13 @@ def _nearest(objective: Objective, log: Path) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a log that is not empty, and not the command that we put there."""
+    """The last non-empty line of a log, except the command that autoresearch wrote into it."""
     lines = [plain(line) for line in tail_lines(log, max_bytes=1 << 14)]
     return next((line for line in reversed(lines) if line and not line.startswith("$ ")), "")
 
 
 def _confession(log: Path, patterns: Sequence[str]) -> str:
-    """The last line of the log's end that one of the patterns begins; "" for none."""
+    """The last line near the log's end that starts with one of the patterns; "" for none."""
     if not patterns:
         return ""
     try:
@@ -125,7 +125,7 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
 
 
 def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:
-    """A diagnosis with this cause, which is then not said twice."""
+    """A diagnosis with this cause, which is then not repeated among the others."""
     also = tuple(f for f in words.failures if cause is None or f.kind is not cause.kind)
     return Diagnosis(cause, also, tuple(f for f in words.overcome if f != cause))
 
@@ -142,7 +142,7 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 
 def killing_command(spec: RunSpec) -> str:
-    """Which of a run's commands, or line of a script that they start, ends processes by name; "" for none."""
+    """The run's command, or script line that it starts, that kills processes by name; "" for none."""
     from autoresearch.core.blueprint.lint import DEADLY, lint_shell
     from autoresearch.lab.resolve.scripts import read_scripts
 

@@ -1,4 +1,4 @@
-"""Explain: how a run ended and why, whether it hung or exited, and what to try; from its records and its log alone."""
+"""Explain how a run ended and why, whether it hung or exited, and what to try; from its records and log alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOOSE = SignalPattern(
     needles=("oss",),
 )
 """Good enough to say that a trouble was overcome, not that a run has begun to train."""
-QUIET_S = 10.0  # output older than this, at the moment of the end, is silence
+QUIET_S = 10.0  # output older than this at the end counts as silence
 _CUT = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME)
 _SIGNALS = {
     9: "it was killed with SIGKILL: look for the kernel's out-of-memory killer (dmesg -T | grep -i oom)",
@@ -48,7 +48,7 @@ class Death:
 
     word: exited, killed, cut, stopped, lost, not_launched, running, pending or unreachable.
     silent_s: seconds without any signal before the end, if there were many. quiet_s: seconds without any output before
-    it; None where that is not known.
+    it; None if unknown.
     """
 
     word: str
@@ -59,13 +59,13 @@ class Death:
 
     @property
     def chatty(self) -> bool:
-        """Hung, and yet it went on to print."""
+        """Whether it hung but still printed."""
         return self.hung and self.quiet_s is not None and self.quiet_s < min(QUIET_S, (self.silent_s or 0.0) / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that can be said about the end of a run, or of a log."""
+    """The explanation of the end of a run, or of a log."""
 
     log: Path
     diagnosis: Diagnosis
@@ -75,7 +75,7 @@ class Explanation:
 
 
 def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: Trainer, tail: int) -> Explanation:
-    """The explanation of a run; `end` None while it lives: then only what it has said so far, and what it waits for."""
+    """Explain a run; `end` None while it lives: then only its failures so far, and what it waits for."""
     happened = events.read(rundir.events)[0]
     if end is None:
         words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))
@@ -93,14 +93,14 @@ def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: 
 
 
 def explain_log(log: Path, trainer: Trainer | None, tail: int) -> Explanation:
-    """The explanation of any log, of a trainer that is known or not; how the process ended is not in it."""
+    """Explain any log, of a known or unknown trainer; a log does not show how its process ended."""
     words = words_of(log, trainer)
     found = diagnosis(words, words.cause(ended_badly=False))
     return Explanation(log, found, _tries(found.cause, None, trainer), None, _tail(log, tail))
 
 
 def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
-    """What a log says, as this trainer prints it; of None as any does, or as a line that names a step and a loss."""
+    """The failures and signals of a log; without a trainer, by the patterns of all of them and a loose step pattern."""
     known = (trainer,) if trainer else registry.every()
     signals = [signal for one in known for signal in one.signals()]
     return last_words(log, signals if trainer else [LOOSE, *signals], [h for one in known for h in ask.harmless(one)])
@@ -126,7 +126,7 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
 
 
 def _elsewhere(seen: order_file.Observed | None) -> Death | None:
-    """What keeps anybody from knowing more of a run at another place; None where nothing does."""
+    """Why no more is known of a remote run: pending or unreachable; None for any other state."""
     said = {
         "pending": "it waits in the queue of its place",
         "unreachable": "its place does not answer; it may well go on",
@@ -160,7 +160,7 @@ def _death(end: ExitRecord, happened: list[Event], log: Path) -> Death:
 
 
 def _cut(end: ExitRecord, happened: list[Event], log: Path) -> Death:
-    """A run that a limit ended: whether it was still getting on, and whether it still printed."""
+    """A run that a limit ended: whether it still made progress, and whether it still printed."""
     decided = next((e for e in happened if e.event == "stopping"), None)
     silent = _silent_s(end, happened, decided)
     quiet = None
@@ -180,7 +180,7 @@ def _cut(end: ExitRecord, happened: list[Event], log: Path) -> Death:
 
 
 def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> float | None:
-    """Seconds without a signal before the end; None for a run that was getting on."""
+    """Seconds without a signal before the end; None for a run that made progress."""
     if end.ending is Ending.FIRST_STEP_TIMEOUT:
         return round(end.duration_s, 1)
     limit = next((e for e in happened if e.event == "limit"), None)
@@ -199,7 +199,7 @@ def _tail(log: Path, count: int) -> tuple[str, ...]:
 
 
 def as_payload(found: Explanation) -> dict[str, Any]:
-    """The flat JSON object. All text of the log is stripped of escapes and bounded, and still untrusted."""
+    """The flat JSON object. All log text is stripped of escapes and bounded, but still untrusted."""
     cause, death = found.diagnosis.cause, found.death
     return {
         "failure": cause.kind.value if cause else None,

@@ -1,4 +1,4 @@
-"""Judge a run: a lone one is kept if it was measured, in a campaign the noise decides."""
+"""Judge a run: a single run is kept if it was measured; in a campaign the noise decides."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from autoresearch.records.rundir import locked
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What goes into the row."""
+    """The verdict for the row."""
 
     verdict: Verdict
     reason: str = ""
     noise: float | None = None
-    judged: bool = True  # False: it says nothing for or against the idea
+    judged: bool = True  # False: it counts neither for nor against the idea
 
 
 @contextlib.contextmanager
 def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
-    """Alone with the ledger until the row is written, so that two runs that end together see one another.
+    """Lock the ledger until the row is written, so that two runs that end together see each other.
 
-    Yields the campaign's view; None for a lone run, which needs no such thing.
+    Yields the campaign's view; None for a single run, which needs none.
     """
     place = CampaignDir(Path(spec.ledger).parent)
     if not place.spec.exists():
@@ -55,9 +55,9 @@ def judge(
     idle: str = "",
     needs_metric: bool = True,
 ) -> Judgement:
-    """The verdict on one run that is over. `idle`: why it had nothing to learn from, "" if it had.
+    """The verdict on one finished run. `idle`: why it had nothing to learn from, "" if it had.
 
-    `needs_metric`: False for a run for which none was named, and that nothing failed.
+    `needs_metric`: False for a run without a named metric that did not fail.
     """
     idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
     if view is None or idea is None:
@@ -69,7 +69,7 @@ def judge(
         fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
         verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
-    if is_pruned(end):  # before the smoke rule: it was cut because it was judged
+    if is_pruned(end):  # before the smoke rule: it was ended because it was judged
         return Judgement(Verdict.DISCARD, end.reason)
     if foreign := _foreign(spec, view):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
@@ -93,7 +93,7 @@ def judge(
 
 
 def _foreign(spec: RunSpec, view: CampaignView) -> str:
-    """Why the number of this run must not stand beside those of the campaign; "" where it may."""
+    """Why the value of this run must not be compared with the campaign's; "" if it may."""
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
@@ -103,10 +103,10 @@ def _foreign(spec: RunSpec, view: CampaignView) -> str:
 
 
 def pending(view: CampaignView, idea: Idea) -> Decision | None:
-    """What was decided after the last judged row of an idea, computed again.
+    """The decision after the last judged row of an idea, computed again.
 
-    None before there is one, where its curve ended it, and where no re-test can be owed by far: there are
-    thousands of such ideas, and each is asked about before every run.
+    None without a judged row, if its curve ended it, and if clearly no re-test is owed: there are thousands of such
+    ideas, and each is checked before every run.
     """
     if not idea.judged or idea.pruned or _is_out(view, idea):
         return None
@@ -124,7 +124,7 @@ def pending(view: CampaignView, idea: Idea) -> Decision | None:
 
 
 def _is_out(view: CampaignView, idea: Idea) -> bool:
-    """Whether it is clear without its exact noise that no re-test is owed: `decide` asks for more than this."""
+    """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
     if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(view).most:
         return True
     if idea.status != Verdict.DISCARD or idea.simpler:
@@ -138,7 +138,7 @@ def _is_out(view: CampaignView, idea: Idea) -> bool:
 
 
 def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
-    """The runs of the best other idea that is kept, else of the baseline: what an idea has to beat."""
+    """The values an idea has to beat: those of the best other idea that is kept, else of the baseline."""
     best = view.best
     parents = view.memo("parents", lambda: {other.parent for other in view.ideas})
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
@@ -148,25 +148,25 @@ def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
 
 
 def noise_without(view: CampaignView, idea: Idea) -> Noise:
-    """The noise as every other idea's replicates tell it: of all, less its own, as there are thousands of others."""
+    """The noise of all other ideas' replicates: the total minus its own, as there are thousands of others."""
     every = view.memo("spread", lambda: total(other.spread for other in view.ideas))
     own = idea.spread
     squares = every.squares - own.squares
-    if not squares >= 1e-3 * own.squares:  # nearly all of it is its own, or nothing is finite: digits would be lost
+    if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
         return pooled(other.spread for other in view.ideas if other is not idea)
     df = every.df - own.df
     return Noise(squares / df, df) if df else UNKNOWN
 
 
 def rule_of(view: CampaignView) -> DecisionRule:
-    """The rule of decision with as many re-tests as this campaign allows: none where they would be copies."""
+    """The decision rule with as many re-tests as this campaign allows: none if they would be copies."""
     usual = DecisionRule()
     most = 1 if view.unseeded else 1 + view.spec.retests
     return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
 
 
 def _past(idea: Idea) -> list[float | None]:
-    """One entry per row that says something about the idea, oldest first."""
+    """One entry per row that counts for the idea, oldest first."""
     return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
 
 
@@ -176,7 +176,7 @@ def is_pruned(end: ExitRecord) -> bool:
 
 
 def _counts(spec: RunSpec, end: ExitRecord) -> bool:
-    """Whether the ending lets the metric count: a campaign's --timeout is a failure, exp_max_time is not."""
+    """Whether the metric counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
     if end.ending is Ending.MAX_TIME:
         return spec.timed_by != "timeout"
     return lone_verdict(end.ending, measured=True) is Verdict.KEEP

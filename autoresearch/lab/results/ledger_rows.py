@@ -28,14 +28,14 @@ _ROW = re.compile(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9
 
 @dataclass(frozen=True, slots=True)
 class LedgerMatch:
-    """A run, the row that it has once it is over, and the rows of the idea that it belongs to."""
+    """A run, its row once it is over, and the rows of its idea."""
 
-    name: str  # as it was asked for
+    name: str  # as requested
     row: LedgerRow | None
     rows: tuple[LedgerRow, ...]  # of the idea, `row` among them
     spec: RunSpec | None  # None where the run directory is gone
     campaign: CampaignSpec | None  # None for a lone run
-    values: tuple[float, ...] = ()  # the metric of each run that speaks about the idea
+    values: tuple[float, ...] = ()  # the metric of each run that counts for the idea
 
     @property
     def run(self) -> str:
@@ -44,27 +44,27 @@ class LedgerMatch:
 
     @property
     def commit(self) -> str:
-        """What ran."""
+        """The commit that ran."""
         return (self.row.commit if self.row else "") or (self.spec.commit if self.spec else "")
 
     @property
     def mean(self) -> float | None:
-        """Over the runs of the idea."""
+        """Mean of the idea's runs."""
         return fmean(self.values) if self.values else None
 
     @property
     def sd(self) -> float | None:
-        """Their standard deviation; None for fewer than two."""
+        """Standard deviation of the idea's runs; None for fewer than two."""
         return stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def host(self) -> str:
-        """The machine that it ran on; "" where its Runner never said."""
+        """The machine that it ran on; "" if its Runner did not record it."""
         record = read_json(RunDir(Path(self.spec.run_dir)).runner) if self.spec else None
         return str((record or {}).get("host", ""))
 
     def checkout(self) -> Checkout | None:
-        """The repository that holds its commit; None where there is none any more."""
+        """The repository that holds its commit; None if it is gone."""
         places = [self.campaign.repository] if self.campaign else []
         places += [self.spec.cwd, self.spec.run_dir] if self.spec else []
         for place in places:
@@ -79,13 +79,13 @@ class LedgerMatch:
 
 
 def find(name: str, parts: Parts) -> LedgerMatch:
-    """The run that answers to a name; NotFoundError, with what there is, where none does."""
+    """The run of that name; raises NotFoundError, with existing names, if there is none."""
     refusal: NotFoundError | None = None
     if asked := _ROW.match(name):
         try:
             return _by_index(name, _campaign(asked["campaign"], parts), asked["index"], asked["replicate"])
         except NotFoundError as error:
-            refusal = error  # unless it is a path with a colon in it
+            refusal = error  # it may be a path with a colon
     try:
         rundir = sessions.find(name, parts)
     except NotFoundError as unknown:
@@ -119,10 +119,8 @@ def _by_index(name: str, place: Path, index: str, replicate: str | None) -> Ledg
     return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values)
 
 
-def _values(
-    place: Path, index: int, rows: Sequence[LedgerRow], campaign: CampaignSpec | None
-) -> tuple[float, ...]:
-    """The metric of each run that speaks about the idea: in a campaign, smoke and confirmation runs do not."""
+def _values(place: Path, index: int, rows: Sequence[LedgerRow], campaign: CampaignSpec | None) -> tuple[float, ...]:
+    """The metric of each run that counts for the idea: in a campaign, smoke and confirmation runs do not."""
     if campaign is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
@@ -155,7 +153,7 @@ def _spec_beside(directory: Path) -> CampaignSpec | None:
 
 
 def _spec_of(row: LedgerRow) -> RunSpec | None:
-    """What the run directory of a row says; None where it is gone or damaged."""
+    """The spec in a row's run directory; None if it is gone or damaged."""
     if not row.run_dir:
         return None
     with contextlib.suppress(OSError, NotFoundError):

@@ -1,4 +1,4 @@
-"""Measure a run: its metric read by us from the best source there is, never taken on trust."""
+"""Measure a run: its metric, read by autoresearch itself from the best source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was read: all readings of the best source, the objective's series, and where it came from."""
+    """All readings of the best source, the objective's series, and the source."""
 
     readings: tuple[Reading, ...]
     series: tuple[tuple[int, float], ...] = ()
@@ -40,7 +40,7 @@ class Measurement:
     best: tuple[int, float] | None = None
     source: str = ""
     warnings: tuple[str, ...] = ()
-    printed: tuple[int, float] | None = None  # where it was evaluated: what the training said of the same metric
+    printed: tuple[int, float] | None = None  # of an evaluated run: the training's own value of the metric
 
     @property
     def measured(self) -> bool:
@@ -72,7 +72,7 @@ def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) 
 
 
 def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
-    """What the evaluation of a run said; nothing else is judged. `reads`: what the run said, whose last step it has."""
+    """The readings of a run's evaluation, the only ones judged. `reads`: the training's, which give the last step."""
     source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
     step = max((reading.step for read in reads for reading in read.readings), default=0)
     reader = Evaluation(trainer, step).reader()
@@ -80,15 +80,15 @@ def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Sourc
 
 
 def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[SourceReadings]:
-    """Every source of a run, the most trusted first; what an earlier run wrote is left out."""
+    """Every source of a run, the most trusted first; output of earlier runs is left out."""
     sources = sources_of(spec, log)
     return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
 
 
 def sources_of(spec: RunSpec, log: Path) -> list[Source]:
-    """Where a run's metrics may be, the most trusted first, its log last.
+    """The sources of a run's metrics, the most trusted first, its log last.
 
-    What was last written before the run holds none of them; a tracker's directory is this run's own.
+    Files last written before the run are left out; a tracker's directory is narrowed to this run's own.
     """
     console = Source(SourceFormat.CONSOLE, str(log), authority=100)
     ours = [own for source in spec.sources if (own := _own(spec, source))]
@@ -109,9 +109,9 @@ def _held(spec: RunSpec) -> dict[str, int]:
 
 
 def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
-    """(step, value) of each validation so far, from the most trusted source that has any; for runs that still train.
+    """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
 
-    Nothing is checked against other sources, and the log is read only where no file holds the metric.
+    Sources are not compared with each other, and the log is read only if no file holds the metric.
     """
     objective = spec.objective
     if objective is None:
@@ -127,9 +127,9 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
 
 
 def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
-    """What the objective has come to in a run that still trains; None where that is not known, or not cheaply.
+    """The objective's present value in a running run; None if unknown, or too costly to read.
 
-    Sources over MOST_SO_FAR bytes are left out; nothing is checked against the others.
+    Sources over MOST_SO_FAR bytes are left out, and sources are not compared.
     """
     if spec.objective is None:
         return None
@@ -140,7 +140,7 @@ def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
 
 
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
-    """Bytes at the start of a source that an earlier run wrote; a file that was rewritten has none."""
+    """Bytes at the start of each source that an earlier run wrote; none for a rewritten file."""
     held, marks = _held(spec), {s.path: mark for s, mark in zip(spec.sources, spec.source_marks, strict=False)}
     whole = {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
     anew = [s.path for s in sources if (mark := marks.get(s.path)) and mark != mark_of(s, held[s.path])]
@@ -163,9 +163,9 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
 
 
 def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Failure | None:
-    """What a log alone says of a failure, with the line that proves it.
+    """The failure that a log alone shows, with the line that proves it.
 
-    ended_badly: whether the run is known to have; else a trouble that steps followed is none.
+    ended_badly: whether the run is known to have; otherwise a failure that steps followed does not count.
     """
     from autoresearch.readers.log_end import last_words
     from autoresearch.trainers import ask

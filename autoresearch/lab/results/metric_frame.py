@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _OURS = ("step", "kind")
-_MOST = (1 << 63) - 1  # int64; a log may say anything
+_MOST = (1 << 63) - 1  # int64; a log may hold any number
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def frame(readings: Iterable[Reading]) -> DataFrame:
-    """One row a reading, in their order: `step` (int), `kind` ("step" or "validation"), then a column per metric.
+    """One row per reading, in order: `step` (int), `kind` ("step" or "validation"), then a column per metric.
 
-    A metric that a reading does not have is NaN, as one is that the trainer printed as NaN.
+    A metric missing from a reading is NaN, like one that the trainer printed as NaN.
     """
     import pandas
 
@@ -38,7 +38,7 @@ def frame(readings: Iterable[Reading]) -> DataFrame:
 
 
 def readings_of(table: DataFrame) -> tuple[Reading, ...]:
-    """The way back: a frame as `frame` makes it; what is NaN in it is left out."""
+    """The inverse of `frame`; NaN values are left out."""
     found = []
     for row in table.to_dict("records"):
         metrics = {str(k): float(v) for k, v in row.items() if k not in _OURS and v == v}
@@ -47,16 +47,16 @@ def readings_of(table: DataFrame) -> tuple[Reading, ...]:
 
 
 def check_name(path: Path) -> None:
-    """UsageError for a file of a kind that is not written; before any work is done."""
+    """Raise UsageError for an unsupported file type, before any work is done."""
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"--out {path}: the name must end in one of {', '.join(FORMATS)}", code="bad_format")
 
 
 def write(readings: Iterable[Reading], path: Path) -> int:
-    """Write a frame into a file whose ending names the format; returns how many rows. An earlier file is replaced.
+    """Write a frame into a file whose suffix names the format; returns the number of rows. Replaces an existing file.
 
-    EnvironmentUnusable where it cannot be written, and for parquet without pyarrow. JSONL leaves out what is not
-    there, and has null for what is not finite.
+    Raises EnvironmentUnusable if it cannot be written, and for parquet without pyarrow. JSONL leaves out missing
+    metrics, and has null for non-finite ones.
     """
     check_name(path)
     found = tuple(readings)
@@ -84,7 +84,7 @@ def write(readings: Iterable[Reading], path: Path) -> int:
 
 
 def _write_lines(readings: Iterable[Reading], path: Path) -> None:
-    """By hand, as pandas writes fifteen digits at most, and a null for each metric that a line does not have."""
+    """Without pandas, which writes at most fifteen digits, and a null for each metric missing from a line."""
     with path.open("w", encoding="utf-8") as file:
         for reading in readings:
             metrics = {k: v if math.isfinite(v) else None for k, v in reading.metrics.items() if k not in _OURS}

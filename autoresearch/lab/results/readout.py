@@ -1,4 +1,4 @@
-"""Readout: all metrics of a run or of a log, from the best sources there are, each checked against the others."""
+"""Readout: all metrics of a run or log, from the best available sources, each compared with the others."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
-_GUESSED = 1 << 26  # bytes of a log that may be read once more for each trainer
+_GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """What was read, and how far it is to be believed."""
+    """The metrics, with warnings on their reliability."""
 
     trainer: str
     reads: tuple[SourceReadings, ...]  # every source, the most trusted first
@@ -38,11 +38,11 @@ class Readout:
     objective: Objective | None
     failure: tuple[str, str] | None  # class, and the line that proves it
     warnings: tuple[str, ...]
-    shown: tuple[Reading, ...]  # those of the best that were asked for
+    shown: tuple[Reading, ...]  # the requested readings of the best source
 
     @property
     def source(self) -> Source | None:
-        """The source that was believed: the objective's, else the first that holds anything."""
+        """The source that was used: the objective's, else the first with readings."""
         return self.best.source or next((read.source for read in self.reads if read.readings), None)
 
     def of(self, kind: SignalKind) -> list[Reading]:
@@ -50,7 +50,7 @@ class Readout:
         return [reading for reading in self.shown if reading.kind is kind]
 
     def filtered(self, patterns: Sequence[str]) -> Readout:
-        """Only the metrics whose name matches: a glob, or a part of the name where it is none."""
+        """Only the metrics whose name matches: a glob, or a part of the name."""
         if not patterns:
             return self
         globs = [pattern if set(pattern) & set("*?[") else f"*{pattern}*" for pattern in patterns]
@@ -66,7 +66,7 @@ class Readout:
 
 
 def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "") -> Readout:
-    """The metrics of a run, alive or over; `source` picks one kind or one place, `metric` another objective."""
+    """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
     trainer = registry.by_name(spec.trainer, spec.lines)
     end = exit_record.read(rundir)
     ended = end is not None and end.returncode == 0
@@ -84,13 +84,13 @@ def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "")
 
 
 def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
-    """The metrics of any log, or of any file that can be read; without a name its lines say whose it is.
+    """The metrics of any log or readable file; without a `trainer`, it is guessed from the lines.
 
-    NotFoundError and UsageError for what is no log.
+    Raises NotFoundError and UsageError for anything that is not a log.
     """
     kind = _format(source) or sniff(path)
     if kind in (SourceFormat.JSONL, SourceFormat.DICT_LINES) and trainer and not source:
-        kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer knows more
+        kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer reads more
     if kind is SourceFormat.CONSOLE:
         _check_log(path)
     named = registry.by_name(trainer) if trainer else _guessed(path) if kind is SourceFormat.CONSOLE else None
@@ -123,7 +123,7 @@ def _keys(reads: Sequence[SourceReadings]) -> list[str]:
 
 
 def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
-    """Sources that say nothing, and why, as far as can be seen."""
+    """Sources without readings, with the reason if visible."""
     texts = []
     for read in reads:
         if read.readings:
@@ -153,7 +153,7 @@ def _as_printed_by(trainer: Trainer) -> str:
 
 
 def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
-    """Files that somebody declared, or that we had written, and that this run did not write."""
+    """Files that were declared, or that autoresearch had configured, and that this run did not write."""
     seen = {read.source.path for read in reads if read.source.format not in TRACKERS}
     kinds = {read.source.format for read in reads}
     asked = [source for source in spec.sources if source.authority < 0 and source.path not in seen]
@@ -161,7 +161,7 @@ def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
 
 
 def _guessed(path: Path, but: str = "") -> Trainer | None:
-    """The trainer that reads most in a log; None where none reads anything, or where the log is too long to ask all."""
+    """The trainer that reads most of a log; None if none reads anything, or the log is too long to try them all."""
     try:
         if not 0 < path.stat().st_size <= _GUESSED:
             return None
@@ -189,7 +189,7 @@ def _check_log(path: Path) -> None:
 
 
 def _format(word: str) -> SourceFormat | None:
-    """The format that a word names; UsageError for a word that is neither one nor a path that is there."""
+    """The format for a word; raises UsageError if it is neither a format nor an existing path."""
     if not word:
         return None
     kinds = {kind.value: kind for kind in SourceFormat}
@@ -197,7 +197,7 @@ def _format(word: str) -> SourceFormat | None:
 
 
 def _picked(word: str, spec: RunSpec, log: Path) -> list[Source]:
-    """The sources of a run that a word names: a format, or a path of its own."""
+    """The sources of a run for a word: a format, or a path."""
     kinds = {kind.value: kind for kind in SourceFormat}
     own = sources_of(spec, log)
     if (kind := kinds.get(word.lower())) is None:
@@ -233,7 +233,7 @@ def _objective(metric: str) -> Objective | None:
 
 
 def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
-    """What ended it, once it is over: nothing can be said of a run that lives, and a good ending has none."""
+    """The failure of a run that is over; None while it lives, and after a good ending."""
     done = outcome.load(rundir)
     if done is not None:
         bad = done.failure and (done.crashed or done.exit.ending is not Ending.FINISHED)

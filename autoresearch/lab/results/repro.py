@@ -1,7 +1,7 @@
-"""Make a row again: a worktree at its commit, the same recipe, the same seed; and what cannot be the same.
+"""Reproduce a row: a worktree at its commit, the same recipe and seed; and a list of what cannot be the same.
 
-The row's commit says where its run wrote. A second run must not write there, so a follow-up commit, which
-changes nothing else, redirects it: the recipe's output keys and the blueprint's result directory.
+The row's commit says where its run wrote. A second run must not write there, so a follow-up commit, which changes
+nothing else, redirects it: the recipe's output keys and the blueprint's result directory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MOST = 100  # worktrees of one row
 
 @dataclass(frozen=True, slots=True)
 class Redone:
-    """A row's code checked out again, ready to be run."""
+    """A row's code checked out again, ready to run."""
 
     found: LedgerMatch
     checkout: Checkout
@@ -60,13 +60,13 @@ class Redone:
     cwd: Path
     command: str
     result_dir: str
-    lines: tuple[str, ...]  # what to type to run it by hand
-    caveats: tuple[str, ...]  # what cannot be the same
+    lines: tuple[str, ...]  # commands to run it by hand
+    caveats: tuple[str, ...]  # differences that cannot be avoided
 
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """What the row's commit holds."""
+    """The content of the row's commit."""
 
     spec: RunSpec
     blueprint: Blueprint
@@ -77,7 +77,7 @@ class _Old:
 
 
 def redo(found: LedgerMatch, parts: Parts) -> Redone:
-    """Make the worktree. NotFoundError where the commit, the run directory or the blueprint is gone."""
+    """Create the worktree. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
     checkout, old = _read(found)
     name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
     place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
@@ -118,9 +118,9 @@ def redo(found: LedgerMatch, parts: Parts) -> Redone:
 
 
 def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
-    """Launch it through the ordinary path, as a lone run with a ledger of its own beside the row's campaign.
+    """Launch it in the ordinary way, as a single run with a ledger of its own beside the row's campaign.
 
-    It goes where `launcher` of the settings says, wherever the row's run was. Nothing is made where it cannot go.
+    Its target is that of the `launcher` setting, wherever the row's run was. Nothing is created if it cannot go there.
     """
     old = redone.found.spec
     assert old is not None
@@ -192,7 +192,7 @@ def _read(found: LedgerMatch) -> tuple[Checkout, _Old]:
 
 
 def _root_of(cwd: Path, found: LedgerMatch, checkout: Checkout) -> Path:
-    """The top of the tree that it ran in: a worktree of the campaign, or the checkout."""
+    """The root of the tree that it ran in: a worktree of the campaign, or the checkout."""
     if found.campaign is not None:
         depth = len(Path(found.campaign.codebase).parts)
         return cwd.parents[depth - 1] if depth else cwd
@@ -200,7 +200,7 @@ def _root_of(cwd: Path, found: LedgerMatch, checkout: Checkout) -> Path:
 
 
 def _free_slot(checkout: Checkout, wanted: Path, parts: Parts) -> Slot:
-    """A worktree that nobody edited and nobody runs in."""
+    """A worktree without edits or runs."""
     busy = [spec.cwd for entry in parts.index.live() if (spec := _spec(entry.run_dir))]
     for number in range(1, MOST):
         path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
@@ -219,7 +219,7 @@ def _spec(run_dir: str) -> RunSpec | None:
 
 
 def _beside(result_dir: str) -> str:
-    """A result directory that is not there yet, beside the row's."""
+    """A result directory that does not exist yet, beside the row's."""
     path = Path(result_dir)
     return str(path.parent / free_name(path.parent, f"{path.name}-repro"))
 
@@ -237,7 +237,7 @@ def _places(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> Place
 
 
 def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Path) -> BlueprintFields:
-    """The blueprint of the row, good in the new worktree."""
+    """The blueprint of the row, adapted to the new worktree."""
     own, spec = old.blueprint, old.spec
     recipe = old.recipe_path and (str(worktree / old.recipe_path))
     return fields_like(
@@ -258,7 +258,7 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
 
 
 def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, object], str]:
-    """The recipe keys that say where it writes, with places of their own; and the command, with those that it sets."""
+    """The recipe's output keys with new paths, and the command, with those that it sets."""
     recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
     whole = ask.settings(old.trainer, recipe or {}, command)
     own = {
@@ -276,13 +276,13 @@ def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, obj
 
 
 def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The worktree comes first on the import path: an editable install of the checkout would win otherwise."""
+    """PYTHONPATH with the worktree first: otherwise an editable install of the checkout would win."""
     inside = os.path.relpath(cwd, worktree)
     return {"PYTHONPATH": import_environment(environ, worktree, (inside, f"{inside}/src"))["PYTHONPATH"]}
 
 
 def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: str) -> Iterable[str]:
-    """What to type to run it by hand, masked variables as gaps."""
+    """Commands to run it by hand, with gaps for masked variables."""
     yield f"cd {shlex.quote(str(cwd))}"
     for name, value in spec.environment.items():
         if MASK in value:
@@ -296,7 +296,7 @@ def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: s
 
 
 def _caveats(found: LedgerMatch, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
-    """What cannot be the same, and what is known not to be."""
+    """What cannot be the same, and known differences."""
     spec, here = old.spec, os.uname().nodename
     if redirected:
         yield f"it writes elsewhere: {', '.join(redirected)} and the result directory point to a new place"

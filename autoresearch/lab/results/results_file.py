@@ -1,4 +1,4 @@
-"""results.md: everything a run lets us say about it, as a document for people."""
+"""results.md: all results of a run, as a document for people."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def render_results(
 
 
 def _asked(objective: Objective, readings: Sequence[Reading]) -> tuple[str, ...]:
-    """The keys that the objective is about."""
+    """The keys that the objective uses."""
     return objective.keys_among({name for reading in readings for name in reading.metrics})
 
 
 def telling(validations: Sequence[Reading], first: Sequence[str]) -> tuple[str, ...]:
-    """The metrics of validations before the bookkeeping beside them."""
+    """The metrics to show for validations: the objective's, then the main ones, without bookkeeping."""
     names = sorted({n for r in validations for n in r.metrics if n.startswith(VALIDATION_PREFIXES)})
     return tuple(dict.fromkeys((*first, *names)))
 
 
 def columns_of(readings: Sequence[Reading], wanted: Sequence[str], *, limit: int = MAX_COLUMNS) -> list[str]:
-    """The metrics that a table has room for: the wanted ones that there are, then the first of the others."""
+    """The metrics that fit into a table: the wanted ones that exist, then the first of the others."""
     names: dict[str, None] = {}
     for reading in readings:
         names.update(dict.fromkeys(reading.metrics))
@@ -187,7 +187,7 @@ def _number(value: float | None) -> str:
 
 
 def _cell(value: str) -> str:
-    """Text that cannot break out of a table cell."""
+    """Text escaped for a table cell."""
     return without_html(" ".join(value.split()).replace("|", "\\|"))
 
 
