@@ -1,1 +1,1 @@
-"""What is done: run, watch, measure, judge, collect. Takes what it touches as arguments."""
+"""The program's work: run, watch, measure, judge, collect. External parts are passed as arguments."""

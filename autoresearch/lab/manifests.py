@@ -1,4 +1,4 @@
-"""Manifests from templates: ours in `templates/`, or a person's own file."""
+"""Manifests from templates: the package's in `templates/`, or a user's own file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from autoresearch.lab.yaml_files import parse_mapping
 
 
 def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
-    """The one object that a template makes: an absolute path's, else one of `templates/`.
+    """The one object that a template produces: the file at an absolute path, else one of `templates/`.
 
-    Raises NotFoundError, UsageError for a name that it needs and nobody gives, BlueprintError where it is no YAML.
+    Raises NotFoundError, UsageError for an undefined name in the template, BlueprintError if the result is not YAML.
     """
     own = Path(template)
     if not own.is_absolute():

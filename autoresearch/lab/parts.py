@@ -1,4 +1,4 @@
-"""The real things the lab touches, handed to it by the one place that wires them."""
+"""The external parts that the lab uses, passed to it by the one module that wires them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 class Launcher(Protocol):
-    """A place where a Runner can be started."""
+    """Starts Runners in local sessions."""
 
     def preflight(self) -> list[Finding]:
-        """What would keep `start` from working here."""
+        """Problems that would keep `start` from working here."""
 
     def start(self, session: str, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> SessionInfo:
-        """Start argv in a new session of that name; an existing name is a ConflictError."""
+        """Start argv in a new session of that name; raises ConflictError if it exists."""
 
     def alive(self, sessions: Sequence[SessionInfo]) -> dict[str, bool | None]:
-        """Whether each session is there; None where that cannot be known now."""
+        """Whether each session lives; None if unknown now."""
 
     def exists(self, info: SessionInfo) -> bool:
-        """Whether a session can be looked at."""
+        """Whether a session can be viewed."""
 
     def list_ours(self) -> list[SessionInfo]:
-        """Every session of ours there, running or over."""
+        """Every `ajet_*` session, running or over."""
 
     def close(self, info: SessionInfo) -> bool:
-        """Close a session; False where it is gone already."""
+        """Close a session; False if it is gone already."""
 
     def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
-        """The program to become for looking at a session."""
+        """The argv to exec for viewing a session."""
 
 
 def _nowhere(place: Target, environ: Mapping[str, str]) -> JobLauncher:
@@ -49,10 +49,10 @@ def _nowhere(place: Target, environ: Mapping[str, str]) -> JobLauncher:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What `commands.wiring` puts together once per command."""
+    """The parts that `commands.wiring` creates once per command."""
 
     environ: Mapping[str, str]
     index: Index
     launcher: Callable[[str], Launcher]  # by tmux socket setting
     clock: Callable[[], float] = time.time
-    place: Callable[[Target, Mapping[str, str]], JobLauncher] = _nowhere  # of a place that is not local
+    place: Callable[[Target, Mapping[str, str]], JobLauncher] = _nowhere  # the launcher of a target that is not local

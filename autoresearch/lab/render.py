@@ -1,4 +1,4 @@
-"""Texts from templates; the only file that knows jinja2. Also finds what the wheel carries."""
+"""Texts from templates; the only module that uses jinja2. Also finds the data directories of the wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 def data_dir(name: str) -> Path:
     """`templates`, `blueprints` or `skills`: in the installed wheel, else at the repository's root.
 
-    Raises NotFoundError where neither holds it.
+    Raises NotFoundError if neither has it.
     """
     package = Path(autoresearch.__file__).parent
     for place in (package / "_data" / name, package.parent / name):
@@ -33,8 +33,8 @@ def data_dir(name: str) -> Path:
 def render(template_name: str, **values: object) -> str:
     """The text of a template in `templates/`.
 
-    Raises NotFoundError for an unknown template and UsageError for a name that it needs and that was
-    not given: nothing undefined ever becomes an empty string.
+    Raises NotFoundError for an unknown template and UsageError for a name that it needs and that was not given: an
+    undefined name never becomes an empty string.
     """
     import jinja2
 
@@ -48,7 +48,7 @@ def render(template_name: str, **values: object) -> str:
 
 
 def render_text(text: str, name: str, /, **values: object) -> str:
-    """The same for a template that a person wrote; it may include ours. UsageError where it is none."""
+    """Render a template that a user wrote; it may include ours. Raises UsageError if it is invalid."""
     import jinja2
 
     try:
@@ -58,15 +58,15 @@ def render_text(text: str, name: str, /, **values: object) -> str:
 
 
 def compile_ahead(template_name: str) -> None:
-    """Have a template at hand before it is needed in a hurry."""
+    """Compile a template before it is needed, to save the time later."""
     _environment(data_dir("templates"), html=".html." in template_name).get_template(template_name)
 
 
 def render_blueprint(fields: BlueprintFields) -> str:
     """A blueprint that parses back to the same values.
 
-    Raises BlueprintError where a value cannot be written in one: a path over several lines, an empty
-    command, an unreplaced placeholder, a control character.
+    Raises BlueprintError if a value cannot be written in one: a path over several lines, an empty command, an
+    unreplaced placeholder, a control character.
     """
     filled = _Filled(fields)
     text = render(
@@ -84,7 +84,7 @@ def render_blueprint(fields: BlueprintFields) -> str:
 
 @functools.cache
 def _environment(directory: Path, *, html: bool) -> Any:
-    """Compiled templates are kept: a campaign renders its memory after every run."""
+    """The jinja2 environment with its cache of compiled templates: a campaign renders its memory after every run."""
     import jinja2
 
     return jinja2.Environment(
@@ -93,12 +93,12 @@ def _environment(directory: Path, *, html: bool) -> Any:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=html,  # markdown and YAML are no HTML
+        autoescape=html,  # markdown and YAML are not HTML
     )
 
 
 class _Filled:
-    """The fields as the template writes them: one-line title, the default result directory."""
+    """The fields in the form that the template writes: one-line title, the default result directory."""
 
     def __init__(self, fields: BlueprintFields) -> None:
         self._fields = fields
@@ -136,7 +136,7 @@ def _quoted(value: str) -> str:
 
 
 def _plain(text: str) -> bool:
-    """Whether a text reads back as it is behind `- key: ` on one line."""
+    """Whether a text after `- key: ` on one line parses back unchanged."""
     if not text or text != text.strip() or "\n" in text or "<!--" in text or text.endswith("\\"):
         return False
     if text[0] in "`\"'*_|>[{(" or text[-1] in "`。；，;)）*_:：" or re.search(r"\s#|`", text):
@@ -145,13 +145,13 @@ def _plain(text: str) -> bool:
 
 
 def _item(key: str, text: str) -> str:
-    """`- key: text`, or a fenced block where the text would be read differently."""
+    """`- key: text`, or a fenced block if the text would parse differently."""
     spaced = key in ("dir", "path") and re.search(r"\s", text)
     return f"- {key}: {text}" if _plain(text) and not spaced else _code(key, text)
 
 
 def _code(key: str, text: str) -> str:
-    """`- key:` and the text in a fence that is longer than any in it, indented below the key."""
+    """`- key:` and the text in a fence longer than any in it, indented below the key."""
     text = text.replace("\r\n", "\n").strip("\n")
     if "\r" in text:
         raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write it as an escape")
@@ -162,7 +162,7 @@ def _code(key: str, text: str) -> str:
 
 
 def _remarks(text: str) -> str:
-    """Prose for readers, fenced if a line of it could be taken for a heading or a key."""
+    """Prose for readers, fenced if one of its lines could be parsed as a heading or a key."""
     text = text.replace("\r\n", "\n").strip("\n")
     if re.search(r"^(?:\s+\S|[#`~*_\-+>|\[【\d\\]|exp|\S+\s*[:：])|<!--", text, re.MULTILINE | re.IGNORECASE):
         longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)

@@ -1,4 +1,4 @@
-"""The defaults of a project: flags over environment over autoresearch.yaml over built-in values."""
+"""A project's defaults; precedence: flags, environment, autoresearch.yaml, built-in values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
 
 FILE = "autoresearch.yaml"
-LAUNCHERS = "launchers"  # the one key that is no single value
+LAUNCHERS = "launchers"  # the one key that is not a single value
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """One setting: its built-in value (as typed), whether it is a duration, and what it is for."""
+    """One setting: its built-in value (as typed), whether it is a duration, and its description."""
 
     name: str
     builtin: str
@@ -66,7 +66,7 @@ BY_NAME = {key.name: key for key in KEYS}
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """A setting as it stands: the text, and where it comes from."""
+    """The effective value of a setting: the text and its source."""
 
     key: SettingKey
     text: str
@@ -91,9 +91,9 @@ class Settings:
         return self.values[name].text
 
     def places(self, note: str = "") -> tuple[Target, ...]:
-        """The places where runs go; `note`: what the blueprint says, which wins over the file of the project.
+        """The targets of runs; `note`: the blueprint's, which overrides the project file.
 
-        UsageError says which value cannot be understood.
+        Raises UsageError that names the invalid value.
         """
         value = self.values["launcher"]
         over = note and not value.source.startswith(("flag", "environment"))
@@ -101,7 +101,9 @@ class Settings:
         return self.sharing(found)
 
     def sharing(self, places: tuple[Target, ...]) -> tuple[Target, ...]:
-        """These places, their runs in one allocation if `interactive` says so. UsageError where there can be none."""
+        """These targets, with runs in one allocation if `interactive` is on. Raises UsageError if one cannot
+        have one.
+        """
         value = self.values["interactive"]
         if not truth(value.text):
             return places
@@ -116,12 +118,12 @@ class Settings:
         return self.values[name].seconds
 
     def given(self, name: str) -> bool:
-        """Whether somebody set it: anything but the built-in value."""
+        """Whether it was set, rather than left at its built-in value."""
         return self.values[name].source != "built-in"
 
 
 def places_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
-    """The places that a value names, as text, block or list of these. UsageError names its source."""
+    """The targets in a value: text, block or list of these. UsageError names its source."""
     from autoresearch.launchers.registry import check
 
     try:
@@ -134,7 +136,7 @@ def places_of(value: object, declared: Declared, source: str) -> tuple[Target, .
 
 
 def find_file(start: Path) -> Path | None:
-    """The nearest autoresearch.yaml at or above a directory, not above the root of its repository."""
+    """The nearest autoresearch.yaml at or above a directory, within its repository."""
     for directory in (start, *start.parents):
         if (directory / FILE).is_file():
             return directory / FILE
@@ -144,7 +146,7 @@ def find_file(start: Path) -> Path | None:
 
 
 def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings that hold for a directory; UsageError names the file or variable of a bad value."""
+    """Read the settings for a directory; UsageError names the file or variable of a bad value."""
     file = find_file(start.absolute())
     typed, launchers = _read(file) if file else ({}, {})
     values: dict[str, SettingValue] = {}
@@ -166,7 +168,7 @@ def _read(file: Path) -> tuple[dict[str, str], Declared]:
 
     try:
         data = dict(load_mapping(file))
-    except BlueprintError as error:  # no YAML: it is no blueprint, and its exit code is another
+    except BlueprintError as error:  # not YAML: the file is no blueprint, and has another exit code
         raise UsageError(error.message, hint=error.hint) from error
     launchers = _declared(file, data)
     unknown = sorted(set(data) - set(BY_NAME))
@@ -176,7 +178,7 @@ def _read(file: Path) -> tuple[dict[str, str], Declared]:
 
 
 def _declared(file: Path, data: dict[str, Any]) -> Declared:
-    """The `launchers:` block, with what `launcher:` says as a block of its own; `data` then holds that as text."""
+    """The `launchers:` block, with a block in `launcher:` added to it; `data` then holds that one's name."""
     launchers = data.pop(LAUNCHERS, None) or {}
     if not isinstance(launchers, dict):
         message = f"{file}: launchers: must hold a block of options for each name"
@@ -211,7 +213,7 @@ def _check(value: SettingValue) -> None:
 
 
 def template() -> str:
-    """The text of a fresh autoresearch.yaml: every key, commented out, with its meaning."""
+    """The text of a new autoresearch.yaml: every key, commented out, with its description."""
     lines = ["# Defaults of this project; flags and AUTORESEARCH_* variables win over them."]
     lines += [f"# {key.name}: {key.builtin or '...'}  # {key.meaning}" for key in KEYS]
     return "\n".join([*lines, *_EXAMPLE]) + "\n"

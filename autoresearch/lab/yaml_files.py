@@ -1,4 +1,4 @@
-"""YAML files as plain mappings; the only file that knows pyyaml."""
+"""YAML files as plain mappings; the only module that uses pyyaml."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _DEEP = 8  # keys within keys of which anybody asks for the line
 def load_mapping(path: Path) -> dict[str, object]:
     """The mapping in a YAML (or JSON) file; an empty file is an empty mapping.
 
-    Raises NotFoundError where the file cannot be read, and BlueprintError with the line where it is
-    no YAML, says a key twice, or holds something else than a mapping.
+    Raises NotFoundError if the file cannot be read, and BlueprintError with the line if it is not YAML, repeats a key,
+    or holds anything but a mapping.
     """
     try:
         data = path.read_bytes()
@@ -28,7 +28,7 @@ def load_mapping(path: Path) -> dict[str, object]:
 
 
 def parse_mapping(data: bytes, name: str) -> dict[str, object]:
-    """The same for bytes that were read elsewhere; `name` is for messages."""
+    """The same for bytes; `name` is for messages."""
     value = parse_any(data, name)
     if value is None:
         return {}
@@ -38,7 +38,7 @@ def parse_mapping(data: bytes, name: str) -> dict[str, object]:
 
 
 def parse_any(data: bytes, name: str) -> Any:
-    """Whatever a YAML document holds; BlueprintError with the line where it is none."""
+    """The content of a YAML document; raises BlueprintError with the line if it is invalid."""
     import yaml
 
     try:
@@ -54,14 +54,14 @@ def parse_any(data: bytes, name: str) -> Any:
 
 
 def line_numbers(data: bytes) -> dict[tuple[str | int, ...], int]:
-    """Where each key and each item of a YAML document stands, by its path from the top; lines count from 1.
+    """The line of each key and item of a YAML document, by its path from the top; lines count from 1.
 
-    For a document that `parse_any` took; what stands behind an alias is where it was first written.
+    For a document that `parse_any` accepted; the content of an alias has the line of its anchor.
     """
     import yaml
 
     found: dict[tuple[str | int, ...], int] = {}
-    seen: set[int] = set()  # what stands behind many aliases is looked at once
+    seen: set[int] = set()  # content of several aliases is visited once
 
     def look(node: Any, path: tuple[str | int, ...], line: int) -> None:
         found[path] = line
@@ -82,17 +82,17 @@ def line_numbers(data: bytes) -> dict[tuple[str | int, ...], int]:
 
 
 def dump(mapping: Mapping[str, object]) -> str:
-    """YAML text that `load_mapping` reads back, keys in the order given."""
+    """YAML text that `load_mapping` reads back, keys in the given order."""
     import yaml
 
     return str(yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, default_flow_style=False))
 
 
 def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", new_keys: bool = False) -> str:
-    """The text with these dotted keys changed and nothing else: comments, order and layout stay.
+    """The text with only these dotted keys changed: comments, order and layout stay.
 
-    It is parsed again to be sure, and written anew where a value cannot be replaced where it stands.
-    Raises BlueprintError for a text that is no YAML mapping, and whatever `apply_overrides` says of the keys.
+    The result is parsed again as a check, and the file written anew if a value cannot be replaced in place.
+    Raises BlueprintError for a text that is not a YAML mapping, and the errors of `apply_overrides`.
     """
     wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, allow_new=new_keys)
     if not overrides:
@@ -115,7 +115,7 @@ def _kind(value: object) -> str:
 
 
 def _loader() -> Any:
-    """A SafeLoader that refuses a key that stands twice: plain YAML silently takes the last."""
+    """A SafeLoader that refuses duplicate keys: plain YAML silently takes the last."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -142,7 +142,7 @@ def _loader() -> Any:
 
 
 def _in_place(text: str, values: Mapping[str, object]) -> str | None:
-    """Every value replaced where it stands, a new one at the end; None where that cannot be done."""
+    """Replace every value in place and append new ones; None if that is impossible."""
     import yaml
 
     root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -165,7 +165,7 @@ def _in_place(text: str, values: Mapping[str, object]) -> str | None:
 
 
 def _node(root: Any, dotted: str) -> Any:
-    """The node of a dotted key: flat as it stands, else nested."""
+    """The node of a dotted key: as a literal key, else nested."""
     import yaml
 
     def child(node: Any, key: str) -> Any:
@@ -184,7 +184,7 @@ def _node(root: Any, dotted: str) -> Any:
 
 
 def _scalar(value: object) -> str:
-    """A value as YAML writes it inside a line."""
+    """A value as YAML writes it within a line."""
     text = dump({"v": value}).removeprefix("v:").strip() if not isinstance(value, list | dict) else ""
     if text and "\n" not in text:
         return text

@@ -1,4 +1,4 @@
-"""One tool call: a command line of ours as a child process, and the one JSON object that it prints."""
+"""One tool call: an autoresearch command line as a child process, and the one JSON object that it prints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.mcp.tools import CommandLine
 from autoresearch.launchers import host_sandbox_check
 
-BEYOND_S = 570.0  # a command that takes longer than that on top of what it was asked to wait is given up
+BEYOND_S = 570.0  # a command that takes this much longer than it was asked to wait is given up
 TICK_S = 5.0
 
-# The child asks the kernel to be ended with us (PR_SET_PDEATHSIG), so that a killed server leaves no waiting command.
-# Its parent is the thread that started it, which stays until it is over. `-c`: before anything else is imported.
+# The kernel ends the child together with this server (PR_SET_PDEATHSIG), so that no waiting command survives it. The
+# child's parent is the thread that started it, which stays until the end. `-c`: before any other import.
 _TETHERED = """
 import os, sys
 from autoresearch.runner.libc import process_control
@@ -32,7 +32,7 @@ main()
 
 
 class ToolCall:
-    """A command that is under way, or over. `stop` may come from another thread."""
+    """A command that is running or over. `stop` may be called from another thread."""
 
     def __init__(self, order: CommandLine, client: str = "") -> None:
         self.order = order
@@ -42,9 +42,9 @@ class ToolCall:
         self._lock = threading.Lock()
 
     def run(self, tick: Callable[[float], None]) -> tuple[dict[str, Any], bool]:
-        """The object that the command printed, and whether it failed; `tick` hears every few seconds how long it took.
+        """The object that the command printed, and whether it failed; `tick` gets the elapsed time every few seconds.
 
-        Raises AutoresearchError where it could not be started.
+        Raises AutoresearchError if it could not be started.
         """
         process = self._started()
         began = time.monotonic()
@@ -59,7 +59,7 @@ class ToolCall:
                     return self._given_up(process, elapsed), True
 
     def stop(self) -> None:
-        """Nobody wants the answer any more. A command that only reads ends; one that does something goes on."""
+        """The answer is no longer wanted: end a command that only reads; let one with effects go on."""
         with self._lock:
             self.stopped = True
             if self._process is not None and self.order.reads:
@@ -90,7 +90,7 @@ class ToolCall:
     def _given_up(self, process: subprocess.Popen[bytes], elapsed: float) -> dict[str, Any]:
         if self.order.reads:
             process.kill()
-        threading.Thread(target=process.communicate, daemon=True).start()  # somebody must see its end
+        threading.Thread(target=process.communicate, daemon=True).start()  # reap it when it ends
         error = AutoresearchError(
             f"no answer after {elapsed:.0f} s: autoresearch {' '.join(self.order.argv[:2])}",
             hint="" if self.order.reads else "it was left to go on; look what became of it",
@@ -101,7 +101,7 @@ class ToolCall:
 
 
 def surroundings(environ: Mapping[str, str], client: str) -> dict[str, str]:
-    """The environment of a command: ours, and who drives it, which a client's servers are mostly not told."""
+    """The environment of a command: ours, plus the driving client, which clients rarely pass to their servers."""
     found = dict(environ)
     if client and not host_sandbox_check.driven_by(environ):
         found["AI_AGENT"] = client
@@ -109,7 +109,7 @@ def surroundings(environ: Mapping[str, str], client: str) -> dict[str, str]:
 
 
 def read(out: bytes, err: bytes, code: int) -> tuple[dict[str, Any], bool]:
-    """The object on a command's stdout. Without one it failed, whatever its exit code says."""
+    """The object on a command's stdout. Without one it failed, whatever its exit code."""
     try:
         payload = json.loads(out)
     except (ValueError, RecursionError):
@@ -122,6 +122,6 @@ def read(out: bytes, err: bytes, code: int) -> tuple[dict[str, Any], bool]:
 
 
 def failure(error: AutoresearchError) -> dict[str, Any]:
-    """An error as the CLI's `--json` tells it."""
+    """An error in the form of the CLI's `--json`."""
     detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": error.fix}
     return {"ok": False, "exit_code": error.exit_code, "error": detail, "next": [error.fix] if error.fix else []}

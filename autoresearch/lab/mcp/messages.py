@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 as the Model Context Protocol uses it on stdio: one message per line, no batches. Pure.
 
-Written by hand because it is four methods: the reference package brings 31 others (70 MB, 0.7 s to import) for them.
-Format: modelcontextprotocol.io/specification, versions below; what clients really send: docs/mcp.md.
+Written by hand because it is four methods: the reference package brings 31 others (70 MB, 0.7 s to import). Format:
+modelcontextprotocol.io/specification, versions below; what clients really send: docs/mcp.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Id = str | int | float | None
 
 
 class RequestRefused(Exception):  # noqa: N818 - it is an answer, not an accident
-    """A message that gets a JSON-RPC error for an answer."""
+    """A message whose answer is a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, id: Id = None) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class RequestRefused(Exception):  # noqa: N818 - it is an answer, not an acciden
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request (it has an id, and wants an answer) or a notification."""
+    """A request (it has an id, and expects an answer) or a notification."""
 
     method: str
     params: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Message:
 
 
 def read(line: bytes) -> Message | None:
-    """What a line says; None for one that wants nothing (an empty line, an answer to us). Raises Refused."""
+    """Parse a line; None for one without effect (an empty line, an answer to us). Raises RequestRefused."""
     if not line.strip():
         return None
     try:
@@ -66,7 +66,7 @@ def read(line: bytes) -> Message | None:
 
 
 def _is_id(value: object) -> bool:
-    """A text or a number that JSON can hold; 1e999 is read as one that it cannot."""
+    """Whether it is a text or a number that JSON can hold; 1e999 parses as one that it cannot."""
     if isinstance(value, float):
         return math.isfinite(value)
     return not isinstance(value, bool) and isinstance(value, str | int | None)
@@ -78,27 +78,27 @@ def answer(id: Id, result: Mapping[str, Any]) -> bytes:
 
 
 def refusal(refused: RequestRefused) -> bytes:
-    """The line that refuses a message; its id is null where the message had none that could be read."""
+    """The error line for a message; its id is null if the message had no readable one."""
     return _line({"id": refused.id, "error": {"code": refused.code, "message": mask_text(str(refused))}})
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """A line that wants no answer."""
+    """A line that expects no answer."""
     return _line({"method": method, "params": mask_values(params)})
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:
-    """ASCII: a client that reads another encoding than UTF-8 sees the same."""
+    """ASCII: it is the same in encodings other than UTF-8."""
     return json.dumps({"jsonrpc": "2.0", **fields}, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def negotiated(asked: object) -> str:
-    """The version to speak: the client's where we know it, else our newest, which it may then decline."""
+    """The protocol version: the client's if we support it, else our newest, which it may then decline."""
     return asked if isinstance(asked, str) and asked in VERSIONS else VERSIONS[-1]
 
 
 def as_result(payload: Mapping[str, Any], *, failed: bool) -> dict[str, Any]:
-    """What a tool answers, without secrets: the object, and the same as text for clients that read only that."""
+    """A tool's result, without secrets: the object, and its text for clients that read only that."""
     payload = mask_values(dict(payload))
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
     return {"content": [{"type": "text", "text": text}], "structuredContent": payload, "isError": failed}
@@ -107,7 +107,7 @@ def as_result(payload: Mapping[str, Any], *, failed: bool) -> dict[str, Any]:
 def fitted(payload: Mapping[str, Any], most: int) -> dict[str, Any]:
     """The payload in at most `most` characters of JSON: its largest entries are halved, and `cut` names them.
 
-    Of a list the newest half stays (log lines, rows and events end with them), of a text the beginning.
+    The newest half of a list stays (log lines, rows and events end with them), and the beginning of a text.
     """
     found: dict[str, Any] = dict(payload)
     cut: list[str] = []

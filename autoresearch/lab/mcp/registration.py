@@ -1,7 +1,7 @@
-"""How each client is told of the server: the line to type, or the text to put into a file. Nothing is written.
+"""How each client registers the server: the command to run, or the text for a file. Nothing is written.
 
-Where the formats come from: openai/codex codex-rs/config (`mcp_servers`, `env_vars`, `tool_timeout_sec`),
-opencode.ai/docs/mcp-servers, the clients' own `mcp add --help`; docs/mcp.md says which were tried.
+Sources of the formats: openai/codex codex-rs/config (`mcp_servers`, `env_vars`, `tool_timeout_sec`),
+opencode.ai/docs/mcp-servers, the clients' own `mcp add --help`; docs/mcp.md says which were tested.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from pathlib import Path
 
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "json")
 NAME = "autoresearch"
-CALL_S = 600  # a client's patience with one tool call; longer than the longest `wait`
+CALL_S = 600  # a client's timeout of one tool call; longer than the longest `wait`
 
-# Codex starts its servers with HOME, PATH, USER, LANG and little else; of what a run may need, the set ones are named.
+# Codex starts its servers with HOME, PATH, USER, LANG and little else; of the variables that a run may need, those that
+# are set are named.
 _NEEDED = ("XDG_STATE_HOME", "TMUX_TMPDIR", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "PYTHONPATH")
 _NEEDED_BEGINNINGS = ("AUTORESEARCH_", "CUDA_", "HF_", "WANDB_", "SWANLAB_", "MLFLOW_", "NCCL_", "RAY_", "GIT_CONFIG_")
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A line to type, or a file (as its documentation names it) and the text that belongs into it, or both."""
+    """A command to run, or a file (as its documentation names it) and the text for it, or both."""
 
     line: str
     file: str
@@ -33,14 +34,14 @@ class Registration:
 
     @property
     def lines(self) -> list[str]:
-        """For people: the line alone where it is enough."""
+        """Lines for people: only the command if it is enough."""
         where = f"# {'or, ' if self.line else ''}in {self.file}:"
         text = [where, *self.text.splitlines()] if self.text else []
         return [self.line, *(["", *text] if text else [])] if self.line else text
 
 
 def registration(client: str, environ: Mapping[str, str]) -> Registration:
-    """How a client of CLIENTS is told."""
+    """The registration for a client of CLIENTS."""
     command = program()
     words = shlex.join(command)
     entry = {"command": command[0], "args": command[1:]}
@@ -58,7 +59,7 @@ def registration(client: str, environ: Mapping[str, str]) -> Registration:
 
 
 def program() -> list[str]:
-    """The words that start the server from anywhere: the command where PATH leads to it, else where it lies."""
+    """The command that starts the server from anywhere: by name if PATH finds it, else by path."""
     beside = Path(sys.executable).with_name(NAME)
     found = shutil.which(NAME)
     if found and beside.exists() and Path(found).samefile(beside):
@@ -69,7 +70,7 @@ def program() -> list[str]:
 
 
 def _toml(command: list[str], environ: Mapping[str, str]) -> str:
-    """Names of variables, never their values."""
+    """The TOML table for Codex: names of variables, never their values."""
     passed = sorted(n for n in environ if n in _NEEDED or n.startswith(_NEEDED_BEGINNINGS))
     rows = [
         f"[mcp_servers.{NAME}]",

@@ -1,7 +1,7 @@
 """The server: reads a client's lines, answers them in any order, and ends with its stdin.
 
-Requests are answered at once, but for tool calls: each is a child process with a thread that waits for it, so that
-a `status` is answered while a `wait` waits.
+Requests are answered at once, except for tool calls: each is a child process with a thread that waits for it, so that a
+`status` is answered while a `wait` waits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from autoresearch.lab.mcp.call import ToolCall, failure
 from autoresearch.lab.mcp.messages import Id, Message, RequestRefused
 from autoresearch.lab.mcp.tools import TOOLS
 
-LONGEST_LINE = 1 << 20  # bytes; the longest that makes sense has a few thousand
-MOST_CALLS = 8  # under way at a time
+LONGEST_LINE = 1 << 20  # bytes; the longest sensible one has a few thousand
+MOST_CALLS = 8  # running at a time
 MOST_TEXT = 10_000  # characters of an answer
-PATIENCE_S = 30.0  # for a launch that is under way when the client goes
+PATIENCE_S = 30.0  # for a launch in progress when the client disconnects
 
 INSTRUCTIONS = (
     "Runs RL experiments unattended. run -> wait -> status; never sleep: wait returns early. A run goes on without you."
@@ -32,7 +32,7 @@ INSTRUCTIONS = (
 
 
 class McpServer:
-    """One client's server. `write` gets whole lines, and may be called from several threads, one at a time."""
+    """One client's server. `write` gets whole lines, from several threads, one at a time."""
 
     def __init__(self, write: Callable[[bytes], None], here: str) -> None:
         self._write = write
@@ -42,7 +42,7 @@ class McpServer:
         self._calls: dict[tuple[type, Id], tuple[ToolCall, threading.Thread]] = {}
 
     def serve(self, stream: BinaryIO) -> None:
-        """Answer until the stream ends; then nothing of ours is left but runs, which live on their own."""
+        """Answer until the stream ends; then only runs are left, which live on their own."""
         try:
             for line in _lines(stream):
                 self._take(line)
@@ -50,7 +50,7 @@ class McpServer:
             self.close()
 
     def close(self) -> None:
-        """End what only reads or waits; wait a while for what does something, and still answer it."""
+        """End calls that only read or wait; wait a while for those with effects, and still answer them."""
         with self._lock:
             left = list(self._calls.values())
         for call, _ in left:
@@ -61,7 +61,7 @@ class McpServer:
             thread.join(max(0.0, until - time.monotonic()))
 
     def _take(self, line: bytes | None) -> None:
-        """One line; None stands for one that was too long to be read."""
+        """Process one line; None stands for one that was too long to read."""
         try:
             if line is None:
                 raise RequestRefused(messages.PARSE, f"a message has at most {LONGEST_LINE} bytes")
@@ -76,7 +76,7 @@ class McpServer:
             self._send(messages.refusal(refused))
 
     def _hear(self, message: Message) -> None:
-        """A notification: of those that are defined, one is for us."""
+        """Handle a notification; only `cancelled` has an effect."""
         if message.method == "notifications/cancelled":
             with self._lock:
                 found = self._calls.get(_key(message.params.get("requestId")))
@@ -84,7 +84,7 @@ class McpServer:
                 found[0].stop()
 
     def _answer(self, message: Message) -> Mapping[str, Any] | None:
-        """The result of a request; None where a thread will send it."""
+        """The result of a request; None if a thread will send it."""
         if message.method == "initialize":
             return self._introduced(message.params)
         if message.method == "ping":
@@ -116,7 +116,7 @@ class McpServer:
             raise RequestRefused(messages.PARAMS, "arguments must be an object", message.id)
         try:
             call = ToolCall(tool.read(given or {}), self._client)
-        except AutoresearchError as error:  # the model's own mistake: it must see it to mend it
+        except AutoresearchError as error:  # the model's own mistake: it must see it to correct it
             return messages.as_result(failure(error), failed=True)
         meta = message.params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
@@ -135,7 +135,7 @@ class McpServer:
         return None
 
     def _carry_out(self, call: ToolCall, id: Id, token: object) -> None:
-        """Be the thread of one call: run it, tell of progress, answer unless it was cancelled."""
+        """The thread of one call: run it, report progress, answer unless it was cancelled."""
 
         def tick(elapsed: float) -> None:
             if isinstance(token, str | int) and not call.stopped:
@@ -161,12 +161,12 @@ def _total(call: ToolCall, elapsed: float) -> dict[str, float]:
 
 
 def _key(id: Any) -> tuple[type, Id]:
-    """1 and "1" are two ids."""
+    """A dictionary key that distinguishes the ids 1 and "1"."""
     return (type(id), id) if isinstance(id, str | int | float) else (type(None), None)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
-    """The lines of a stream; None for one that is too long, which is read over and never held."""
+    """The lines of a stream; None for one that is too long, which is skipped without storing it."""
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) <= LONGEST_LINE or line.endswith(b"\n"):
             yield line
@@ -177,6 +177,6 @@ def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
 
 
 def standing_cost() -> int:
-    """What the tools cost a model with every request, in tokens (bytes / 4)."""
+    """The cost of the tools to a model with every request, in tokens (bytes / 4)."""
     tools = [tool.declared() for tool in TOOLS.values()]
     return len(json.dumps(tools, separators=(",", ":")).encode()) // 4

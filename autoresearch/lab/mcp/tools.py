@@ -1,7 +1,7 @@
-"""The six tools: what a client may pass, and the command line of ours that it becomes.
+"""The six tools: their arguments, and the autoresearch command line for each call.
 
-Nothing is done here. A tool is a few command lines of the CLI and the arguments that each of them takes; values
-stand after `=` or after `--`, so that none of them can be read as a flag.
+Nothing is run here. A tool is a few command lines of the CLI and the arguments that each of them takes; values stand
+after `=` or after `--`, so that none of them can be parsed as a flag.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from autoresearch.errors import UsageError
 
-WAIT_S = 100  # fits the tool timeout of the clients that we know: Codex has 120 s, once 60, lately 300
+WAIT_S = 100  # within the tool timeout of known clients: Codex has 120 s, once 60, lately 300
 MOST_WAIT_S = 540
 MOST_TEXT = 4000  # characters of one argument
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What one argument of a tool may be."""
+    """The type and limits of one argument of a tool."""
 
     kind: str = "string"  # or integer, boolean, array (of strings)
     about: str = ""
@@ -27,7 +27,7 @@ class Argument:
     default: Any = None
 
     def schema(self) -> dict[str, Any]:
-        """As a JSON schema, short: it is in the model's context with every request."""
+        """Its JSON schema, short: it is in the model's context with every request."""
         found: dict[str, Any] = {"type": self.kind}
         if self.kind == "array":
             found["items"] = {"type": "string"}
@@ -42,7 +42,7 @@ class Argument:
         return found
 
     def fault(self, value: Any) -> str:
-        """What is wrong with a value; "" for nothing."""
+        """What is wrong with a value; "" if it is valid."""
         if self.kind == "array":
             if not isinstance(value, list) or not value:
                 return "must be a list of strings"
@@ -69,13 +69,13 @@ def _text_fault(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandTemplate:
-    """One command line of the CLI: its words, and which arguments it takes where."""
+    """One command line of the CLI: its words, and its arguments."""
 
     words: tuple[str, ...]
     places: tuple[str, ...] = ()  # arguments without a flag, in order
-    takes: tuple[str, ...] = ()  # arguments with one
+    takes: tuple[str, ...] = ()  # arguments with a flag
     needs: tuple[str, ...] = ()
-    flags: Mapping[str, str] = field(default_factory=dict)  # where it is not --NAME={}
+    flags: Mapping[str, str] = field(default_factory=dict)  # if it is not --NAME={}
 
     def argv(self, given: Mapping[str, Any]) -> list[str]:
         """The command line, without the program."""
@@ -97,7 +97,7 @@ def _listed(value: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool; `choose` names the argument that picks one of its lines ("" where there is only one)."""
+    """One tool; `choose` names the argument that selects one of its lines ("" if there is only one)."""
 
     name: str
     title: str
@@ -105,13 +105,13 @@ class Tool:
     lines: Mapping[str, CommandTemplate]
     arguments: Mapping[str, Argument]
     choose: str = ""
-    first: str = ""  # the line that is meant where none is picked; "" where one must be
-    reads: bool = False  # it changes nothing that anybody asked to be kept
-    ends: bool = False  # it ends what runs
-    repeats: bool = False  # asked twice it does no more than once
+    first: str = ""  # the default line; "" if one must be selected
+    reads: bool = False  # it changes nothing of value
+    ends: bool = False  # it ends running processes
+    repeats: bool = False  # a repeated call does no more than one
 
     def declared(self) -> dict[str, Any]:
-        """What `tools/list` says of it."""
+        """Its entry in `tools/list`."""
         properties: dict[str, Any] = {}
         required = [] if self.choose else list(self.lines[""].needs)
         if self.choose:
@@ -136,7 +136,7 @@ class Tool:
         }
 
     def read(self, given: Mapping[str, Any]) -> CommandLine:
-        """The command line for these arguments. UsageError with one sentence where they cannot be understood."""
+        """The command line for these arguments. Raises UsageError with one sentence if they are invalid."""
         rest = dict(given)
         picked = rest.pop(self.choose, self.first) if self.choose else ""
         line = self.lines.get(picked) if isinstance(picked, str) else None
@@ -158,12 +158,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line of ours that a client asked for."""
+    """An autoresearch command line that a client requested."""
 
     argv: Sequence[str]
     cwd: str  # "": the server's
-    waits_s: float  # that it may take by its own doing
-    reads: bool  # ending it half-way loses nothing
+    waits_s: float  # seconds that it may deliberately wait
+    reads: bool  # it can be ended half-way without loss
 
 
 _CWD = Argument(about="project directory, if not the server's")

@@ -1,4 +1,4 @@
-"""The campaigns that run, or of which something still runs; of their files only what was added is read."""
+"""Campaigns that are running or still have runs; of their files only additions are read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 
-LOOK_S = 10.0  # between two looks for campaigns that were begun meanwhile
+LOOK_S = 10.0  # between two searches for new campaigns
 _PLANS = "autoresearch/plans/"  # the prefix of a stage's branches
 
 
 class RunningCampaigns:
-    """What is remembered of them between two looks."""
+    """What is cached about them between two looks."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -26,7 +26,7 @@ class RunningCampaigns:
         self._books: dict[Path, CampaignHistory] = {}
 
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
-        """One line for each. running: how many runs live in each directory of a campaign."""
+        """One line per campaign. running: how many runs live in each campaign directory."""
         if now - self._looked >= LOOK_S or now < self._looked:
             from autoresearch.lab.campaign_setup import start_campaign
 
@@ -79,5 +79,5 @@ class RunningCampaigns:
 
 
 def directories(run_dirs: Iterable[str]) -> Counter[Path]:
-    """How many runs live in each directory that may be one of a campaign."""
+    """How many runs live in each directory that may be a campaign's."""
     return Counter(Path(run_dir).parent for run_dir in run_dirs)

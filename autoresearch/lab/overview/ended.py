@@ -1,4 +1,4 @@
-"""Runs that ended lately, from their records; each is read once."""
+"""Runs that ended recently, from their records; each is read once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from autoresearch.records.rundir import RunDir
 
 
 class EndedRuns:
-    """The runs of an account that are over, the newest first."""
+    """The finished runs of an account, newest first."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lines: dict[str, RunLine] = {}
 
     def last(self, count: int, living: Collection[str]) -> list[RunLine]:
-        """So many of those that were begun last; one whose records are gone or damaged is shown with that."""
+        """The `count` finished runs started last; missing or damaged records are shown as trouble."""
         entries = self._parts.index.recent(count + len(living)) if count > 0 else []
         shown = [entry for entry in entries if entry.run not in living][:count]
         lines = {entry.run: self._lines.get(entry.run) or _line(entry) for entry in shown}

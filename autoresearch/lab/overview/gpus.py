@@ -1,4 +1,4 @@
-"""The GPUs of this machine, asked for rarely and in the background: nvidia-smi may take seconds."""
+"""The GPUs of this machine, queried rarely and in the background: nvidia-smi may take seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASK_S = 15.0
 
 
 class GpuWatch:
-    """What nvidia-smi said last."""
+    """The last answer of nvidia-smi."""
 
     def __init__(self, find: Callable[[], tuple[Gpu, ...]] = gpus.find) -> None:
         self._find = find
@@ -23,7 +23,7 @@ class GpuWatch:
         self._thread: threading.Thread | None = None
 
     def look(self, *, wait_s: float = 0.0) -> dict[str, GpuUse]:
-        """By UUID; asked for again if that is long ago. `wait_s`: how long an answer is waited for."""
+        """GPU use by UUID; queried again if the answer is old. `wait_s`: how long to wait for an answer."""
         if self._thread is None and time.monotonic() - self._asked >= ASK_S:
             self._asked = time.monotonic()
             self._thread = threading.Thread(target=self._ask, daemon=True)
@@ -37,6 +37,6 @@ class GpuWatch:
         self._thread = None
 
     def leased(self, environ: Mapping[str, str]) -> tuple[int, int]:
-        """How many GPUs there are, and how many of them a run has."""
+        """(number of GPUs, number of leased GPUs)."""
         found = self._found
         return len(found), sum(gpus.is_leased(gpu.uuid, environ) for gpu in found)

@@ -1,4 +1,4 @@
-"""Kept: a small file as it was parsed last, parsed again only when it was replaced or changed."""
+"""Caches the parsed content of a small file; it is parsed again only after a change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """What `parse` made of a file; None where there is no such file."""
+    """The result of `parse` for a file; None without the file."""
 
     def __init__(self, path: Path, parse: Callable[[], T | None]) -> None:
         self._path, self._parse = str(path), parse
@@ -19,7 +19,9 @@ class Kept(Generic[T]):
         self._value: T | None = None
 
     def get(self) -> T | None:
-        """The value as the file has it now; what `parse` raises is raised, and asked for again the next time."""
+        """The value for the file's present content; errors of `parse` are raised, and it is called again the
+        next time.
+        """
         try:
             found = os.stat(self._path)  # noqa: PTH116 - pathlib costs five times the call
         except OSError:

@@ -1,4 +1,4 @@
-"""Look at every living run of this account, again and again, as cheaply as that can be done."""
+"""Look at every living run of this account repeatedly, as cheaply as possible."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Order
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 
-BYTES = 4 << 20  # of logs that one look parses at most; what comes in faster is caught up with later
-FILES_SHARE = 50.0  # files of metrics are read again after so many times what that took
-GPU_WAIT_S = 5.0  # where there is only one look
+BYTES = 4 << 20  # of logs parsed per look; the rest follows at later looks
+FILES_SHARE = 50.0  # metrics files are read again after so many times the duration of reading them
+GPU_WAIT_S = 5.0  # if there is only one look
 
 
 class Looker:
-    """Looks at all runs; what it remembers makes the next look cheap.
+    """Looks at all runs; its caches make the next look cheap.
 
-    `places`: places that are shown although nothing runs there. `once`: there is one look, so all of it is read.
+    `places`: targets to show even without runs. `once`: there is only one look, so everything is read.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class Looker:
         self._places = places
         self._runs: dict[str, WatchedRun] = {}
         self._gone = 0
-        self._files_at = float("-inf")  # when files of metrics may be read again
+        self._files_at = float("-inf")  # when metrics files may be read again
         self._live: tuple[int, list[IndexEntry]] = (-1, [])
         self._campaigns = RunningCampaigns(parts)
         self._ended = EndedRuns(parts)
         self._gpus = gpus or GpuWatch()
 
     def look(self, *, ended: int = 0) -> Overview:
-        """Everything as it is now; with so many of the runs that ended. EnvironmentUnusable without an index."""
+        """The present state of everything, with `ended` finished runs. Raises EnvironmentUnusable without an index."""
         now = self.parts.clock()
         self._meet(self._entries(now), now)
         budget = ReadBudget(math.inf, once=True) if self.once else ReadBudget(BYTES, files=now >= self._files_at)
         gpus = self._gpu_uses()
-        # those that had to wait the last time are read first
+        # runs that had to wait the last time are read first
         order = sorted(self._runs.values(), key=lambda run: not run.behind)
         began = time.monotonic()
         lines = {run.entry.run: run.line(now, budget, gpus) for run in order}
@@ -68,7 +68,7 @@ class Looker:
         )
 
     def unattended(self) -> list[RunDir]:
-        """A run of each place whose runs nobody follows now."""
+        """One run of each target whose Follower is missing."""
         found: dict[str, RunDir] = {}
         for run in self._runs.values():
             order = run.order
@@ -77,21 +77,21 @@ class Looker:
         return list(found.values())
 
     def unsettled(self) -> int:
-        """How many runs are over and have no finished records, or lost their directory: `adopt` settles them."""
+        """How many runs are over without finished records, or lost their directory: `adopt` settles them."""
         return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
 
     def _entries(self, now: float) -> list[IndexEntry]:
         """The living runs; read again only when one was added or removed."""
         stamp, known = self._live
         newest = self.parts.index.live_stamp()
-        if newest != stamp or now - newest / 1e9 < 1.0:  # a stamp says nothing about changes within one tick
+        if newest != stamp or now - newest / 1e9 < 1.0:  # a time stamp does not show changes within one tick
             known = self.parts.index.live()
             self._live = newest, known
         return known
 
     def _meet(self, entries: list[IndexEntry], now: float) -> None:
         runs = {entry.run: self._runs.get(entry.run) or WatchedRun(entry) for entry in entries}
-        # what has no spec was never begun, or its directory was removed; or it is about to begin
+        # without a spec, a run never began, its directory was removed, or it is about to begin
         self._runs = {name: run for name, run in runs.items() if run.there or now - run.entry.created < STARTING_S}
         self._gone = len(runs) - len(self._runs)
 
@@ -101,7 +101,7 @@ class Looker:
         return self._gpus.look(wait_s=GPU_WAIT_S if self.once else 0.0)
 
     def _known_places(self) -> list[PlaceLine]:
-        """This machine, the places that were named and those of runs; whether they are followed, where runs are."""
+        """This machine, the named targets and those of runs, with whether they are followed."""
         total, leased = self._gpus.leased(self.parts.environ)
         slots = next((place.slots for place in self._places if place.is_local), 0)
         found = {"local": PlaceLine("local", Kind.LOCAL.value, slots, gpus=total, gpus_leased=leased)}
@@ -127,5 +127,5 @@ class Looker:
 
 
 def _trouble(order: Order) -> str:
-    """Why the last Follower of its place could not begin."""
+    """Why the last Follower of its target could not start."""
     return str((read_json(Path(order.follower) / TROUBLE) or {}).get("reason") or "")

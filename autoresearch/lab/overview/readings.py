@@ -1,4 +1,4 @@
-"""The last metrics of a log that grows: each byte is parsed once, and of a lot that came at once only the end."""
+"""The last metrics of a growing log: each byte is parsed once, and of a large addition only the end."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from autoresearch.readers.chunks import flat
 from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.log_follower import LogFollower
 
-NEWEST_BYTES = 4096  # of a chunk, among which its last line is looked for
+NEWEST_BYTES = 4096  # of a chunk's end, searched for its last line
 
 
 @dataclass(slots=True)
 class ReadBudget:
-    """What one look at all runs may still read; those that come too late are read at the next."""
+    """What one look at all runs may still read; the rest is read at the next."""
 
     left: float  # bytes of logs
-    files: bool = True  # whether one run's files of metrics may be read, which may take long
-    once: bool = False  # there is no next look: everything is read, and what is open in a log is taken as it is
+    files: bool = True  # whether one run's metrics files may be read, which may be slow
+    once: bool = False  # there is no next look: read everything, including an unfinished line
 
 
 class LiveReadings:
@@ -35,15 +35,15 @@ class LiveReadings:
         self.log, self.spec = log, spec
         self.step: Reading | None = None
         self.validation: Reading | None = None
-        self.newest = ""  # the last line that has an end, while no step is known
-        self.behind = False  # there is more that was not read for want of budget
+        self.newest = ""  # the last complete line, until a step is known
+        self.behind = False  # more was not read for lack of budget
         self._seen = (0, 0, 0)
         self._follower: LogFollower | None = None
         self._trainer: Trainer | None = None
         self._reader: LogReader | None = None
 
     def update(self, budget: ReadBudget) -> bool:
-        """Read what was added; True if it said something new. A missing log says nothing."""
+        """Read additions; True if they had new metrics. A missing log has none."""
         try:
             found = os.stat(self.log)  # noqa: PTH116 - as in `kept`
         except OSError:
@@ -62,7 +62,7 @@ class LiveReadings:
             self._take(chunk)
         if budget.once and self._reader is not None:
             self._keep_last([self._reader.end()])
-        follower.close()  # of 1,000 runs not every log can be open
+        follower.close()  # with 1,000 runs not every log can stay open
         return (self.step, self.validation) != before
 
     def _ready(self) -> bool:
@@ -77,7 +77,7 @@ class LiveReadings:
         return True
 
     def _at_the_end(self, size: int) -> LogFollower:
-        """The follower, put forward to the start of a line where it is too far behind."""
+        """The follower, moved forward to the start of a line if it is too far behind."""
         offset = self._follower.offset if self._follower else 0
         if self._follower is None or size - offset > TAIL_BYTES:
             if size - offset > TAIL_BYTES:
@@ -86,7 +86,7 @@ class LiveReadings:
         return self._follower
 
     def _take(self, chunk: bytes) -> None:
-        """Of lines that stand alone only the last of each kind is parsed; a reader with a memory needs them all."""
+        """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
         if self.step is None:
             self.newest = next(reversed(list(logical_lines(chunk[-NEWEST_BYTES:]))), self.newest)
         if self._reader is None:
@@ -115,7 +115,7 @@ class LiveReadings:
 
 
 def _rest_of_line(path: str, offset: int) -> int:
-    """Bytes from there to the start of the next line."""
+    """Bytes from the offset to the start of the next line."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - the log's path is text here
             file.seek(offset)

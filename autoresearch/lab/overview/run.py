@@ -1,4 +1,4 @@
-"""One living run, looked at again and again: of its files only what changed is read."""
+"""One living run, looked at repeatedly: of its files only changes are read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.records.secrets import mask_text
 
-FILES_S = 60.0  # between two looks into files of metrics that no line of the log repeats
+FILES_S = 60.0  # between two reads of metrics files, if the log lacks the metric
 
 
 class WatchedRun:
-    """What is remembered of one run between two looks."""
+    """The cached state of one run between two looks."""
 
     def __init__(self, entry: IndexEntry) -> None:
         self.entry, self.rundir = entry, RunDir(Path(entry.run_dir))
@@ -38,24 +38,24 @@ class WatchedRun:
         self._exit = Kept(rundir.exit_record, lambda: read_json(rundir.exit_record))
         self._readings: LiveReadings | None = None
         self._first_step = False
-        self._events = -1  # size when they were read last
+        self._events = -1  # size at the last read
         self._evaluates_until: float | None = None
         self._from_files: float | None = None
         self._files_at = float("-inf")
 
     @property
     def order(self) -> Order | None:
-        """Where it was ordered; None for a run of this machine."""
+        """Its order; None for a local run."""
         return self._order.get()
 
     @property
     def there(self) -> bool:
-        """Whether there is anything to be looked at: a run directory may be removed by hand."""
+        """Whether it can be read: a run directory may be removed by hand."""
         return os.path.exists(self.rundir.spec)  # noqa: PTH110 - as in `kept`
 
     @property
     def leases(self) -> bool:
-        """Whether it has GPUs of this machine."""
+        """Whether it leases local GPUs."""
         try:
             spec = self._spec.get()
         except (AutoresearchError, OSError):
@@ -64,11 +64,11 @@ class WatchedRun:
 
     @property
     def behind(self) -> bool:
-        """Whether its log has more than there was time for."""
+        """Whether its log has more than there was time to read."""
         return self._readings is not None and self._readings.behind
 
     def line(self, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]) -> RunLine:
-        """The run as it stands; whatever is damaged is said, and never keeps the others from being seen."""
+        """The present state of the run; damage is reported in it, and never hides other runs."""
         entry = self.entry
         state = self.rundir.state(now=now) if self.there else RunState.STARTING
         bare = RunLine(
@@ -91,7 +91,7 @@ class WatchedRun:
         return replace(placed, **known)
 
     def _placed(self, state: RunState, now: float) -> dict[str, Any]:
-        """Where it is and what was seen of it there."""
+        """Its target and what was last observed there."""
         if not os.path.exists(self.rundir.order):  # noqa: PTH110 - as in `kept`
             return {"reason": self._reason(state, None)}
         order = self.order
@@ -110,7 +110,7 @@ class WatchedRun:
         }
 
     def _began(self, now: float) -> float:
-        """When its Runner began, by the wall clock; now, if it did not yet."""
+        """When its Runner began, by the wall clock; now, if it has not yet."""
         started = (self._runner.get() or {}).get("started")
         return started if isinstance(started, int | float) else now
 
@@ -127,7 +127,7 @@ class WatchedRun:
     def _known(
         self, spec: RunSpec, state: RunState, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]
     ) -> dict[str, Any]:
-        """What only a spec that can be read tells."""
+        """The fields that need a readable spec."""
         readings = self._read(spec, state, budget)
         value, objective = self._metric(spec, readings, now, budget), spec.objective
         step = readings.step.step if readings.step and readings.step.step >= 0 else None
@@ -159,7 +159,7 @@ class WatchedRun:
         return self._readings
 
     def _metric(self, spec: RunSpec, readings: LiveReadings, now: float, budget: ReadBudget) -> float | None:
-        """The objective as it was printed last; where no line holds it, now and then from the files that do."""
+        """The objective as last printed; if no line has it, read from metrics files now and then."""
         if spec.objective is None:
             return None
         for reading in (readings.validation, readings.step):
@@ -175,7 +175,7 @@ class WatchedRun:
         return self._from_files
 
     def _clocks(self, spec: RunSpec, state: RunState, now: float) -> tuple[float | None, float | None, str]:
-        """Seconds since its Runner started, seconds until the nearest limit, and which one that is."""
+        """Seconds since its Runner started, seconds until the nearest limit, and the name of that limit."""
         record = self._runner.get()
         if record is None or state in (RunState.PENDING, RunState.STARTING):
             return None, None, ""
@@ -194,7 +194,7 @@ class WatchedRun:
         return elapsed, left, "max_time"
 
     def _stepped(self) -> bool:
-        """Whether its first step was seen; its events are read only as long as it was not, and when they grew."""
+        """Whether its first step was seen; events are read only until then, and only when they grew."""
         if self._first_step:
             return True
         try:
@@ -214,7 +214,7 @@ class WatchedRun:
 
 
 def _since(order: Order | None, seen: Observed | None, state: RunState) -> float | None:
-    """Since when it is so: what the Follower noted; before it noted anything, when it was ordered."""
+    """Start of the present state, as the Follower recorded it; before any record, the time of the order."""
     if seen and seen.state == state.value:
         return float(seen.since)
     return float(order.ordered) if order and not seen else None

@@ -1,1 +1,1 @@
-"""The skill that coding agents load, and attempts at its evals with and without it."""
+"""The skill that coding agents load, and its evals with and without it."""

@@ -1,8 +1,8 @@
-"""One attempt: a private project, the skill in it or not, an agent, and what it left behind.
+"""One attempt: a private project with or without the skill, an agent, and its results.
 
 <attempt>/project/        the git repository that the agent works in
 <attempt>/turn/           prompt.md, out, err: the transcript
-<attempt>/calls.jsonl     every command line that mattered, as it was typed
+<attempt>/calls.jsonl     every watched command line, as it was typed
 <attempt>/grading.json timing.json
 """
 
@@ -42,7 +42,7 @@ _SKILL_READ = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EvalAttempt:
-    """What is tried: by whom, at which task, where; `seconds` for the agent's whole turn."""
+    """What to try: the task, variant, directory and agent; `seconds` for the agent's whole turn."""
 
     task: EvalTask
     variant: str
@@ -53,12 +53,12 @@ class EvalAttempt:
 
     @property
     def project(self) -> Path:
-        """Where the agent works."""
+        """The agent's working directory."""
         return self.path / "project"
 
 
 def attempt(one: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
-    """Make the project, let the agent work, look at what it did, write it down, leave nothing running."""
+    """Create the project, run the agent, grade and record its work, end all that still runs."""
     with _surroundings(one, environ) as (shims, env):
         _prepare(one, env)
         given = _texts(one.project)
@@ -83,7 +83,7 @@ def attempt(one: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[G
 
 
 def installed_for_user(environ: Mapping[str, str]) -> Path | None:
-    """The skill in the user's own directories, which every agent would find, also without it in the project."""
+    """The skill in the user's own directories, where every agent would find it even without it in the project."""
     home = Path(environ.get("HOME", "/"))
     claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     folders = [home / skill.REAL, claude / "skills", home / ".codex/skills", home / ".gemini/skills"]
@@ -92,7 +92,7 @@ def installed_for_user(environ: Mapping[str, str]) -> Path | None:
 
 @contextlib.contextmanager
 def _surroundings(one: EvalAttempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
-    """The attempt's own state, tmux server and watched programs; at its end all that still runs is ended."""
+    """The attempt's own state, tmux server and watched programs; on exit all remaining processes are ended."""
     if one.path.exists():
         raise ConflictError(f"{one.path} exists already", hint="name another directory by --out")
     short = Path(tempfile.mkdtemp(prefix="ar-eval-"))  # a socket's path has 107 characters at most
@@ -127,7 +127,7 @@ def _prepare(one: EvalAttempt, env: Mapping[str, str]) -> None:
 
 
 def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True) -> None:
-    """A command line of ours, typed by nobody: it is not among the calls."""
+    """Run a command line that is not recorded among the agent's calls."""
     import shlex
 
     words = shlex.split(line)
@@ -138,7 +138,7 @@ def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True
 
 
 def _ask(one: EvalAttempt, env: Mapping[str, str]) -> Answer:
-    """The agent's turn. It may type commands, so it is not confined: the project is its own."""
+    """The agent's turn. It may run commands, so it is not confined: the project is its own."""
     directory = one.path / "turn"
     bounds = Bounds(one.seconds, None)
     turn = Turn(TurnRole.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
@@ -147,7 +147,7 @@ def _ask(one: EvalAttempt, env: Mapping[str, str]) -> Answer:
 
 
 def _end_runs(one: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:
-    """End the attempt's runs, then the tmux server that nobody else knows of."""
+    """End the attempt's runs, then its private tmux server."""
     live = one.path / "state/autoresearch/live"
     for entry in sorted(live.iterdir()) if live.is_dir() else ():
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -185,7 +185,7 @@ def _read_skill(one: EvalAttempt, calls: tuple[str, ...]) -> bool | None:
 
 
 def _write(one: EvalAttempt, score: Score, graded: list[Graded], answer: Answer) -> None:
-    """As the guide to evals names the files and their keys."""
+    """Write the files and keys that the guide to evals defines."""
     summary = {
         "passed": score.passed,
         "failed": score.total - score.passed,

@@ -1,4 +1,4 @@
-"""All attempts of one evaluation: tasks times variants times repetitions, one after another, and what they come to."""
+"""All attempts of one evaluation: tasks times variants times repetitions, one after another, and the summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autoresearch.lab.skill_evals import skill
 from autoresearch.lab.skill_evals.attempt import EvalAttempt, attempt, installed_for_user
 from autoresearch.records.rundir import write_json
 
-# Both variants may type any command: with the skill's own alone, an agent without it could do nothing at all.
+# Both variants may run any command: with only the skill's own allowed, an agent without it could do nothing.
 _MAY_TYPE: Mapping[str, tuple[str, ...]] = {
     "claude": ("--tools", "Skill", "--allowedTools", "Bash"),  # beside those that it has anyway
     "gemini": ("--allowed-tools", "run_shell_command,activate_skill"),
@@ -28,7 +28,7 @@ VARIANTS = {"both": (WITH, WITHOUT), "with": (WITH,), "without": (WITHOUT,)}
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """What a user asked to be measured."""
+    """What to measure."""
 
     agent: str
     model: str = ""
@@ -38,11 +38,11 @@ class EvalRequest:
     triggers: bool = False  # the queries of eval_queries.json instead of the tasks
     variant: str = "both"
     attempts: int = 1
-    seconds: float = 600.0  # of each attempt
+    seconds: float = 600.0  # per attempt
 
 
 def tasks(*, triggers: bool = False) -> list[EvalTask]:
-    """The tasks that the skill comes with. UsageError says what is wrong with its files."""
+    """The skill's tasks. UsageError says what is wrong with its files."""
     name = "eval_queries.json" if triggers else "evals.json"
     path = data_dir("skills") / skill.NAME / "evals" / name
     try:
@@ -53,7 +53,7 @@ def tasks(*, triggers: bool = False) -> list[EvalTask]:
 
 
 def chosen_tasks(wanted: EvalRequest) -> list[EvalTask]:
-    """Those that were named. NotFoundError for one that is not there."""
+    """The named tasks. Raises NotFoundError for an unknown one."""
     known = tasks(triggers=wanted.triggers)
     names = {name for task in known for name in (task.name, str(task.id))}
     for name in wanted.tasks:
@@ -65,10 +65,10 @@ def chosen_tasks(wanted: EvalRequest) -> list[EvalTask]:
 def evaluate(
     wanted: EvalRequest, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
 ) -> dict[str, Any]:
-    """Make every attempt, `tell` of each as it ends, and write `benchmark.json` after each of them.
+    """Run every attempt, call `tell` as each ends, and write `benchmark.json` after each of them.
 
-    Raises ConflictError where the skill is in the user's own directories, so that no attempt would be without it,
-    and ResearcherFailed where the agent is not installed or not logged in.
+    Raises ConflictError if the skill is in the user's own directories, so that no attempt would be without it, and
+    ResearcherFailed if the agent is not installed or not logged in.
     """
     variants = _variants(wanted, environ)
     agent = _agent(wanted)
@@ -115,7 +115,7 @@ def _attempts(wanted: EvalRequest, variants: Sequence[str], agent: Agent, out: P
 
 
 def _by_task(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Of each task and variant: attempts, assertions that held, and those that were checked."""
+    """Per task and variant: attempts, assertions that passed, and those that were checked."""
     found = []
     for name in dict.fromkeys(score.task for score in scores):
         row: dict[str, Any] = {"task": name}

@@ -1,7 +1,7 @@
-"""Programs that write down that they were called, and with which words, before they do what they always do.
+"""Wrapper programs that record their calls and arguments before they run the real program.
 
-What an agent typed is taken from here and not from its transcript: every agent has its own, and all of them quote
-commands that they never ran.
+The agent's commands are taken from here and not from its transcript: every agent has its own format, and all of them
+quote commands that they never ran.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# what somebody without the skill would reach for, and what the skill forbids
+# what an agent without the skill would use, and what the skill forbids
 WATCHED = ("sleep", "tmux", "nohup", "pkill", "killall", "setsid", "watch")
 
 _PROGRAM = """#!{python}
@@ -43,23 +43,23 @@ sys.exit(127)
 
 @dataclass(frozen=True, slots=True)
 class Shims:
-    """A directory of such programs, and what they wrote down."""
+    """A directory of such programs, and their record."""
 
     folder: Path
     socket: Path  # of the attempt's own tmux server
 
     @property
     def told(self) -> Path:
-        """One JSON list of words a line."""
+        """The record: one JSON list of words per line."""
         return self.folder.parent / "calls.jsonl"
 
     @property
     def profile(self) -> Path:
-        """What a shell reads first (`BASH_ENV`), as login shells set a PATH of their own."""
+        """The file that a shell reads first (`BASH_ENV`), as login shells set a PATH of their own."""
         return self.folder.parent / "bash_env"
 
     def make(self) -> None:
-        """Write them."""
+        """Write the programs."""
         self.folder.mkdir(parents=True)
         text = _PROGRAM.format(
             python=sys.executable,

@@ -25,10 +25,10 @@ from autoresearch.lab.render import data_dir
 
 NAME = "autoresearch"
 REAL = Path(".agents/skills")
-STAMP = ".installed.json"  # the sums of the files that we wrote, to know an edited copy from an old one
+STAMP = ".installed.json"  # the checksums of the files that we wrote, to distinguish an edited copy from an old one
 
-# Where an agent looks, below a project and below a home, if it does not look in `.agents/skills`.
-# vercel-labs/skills, README.md; code.claude.com/docs/en/skills
+# Where an agent looks for skills, below a project and below a home, if not in `.agents/skills`. vercel-labs/skills,
+# README.md; code.claude.com/docs/en/skills
 AGENTS: Mapping[str, tuple[str, str]] = {
     "claude": (".claude/skills", ".claude/skills"),
     "codex": ("", ""),
@@ -53,7 +53,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class InstallResult:
-    """What became of one place: written, updated, unchanged, linked or copied; `kept` is where edited files went."""
+    """The result for one directory: written, updated, unchanged, linked or copied; `kept` has replaced edited files."""
 
     path: Path
     done: str
@@ -66,7 +66,7 @@ def topics() -> list[Topic]:
 
 
 def topic(name: str) -> Topic:
-    """One page. NotFoundError for a name that is none, with the nearest, or the page that speaks of it."""
+    """One page. NotFoundError for an unknown name suggests the nearest, or the page that mentions it."""
     known = {one.name: one for one in topics()}
     wanted = name.strip().lower().removesuffix(".md")
     if wanted in known:
@@ -90,10 +90,10 @@ def install(
 ) -> list[InstallResult]:
     """Write the skill below `root`, a project or (`user`) a home; safe to repeat.
 
-    `agents` names those for which links are made beside `.agents/skills` (Claude Code if none is named); `claude`
-    is its directory where that is not `root/.claude`. What somebody edited by hand is moved aside, never lost.
-    Raises UsageError for an unknown agent, and ConflictError, before anything is written, where a link of
-    somebody's or a file is in the way.
+    `agents` are those that get links beside `.agents/skills` (Claude Code if none is named); `claude` is its directory
+    if not `root/.claude`. Files edited by hand are moved aside, never lost.
+    Raises UsageError for an unknown agent, and ConflictError, before anything is written, if a foreign link or a file
+    is in the way.
     """
     real = root / REAL / NAME
     moved = {AGENTS["claude"][user]: claude / "skills"} if claude else {}
@@ -118,7 +118,7 @@ def _folders(agents: Sequence[str], *, user: bool) -> list[str]:
 
 
 def _ours() -> dict[str, bytes]:
-    """The files that agents need; not the evals, which hold the answers."""
+    """The files that agents need, without the evals, which hold the answers."""
     source = data_dir("skills") / NAME
     paths = [source / "SKILL.md", *sorted((source / "references").glob("*.md"))]
     return {path.relative_to(source).as_posix(): path.read_bytes() for path in paths}
@@ -133,8 +133,8 @@ def _free(place: Path, real: Path) -> None:
 
 
 def _write(target: Path, ours: Mapping[str, bytes]) -> InstallResult:
-    """Real files at `target`: made beside it, then renamed into its place."""
-    if target.is_symlink():  # of ours, or one that leads nowhere: `_free` saw to it
+    """Real files at `target`: written beside it, then renamed."""
+    if target.is_symlink():  # our own or a dangling link: `_free` checked that
         target.unlink()
     there = _files(target)
     if there == ours:
@@ -156,7 +156,7 @@ def _write(target: Path, ours: Mapping[str, bytes]) -> InstallResult:
 
 
 def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
-    """Take away what stands at `target`; where somebody edited it, keep it and say where."""
+    """Remove what is at `target`; an edited copy is moved aside, and its new path returned."""
     if not target.exists():
         return None
     if there and _stamp(target) == _sums(there):
@@ -171,7 +171,7 @@ def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
 
 
 def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> InstallResult:
-    """A relative link to the real files, or a copy of them where links fail or are not wanted."""
+    """A relative link to the real files, or a copy of them if links fail or are not wanted."""
     if place.exists() and place.resolve() == real.resolve() and not (copy and place.is_symlink()):
         return InstallResult(place, "unchanged")
     if copy or (place.is_dir() and _files(place) == ours):
@@ -192,7 +192,7 @@ def _copied(place: InstallResult) -> InstallResult:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """What is in an installed copy, but for our stamp; empty where there is none."""
+    """The files of an installed copy, without our stamp; empty if there is none."""
     if not folder.is_dir():
         return {}
     paths = (path for path in folder.rglob("*") if path.is_file() and path != folder / STAMP)
