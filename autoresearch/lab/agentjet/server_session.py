@@ -96,6 +96,7 @@ def _until_over(server: RunDir, until: float, clock: Callable[[], float]) -> Non
 
 
 def _same(pid: int, ticks: object) -> bool:
+    """Whether this pid still belongs to the process in runner.json."""
     from autoresearch.runner.processes import start_ticks
 
     return start_ticks(pid) == ticks
