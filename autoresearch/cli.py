@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -132,6 +133,7 @@ _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
     errno.EROFS: "work in a copy on a file system that can be written, or record there",
 }
+COMPLETES = "_AUTORESEARCH_COMPLETE"  # set by the completion that `--install-completion` writes
 CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
 
 
@@ -164,13 +166,13 @@ def run(argv: list[str]) -> int:
 
 def _started(argv: list[str]) -> list[str]:
     """`campaign FILE` and `campaign --count 24` mean `campaign start ...`, `plan TOPIC.md` means `plan write ...`."""
-    if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], [], *([name] for name in GROUPS["plan"][1])):
+    if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], ["-h"], [], *([name] for name in GROUPS["plan"][1])):
         return ["plan", "write", *argv[1:]]
     if argv[:1] in (["campaign"], ["run"]):
         from autoresearch.commands import output
 
         output.typed[:] = argv  # a plan ends with this line, and what makes it more than a plan
-    if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], [], *([name] for name in GROUPS["campaign"][1])):
+    if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], ["-h"], [], *([name] for name in GROUPS["campaign"][1])):
         return argv
     return ["campaign", "start", *argv[1:]]
 
@@ -179,31 +181,46 @@ def _app(argv: Sequence[str]) -> Any:
     """A typer app that holds the command that was asked for; all of them when help is asked for."""
     import typer
 
-    app = _typer("Run RL experiments from blueprints while nobody watches.")
+    from autoresearch.commands.help_pages import CONTEXT, PlainCommand
+
+    every = COMPLETES in os.environ  # a shell asks for the names of options
+    app = _typer("Run RL experiments from blueprints while nobody watches.", completes=True)
     words = [a for a in argv if not a.startswith("-")]
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
     for name, entry in COMMANDS.items():
         if name in CALLED_BY_US and name != wanted:
             continue  # else a typo would be told to mean it
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
-            app.command(name, help=entry[1], hidden=name in CALLED_BY_US)(_load(entry, real=name == wanted))
+            shown = {"help": entry[1], "short_help": entry[1], "hidden": name in CALLED_BY_US}
+            loaded = _load(entry, real=every or name == wanted)
+            app.command(name, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
     for name, (text, entries) in GROUPS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             group = _typer(text)
             for sub, entry in entries.items():
                 if sub in CALLED_BY_US and sub not in words[1:2]:
                     continue
-                loaded = _load(entry, real=name == wanted and sub in words[1:2])
-                group.command(sub, help=entry[1], hidden=sub in CALLED_BY_US)(loaded)
-            app.add_typer(group, name=name)
+                shown = {"help": entry[1], "short_help": entry[1], "hidden": sub in CALLED_BY_US}
+                loaded = _load(entry, real=every or (name == wanted and sub in words[1:2]))
+                group.command(sub, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
+            app.add_typer(group, name=name, short_help=text)
     assert isinstance(app, typer.Typer)
     return app
 
 
-def _typer(text: str) -> Any:
+def _typer(text: str, *, completes: bool = False) -> Any:
     import typer
 
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    from autoresearch.commands.help_pages import CONTEXT, SectionedGroup
+
+    app = typer.Typer(
+        cls=SectionedGroup,
+        context_settings=CONTEXT,
+        add_completion=completes,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+    )
     app.callback(help=text)(_nothing)
     return app
 

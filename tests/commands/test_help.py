@@ -1,0 +1,53 @@
+"""What `--help` prints, for every command that people see; and what a shell is told to complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch import cli
+
+SHOWN = [
+    *([name] for name in cli.COMMANDS if name not in cli.CALLED_BY_US),
+    *([group, sub] for group, (_, entries) in cli.GROUPS.items() for sub in entries if sub not in cli.CALLED_BY_US),
+]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert cli.run(list(argv)) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in cli.GROUPS), *SHOWN], ids=" ".join)
+def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    page = printed(capsys, *command, "--help")
+    assert printed(capsys, *command, "-h") == page
+    assert max(map(len, page.splitlines())) <= 80
+    _, _, below = page.partition("\n\n")  # the first paragraph is the usage
+    assert not [line for line in below.splitlines() if line.endswith("...") and "{" not in line and "slurm" not in line]
+    assert "default: -" not in page and "default: 0" not in page
+
+
+def test_every_command_is_listed_in_a_section(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["campaign"]):
+        page = printed(capsys, *words, "--help")
+        assert "\nCommands:" not in page, "a command is in no section"
+        entries = cli.GROUPS["campaign"][1] if words else cli.COMMANDS | cli.GROUPS
+        for name in entries:
+            assert (f"\n  {name} " in page) == (name not in cli.CALLED_BY_US), name
+
+
+@pytest.mark.parametrize(("typed", "word", "expected"), [("cam", 1, "campaign"), ("logs --ev", 2, "--events")])
+def test_completion(
+    typed: str, word: int, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(cli.COMPLETES, "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"autoresearch {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(word))
+    with pytest.raises(SystemExit):
+        cli.run([])
+    assert capsys.readouterr().out.split() == [expected]
