@@ -1,1 +1,1 @@
-"""A campaign at work: its controller, and what the controller does."""
+"""The controller of a running campaign, and everything it does."""

@@ -1,4 +1,4 @@
-"""What a campaign is doing as seen from outside: its journal's word, unless its controller is gone."""
+"""The state of a campaign as seen from outside: what its journal says, unless its controller is gone."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from autoresearch.records.rundir import RunDir, read_json
 
 
 def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
-    """The state in truth. The view was read first, and its controller may have come to the end since."""
+    """The actual state. The controller may have finished after the view was read."""
     if view.state is CampaignState.ENDED:
         return view.state
-    if not place.controlled:  # whoever had the lock writes nothing any more: now the journal is whole
+    if not place.controlled:  # the lock's last holder writes no more, so the journal is complete
         return CampaignState.ENDED if _last_word(place).get("state") == CampaignState.ENDED else CampaignState.DEAD
     return CampaignState.DRAINING if view.told_stop else view.state
 
 
 def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> str:
-    """Why it is in this state; "" where nobody said."""
+    """Why the campaign is in this state; "" if no reason was recorded."""
     if state is CampaignState.ENDED:
         return str(_last_word(place).get("reason", ""))
     if state is not CampaignState.DEAD:
@@ -37,22 +37,22 @@ def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> 
 
 
 def _last_word(place: CampaignDir) -> Mapping[str, Any]:
-    """The last line of the journal that says a state; {} where none does."""
+    """The last journal line that sets a state; {} if there is none."""
     lines = (line for line in campaign_records.entries(place.journal, needle=b'"state"') if line.get("do") == "state")
     return next(iter(deque(lines, maxlen=1)), {})
 
 
 def fault_of(place: CampaignDir, view: CampaignView) -> str:
-    """The fault of its own that ended the last controller; "" where it lives, was killed, or ended well."""
+    """The error that ended the last controller; "" if it is alive, was killed, or ended normally."""
     if place.controlled or view.state is CampaignState.ENDED:
         return ""
     began = (read_json(place.controller) or {}).get("started") or 0.0
     when, fault = view.fault
-    return fault if when + 0.001 >= began else ""  # the journal's times are rounded
+    return fault if when + 0.001 >= began else ""  # times in the journal are rounded
 
 
 def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
-    """What to type next."""
+    """The commands that the user is likely to need next."""
     name = view.spec.name
     if state is CampaignState.ENDED and view.spec.sources.get("count", "").startswith("no stop rule"):
         more = f"autoresearch campaign set {name} --count {view.attempted + 10}"  # the question: shall it go on?
@@ -70,7 +70,7 @@ def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
 
 
 def running(idea: Idea, run: IdeaRun) -> dict[str, Any]:
-    """A live run of a campaign: where it is, and whether it waits there or cannot be asked."""
+    """A live run of a campaign: its target, and whether it is queued there or unreachable."""
     rundir = RunDir(Path(run.run_dir))
     order = order_file.read(rundir)
     seen = order_file.observed(rundir) if order else None

@@ -1,7 +1,7 @@
-"""The controller: one loop that begins runs, settles them, and stops when a rule is clearly met.
+"""The controller: one loop that starts runs, records them when they end, and stops when a stop rule is met.
 
-Everything it knows is folded from the journal, the ledger and the run directories, so that it may be killed
-at any instruction: `campaign resume` starts another one, which finds what lives and finishes what is dead.
+Its state is derived entirely from the journal, the ledger and the run directories, so it may be killed at any
+instruction: `campaign resume` starts another controller, which picks up live runs and records those that ended.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Controller:
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until a stop rule is met and everything is recorded.
+        """Run until a stop rule is met and everything is recorded.
 
-        Trouble with the machine is treated as a crash that we live through: all that is not written down is
-        let go, and found again as after any crash. A full disk is waited for; anything else pauses the campaign.
+        Trouble with the machine is handled like a crash: all state that is not on disk is dropped, and recovered as
+        after any crash. A full disk is waited for; other trouble that repeats pauses the campaign.
         """
         tried = 0
         while True:
@@ -105,7 +105,7 @@ class Controller:
         self.healthy = False
 
     def take_requests(self) -> CampaignView:
-        """Do what people asked for since the last look."""
+        """Carry out the requests made since the last check."""
         self._heard = self._requested()
         view = self.control.book.view()
         for request in campaign_records.entries(self.control.place.requests, view.requests):
@@ -117,7 +117,7 @@ class Controller:
         return view
 
     def settle(self, view: CampaignView) -> CampaignView:
-        """Record every run that is over; then tell its proposer and whoever watches."""
+        """Record every run that is over; then inform its proposer and print the result."""
         for _, one in view.live:
             if one.run not in self.control.live:  # somebody took its row out of the ledger: it gets it again
                 recovery.take_up(self.control, one)
@@ -195,7 +195,7 @@ class Controller:
         return True
 
     def _stale(self, view: CampaignView, ready: Ready) -> bool:
-        """Whether what just ended makes the prepared run pointless."""
+        """Whether a run that just ended makes the prepared run pointless."""
         if ready.wanted.why == "retest":
             owed = scheduler.owed(scheduler.without(view, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
@@ -204,7 +204,7 @@ class Controller:
     # -- ending -------------------------------------------------------------------------------------------------
 
     def is_over(self, view: CampaignView) -> bool:
-        """Whether nothing is left to do, a confirmation included."""
+        """Whether nothing is left to do, including confirmation."""
         if view.told_stop == "stop":
             return not self.control.live
         if self.control.live:
@@ -240,7 +240,7 @@ class Controller:
         return True
 
     def _confirming(self, view: CampaignView) -> bool:
-        """Begin a round of confirmation, where there is something to claim and time for it."""
+        """Start a confirmation round if an improvement can be claimed and there is time; returns whether it did."""
         if not view.spec.confirm or len(view.rounds) >= confirmation_rounds.MOST_ROUNDS or view.spec.rules.count == 0:
             return False
         planned, why = confirmation_rounds.plan_round(view)

@@ -1,7 +1,7 @@
-"""Where the runs of a campaign are measured, so that no idea measures itself.
+"""Evaluation worktrees: no idea is measured by code that it edited.
 
-Beside each worktree that runs train in lies another, at the campaign's base commit: no edit of a researcher is ever in
-it. It is made afresh when the trainer and all that it started are dead, by the Runner, right before the evaluation.
+Each worktree used for training has a partner at the campaign's base commit, which contains none of the coding agent's
+edits. The Runner recreates it right before the evaluation, after the trainer and all of its child processes have ended.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ REASON = "where runs are evaluated"
 
 
 def evaluation_slot(checkout: Checkout, trained_in: Slot) -> Slot:
-    """The worktree for the evaluations of the runs of another one: used by one run at a time, as that is."""
+    """The evaluation worktree that belongs to a training worktree; like that one, it serves one run at a time."""
     number = trained_in.path.name.rpartition("-")[2]
     return slot(checkout, trained_in.path.with_name(f"evaluation-{number}"), reason=REASON)
 
 
 def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> None:
-    """Leave exactly the files of a commit there. EnvironmentUnusable where there is no repository any more."""
+    """Check out exactly the files of a commit at `path`. Raises EnvironmentUnusable if the repository no longer exists.
+    """
     checkout = repository.find(root)
     if checkout is None:
         raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
@@ -43,9 +44,9 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
 def evaluated_apart(
     spec: CampaignSpec, trained_in: Slot, checkout: Checkout, plan: RunPlan, environ: Mapping[str, str]
 ) -> tuple[RunPlan, tuple[Mapped, ...]]:
-    """The plan with its evaluation in the worktree for that; every path into the user's codebase is mapped there.
+    """The plan with its evaluation moved to the evaluation worktree, and paths into the user's codebase mapped there.
 
-    Comes before the plan itself is mapped. Raises BlueprintError for a path that the base commit does not have.
+    Call it before the plan itself is mapped. Raises BlueprintError for a path that the base commit does not have.
     """
     if not plan.spec.evaluate:
         return plan, ()

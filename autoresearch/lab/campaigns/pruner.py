@@ -1,8 +1,9 @@
-"""Pruner: ends runs whose validation curve has fallen behind, while they still train.
+"""Pruner: stops runs early whose validation curve has fallen behind.
 
-The rules are pure (`core.statistics.pruning`); here their curves are read, as the trainer itself writes them, and a
-run is asked to stop. Its row says `discard` and `pruned: ...`, and the idea counts as attempted. Only the first run of
-an idea is ever ended: the baseline, re-tests and confirmations measure something, and half a run measures nothing.
+The rules themselves are pure functions (`core.statistics.pruning`). This module reads the curves as the trainer writes
+them, and sends stop requests. A pruned run gets a row with status `discard` and reason `pruned: ...`, and its idea
+counts as attempted. Only the first run of an idea can be pruned: the baseline, re-tests and confirmations are
+measurements and need complete runs.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ RULES = ("median", "halving")
 
 
 def rule_named(name: str, warmup: int) -> PruningRule:
-    """`median` or `halving`, silent up to step `warmup`."""
+    """The pruning rule called `median` or `halving`; it stops nothing before step `warmup`."""
     return MedianRule(warmup) if name == "median" else HalvingRule(warmup)
 
 
 def may_end(idea: Idea, run: IdeaRun) -> bool:
-    """Whether its curve may end this run: the first one of an idea that is judged by a whole run."""
+    """Whether this run can be pruned: only the first run of an idea that is judged by a complete run."""
     first = run.why in ("first", "retry", "fix") and run.replicate == 1
     return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
 
 
 def compares(idea: Idea, run: IdeaRun) -> bool:
-    """Whether others are compared with it: one run of each idea, so that re-tests do not count an idea twice.
+    """Whether other runs are compared with this one: one run per idea, so that re-tests do not count an idea twice.
 
-    The replicates of the baseline do: without them the first ideas would be compared with nothing.
+    All replicates of the baseline count: without them the first ideas would have nothing to be compared with.
     """
     return may_end(idea, run) or run.why == "baseline"
 
 
 def read_curve(rundir: RunDir) -> Curve:
-    """The validations of a run so far; () where they cannot be read (any more)."""
+    """The validations of a run so far; () if they cannot be read."""
     try:
         spec = spec_file.read(rundir)
         return validations(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
@@ -57,25 +58,25 @@ def read_curve(rundir: RunDir) -> Curve:
 
 @dataclass(slots=True)
 class _CurveState:
-    """What was read of a run that lives."""
+    """What has been read of a live run so far."""
 
-    events: int = 0  # up to this number
-    due: bool = False  # a validation was reported and is not in the curve yet
-    judged: int = 0  # points
+    events: int = 0  # number of the last event read
+    due: bool = False  # a validation was reported that is not in the curve yet
+    judged: int = 0  # number of points already judged
     curve: Curve = ()
 
 
 class Pruner:
-    """Looks at the living runs of one campaign; does nothing unless early stopping was asked for."""
+    """Watches the live runs of one campaign; does nothing unless pruning is enabled."""
 
     def __init__(self, spec: CampaignSpec, say: Callable[[str], None]) -> None:
         self.spec, self.say = spec, say
         self.rule = rule_named(spec.prune, spec.warmup) if spec.prune else None
         self._seen: dict[str, _CurveState] = {}
-        self._ended: dict[str, Curve] = {}  # by run; read once
+        self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 
     def look(self, book: CampaignHistory, live: Mapping[str, RunDir]) -> None:
-        """Judge every living run that was validated since the last look."""
+        """Judge every live run that has new validations since the last call."""
         if self.rule is None:
             return
         for gone in self._seen.keys() - live.keys():
@@ -88,14 +89,14 @@ class Pruner:
                 self._judge(self.rule, view, one, live[run])
 
     def _validated(self, run: str, rundir: RunDir) -> bool:
-        """Whether the curve of a living run has grown; it is read when an event tells of a validation."""
+        """Whether the curve of a live run has grown; the curve is read only after a validation event."""
         seen = self._seen.setdefault(run, _CurveState())
         found, seen.events = events.read(rundir.events, seen.events)
         seen.due = seen.due or any(event.event == "validation" for event in found)
         if not seen.due:
             return False
         seen.curve = read_curve(rundir)
-        seen.due = len(seen.curve) <= seen.judged  # the trainer prints it before it writes its file
+        seen.due = len(seen.curve) <= seen.judged  # the trainer prints a validation before it writes the file
         return not seen.due
 
     def _judge(self, rule: PruningRule, view: CampaignView, run: IdeaRun, rundir: RunDir) -> None:
@@ -105,14 +106,14 @@ class Pruner:
         while seen.judged < len(seen.curve) and stop is None:
             seen.judged += 1
             shown = seen.curve[: seen.judged]
-            if shown[-1][0] < self._usual_end(view):  # else there is nothing left to save
+            if shown[-1][0] < self._usual_end(view):  # otherwise stopping would save nothing
                 stop = rule.judge(shown, others, self.spec.objective)
         if stop is not None:
             self.say(f"{run.run}: {PRUNED}: {stop}")
             stop_run(rundir, f"{PRUNED}: {stop}", cause=PRUNED)
 
     def _others(self, view: CampaignView, run: str) -> list[Curve]:
-        """The curves of all other runs that are compared with: whole, cut as they were, or as far as they are."""
+        """The curves of all other comparable runs: finished, pruned, or so far."""
         found = self._past(view)
         found |= {other: seen.curve for other, seen in self._seen.items() if other != run}
         known = {r.run for i in view.ideas for r in i.runs if compares(i, r)}
@@ -125,14 +126,14 @@ class Pruner:
         return dict(self._ended)
 
     def _usual_end(self, view: CampaignView) -> float:
-        """The step of the last validation of a run that ends by itself."""
+        """The median step of the last validation of runs that finished normally."""
         finished = {row.run_id for row in view.rows if row.ending == Ending.FINISHED}
         ends = [curve[-1][0] for run, curve in self._ended.items() if curve and run in finished]
         return median(ends) if ends else float("inf")
 
 
 def past(view: CampaignView) -> dict[str, str]:
-    """Run id -> run directory of the runs that are over and compared with, oldest first."""
+    """Run id -> run directory of the finished runs that are compared with, oldest first."""
     rows = {row.run_id: row for row in view.rows if row.status != Verdict.CRASH}
     found = [
         (rows[run.run].started or 0.0, run)

@@ -1,4 +1,4 @@
-"""Requests: what people ask of a campaign from another terminal, and how its controller obeys."""
+"""Requests that users make of a campaign from another terminal, and how its controller carries them out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confi
 
 
 def ask(place: CampaignDir, do: str, **fields: Any) -> None:
-    """Ask the controller; it looks at least once a second, and reads what was asked while there was none."""
+    """Queue a request for the controller, which checks at least once a second; without one, it is read at the next
+    start.
+    """
     assert do in KINDS
     campaign_records.add(place.requests, do, **fields)
 
@@ -85,7 +87,7 @@ def _veto(control: CampaignControl, view: CampaignView, what: str, reason: str) 
 
 
 def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
-    """Why an idea cannot be repaired now, and what to do instead; None where it can."""
+    """Why an idea cannot be repaired now, and a hint what to do instead; None if it can."""
     if idea.hypothesis.is_baseline:
         hint = f"repair it in your checkout, and begin another campaign: --prefix {view.spec.prefix}-2"
         return "the baseline cannot be repaired: it is what all else is measured against", hint
@@ -133,11 +135,11 @@ def _confirm(control: CampaignControl, view: CampaignView, slugs: list[str]) -> 
 
 
 def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
-    """Ask one run to end now; `cause` is the stable word for it in the exit record."""
+    """Ask one run to end now; `cause` is the machine-readable reason for the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
     request_stop(rundir, reason, cause=cause)
 
 
 def note(place: CampaignDir, do: str, **fields: Any) -> None:
-    """A line of the journal."""
+    """Append a line to the campaign's journal."""
     campaign_records.add(place.journal, do, **fields)

@@ -25,39 +25,39 @@ from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
 
-LOOK_AGAIN_S = 1.0  # whether a lease came free
-ATTEND_S = 5.0  # whether the Followers of far runs live
-ASK_AGAIN_S = 10.0  # whether memory did: nvidia-smi may take seconds
+LOOK_AGAIN_S = 1.0  # between checks whether a lease has been released
+ATTEND_S = 5.0  # between checks whether the Followers of remote runs are alive
+ASK_AGAIN_S = 10.0  # between checks whether GPU memory has been freed: nvidia-smi may take seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RunSlot:
-    """Where one run goes, and the GPUs that it gets there from us: at other places their launcher sees to that."""
+    """The target of one run, and the GPUs assigned to it; on other targets the launcher assigns GPUs."""
 
     place: Target
     gpus: tuple[str, ...] = ()
 
 
 def slots_of(spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
-    """The worktrees of a campaign's runs, one more than run at a time: for the one that is being prepared."""
+    """The worktrees of a campaign's runs: one more than runs in parallel, for the run that is being prepared."""
     trees, reason = Path(spec.trees), f"campaign {spec.name}"
     return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, spec.parallel + 2)]
 
 
 class SlotPool:
-    """`parallel` + 1 worktrees, the one more for the run that is being prepared; GPUs in sets of `gpus_per_run`.
+    """`parallel` + 1 worktrees (one for the run that is being prepared), and GPUs in sets of `gpus_per_run`.
 
-    Places are filled in the order in which they were named.
+    Targets are filled in the order in which they were given.
     """
 
     def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
         self.spec, self.environ, self.checkout = spec, environ, checkout
         self.slots = slots_of(spec, checkout)
         self.places = spec.places or (LOCAL,)
-        self._taken: dict[str, Slot] = {}  # by run
+        self._taken: dict[str, Slot] = {}  # by run id
         self._berths: dict[str, RunSlot] = {}
         self._attend_at = 0.0
-        self._ask_again: float | None = None  # when others may have let go of a GPU
+        self._ask_again: float | None = None  # when to look again for GPUs that were in use by others
 
     def spare(self) -> Slot | None:
         """A worktree that no run uses."""
@@ -65,18 +65,18 @@ class SlotPool:
         return next((one for one in self.slots if one.path not in used), None)
 
     def take(self, one: Slot, run: str, berth: RunSlot | None = None) -> None:
-        """This run is in this worktree now, and in this berth as soon as it has the word."""
+        """Assign this worktree to a run; also its target and GPUs, once the run has been started."""
         self._taken[run] = one
         if berth is not None:
             self._berths[run] = berth
 
     def free(self, run: str) -> None:
-        """It is over."""
+        """Release the worktree, target and GPUs of a run that is over."""
         self._taken.pop(run, None)
         self._berths.pop(run, None)
 
     def occupied(self, run_dir: Path, run: str) -> None:
-        """A run that lives since before: where it is stands in its spec and in its order."""
+        """Register a run that an earlier controller started; its spec and its order name its worktree and target."""
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
         berth = RunSlot(order.place) if order else RunSlot(self._here, spec.gpus)
         for one in self.slots:
@@ -84,7 +84,7 @@ class SlotPool:
                 self.take(one, run, berth)
 
     def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
-        """Files that live runs write -> the run that does."""
+        """Output files of live runs -> the run that writes each."""
         found: dict[str, str] = {}
         for run, rundir in live.items():
             with contextlib.suppress(OSError, AutoresearchError):  # a run directory that was removed by hand
@@ -93,18 +93,18 @@ class SlotPool:
 
     @property
     def _here(self) -> Target:
-        """This machine, by whatever name it is declared."""
+        """The local target, under whatever name it was declared."""
         return next((place for place in self.places if place.is_local), LOCAL)
 
     @property
     def far(self) -> bool:
-        """Whether runs may go to a place that is not this machine's tmux."""
+        """Whether runs may go to a target other than this machine's tmux."""
         return any(not place.is_local for place in self.places)
 
     def berth(self, live: Mapping[str, RunDir]) -> RunSlot | None:
-        """Where one more run can go now; None while there is no room.
+        """Where one more run can start now; None if there is no room.
 
-        A place that does not answer gets nothing new while it holds runs: nobody knows what became of them.
+        An unreachable target gets no new runs while it holds some, because their state is unknown.
         """
         unknown = RunSlot(self._here)
         for place in self.places:
@@ -119,21 +119,22 @@ class SlotPool:
         return None
 
     def place_of(self, run: str) -> str:
-        """The name of the place where a run is; "" on this machine."""
+        """The name of the target of a run; "" for this machine."""
         berth = self._berths.get(run)
         return "" if berth is None or berth.place.is_local else berth.place.name
 
     def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
-        """See to it, now and then, that somebody follows the runs that are elsewhere."""
+        """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
         if self.far and time.monotonic() >= self._attend_at:
             self._attend_at = time.monotonic() + ATTEND_S
             for rundir in live.values():
                 attend_run(rundir, parts)
 
     def gpus(self, live: Collection[str]) -> tuple[str, ...] | None:
-        """GPUs for one more run, all or none of what it needs; None while too few are free.
+        """GPUs for one more run, as many as it needs; None if too few are free.
 
-        Free is what our own runs have not filled, nobody else has leased, and whose memory nobody outside uses.
+        A GPU is free if this campaign's runs have not filled it, no one else has leased it, and no process without a
+        lease uses its memory.
         """
         wanted = self.spec.gpus_per_run
         if not wanted:
@@ -153,26 +154,26 @@ class SlotPool:
 
     @property
     def may_ask_again(self) -> bool:
-        """Whether a run waits for GPUs that others had, and it is time to look again."""
+        """Whether a run waits for GPUs that others were using, and it is time to check again."""
         return self._ask_again is not None and time.monotonic() >= self._ask_again
 
     def _has_share(self, uuid: str) -> bool:
-        """Whether its lease can be had: nobody has it alone, and so many runs that there is room do not share it."""
+        """Whether a lease is available: none is exclusive, and fewer than `runs_per_gpu` shared leases are held."""
         if gpus.is_held_alone(uuid, self.environ):
             return False
         return gpus.shares_held(uuid, self.environ) < self.spec.runs_per_gpu
 
     def _in_use(self, unused: Sequence[str]) -> set[str]:
-        """Those of the GPUs without a run of ours whose memory somebody uses who holds no lease."""
+        """GPUs not used by this campaign whose memory is in use by a process that holds no lease."""
         suspects = {uuid for uuid in unused if not gpus.shares_held(uuid, self.environ)}
         found = gpus.find() if suspects else ()
         return {g.uuid for g in found if g.uuid in suspects and not g.is_idle(self.spec.gpu_busy_mib)}
 
     def remove(self) -> None:
-        """The campaign is over: its worktrees go, its branches stay."""
+        """Remove the worktrees after the campaign has ended; its branches stay."""
         for one in self.slots:
             if one.path not in {busy.path for busy in self._taken.values()}:
-                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still shows it
                     one.remove()
                     evaluation_slot(self.checkout, one).remove()
                     for worktree in (one, evaluation_slot(self.checkout, one)):

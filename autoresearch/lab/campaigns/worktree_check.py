@@ -1,4 +1,4 @@
-"""The worktree of a run, looked at before its trainer starts and when it is over: whose it is, and what it holds.
+"""Checks of a run's worktree, before its trainer starts and after it ends: does it still hold the run's commit?
 
     worktree.json   in the run directory: tracked files that differed from the commit when the trainer started, and how
 """
@@ -19,11 +19,12 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 NAME = "worktree.json"
-MOST = 5  # files that a flag names
+MOST = 5  # files named in a flag
 
 
 def before(rundir: RunDir, spec: RunSpec) -> None:
-    """Note what the trainer is about to find. ConflictError where this is not the commit of its row."""
+    """Record which files differ from the commit before training. ConflictError if the worktree is not at that commit.
+    """
     one = _slot(spec)
     if one is None:
         raise ConflictError(f"the worktree {spec.worktree} is none of its campaign's", code="slot_lost")
@@ -32,13 +33,15 @@ def before(rundir: RunDir, spec: RunSpec) -> None:
 
 
 def after(rundir: RunDir, spec: RunSpec) -> tuple[str, str]:
-    """Why what it measured is not its commit's ("" where it is), and a sentence on tracked files that it changed."""
+    """Why the result does not belong to the commit ("" if it does), and a sentence on tracked files that the run
+    changed.
+    """
     noted = read_json(rundir.path / NAME)
     if noted is None or not spec.worktree:
-        return "", ""  # it never started, or began before there was such a note
+        return "", ""  # it never started, or was started by a version that did not record this
     try:
         one = _slot(spec)
-        if one is None or not one.path.is_dir():  # it can be told no more: what it measured lies elsewhere
+        if one is None or not one.path.is_dir():  # cannot be checked any more: the measurements are kept elsewhere
             return "", "its worktree was removed while it trained"
         one.check_commit(spec.commit)
         found = one.changed_files()
@@ -53,7 +56,7 @@ def after(rundir: RunDir, spec: RunSpec) -> tuple[str, str]:
 
 
 def command(rundir: RunDir) -> str:
-    """What the Runner starts to have `before` done, once the notes' own preparations are."""
+    """The command by which the Runner calls `before`, after the preparation commands of the blueprint's notes."""
     return shlex.join([sys.executable, "-P", "-m", "autoresearch", "before-training", str(rundir.path)])
 
 

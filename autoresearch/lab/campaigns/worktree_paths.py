@@ -1,4 +1,4 @@
-"""A run in its worktree: what pointed into the user's checkout points here, and what is imported comes from here."""
+"""Moves a run into its worktree: maps paths into the user's checkout, and makes imports come from the worktree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -
 
 
 def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
-    """What maps to what in a worktree of a campaign."""
+    """The path mapping for a campaign's worktree: which directories map to what, and which are never mapped."""
     return Places(
         codebase=Path(spec.repository) / spec.codebase,
         worktree=slot.path,
@@ -41,9 +41,9 @@ def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
 
 
 def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan, tuple[Mapped, ...]]:
-    """The plan with every path into the user's codebase mapped to the worktree, recipe on disk included.
+    """The plan with every path into the user's codebase mapped to the worktree; the recipe file there is changed, too.
 
-    Raises BlueprintError for a path that the worktree will not have.
+    Raises BlueprintError for a path that the worktree does not have.
     """
     spec = shop.spec
     declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
@@ -58,11 +58,11 @@ def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan,
     if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
         new = {change.key: change.new for change in changes}
         recipe_path.write_text(edit(recipe_path.read_text(), new, name=shop.recipe_path))
-        if asked.copy:  # what is read instead of it
+        if asked.copy:  # the trainer reads this copy in place of the file
             asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=shop.recipe_path)))
     environment = {**plan.environment, **found.environment}
     command, mapped = found.command, found.mapped
-    if shop.recipe_path == RECIPE and spec.recipe in command:  # the idea's copy, and not the file outside
+    if shop.recipe_path == RECIPE and spec.recipe in command:  # use the idea's copy, not the outside file
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
     spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=shop.recipe_path)
@@ -70,7 +70,7 @@ def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan,
 
 
 def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:
-    """The commands of a swarm's server and check, as the launch command is mapped."""
+    """Map the commands of a swarm's server and check like the launch command."""
     if swarm is None:
         return None, ()
     server, debug = (map_launch(command, {}, {}, places) for command in (swarm.server, swarm.debug))
@@ -78,7 +78,8 @@ def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tu
 
 
 def proof(shop: CommitBuilder, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Whether the packages that this idea changes are imported from the worktree; it must be checked out there."""
+    """Errors for packages that this idea changes but Python does not import from the worktree (at the idea's commit).
+    """
     changed = [path for path in changed_paths(shop.checkout, shop.spec.base_commit, idea.commit) if ".py" in path]
     if not changed:
         return ()
