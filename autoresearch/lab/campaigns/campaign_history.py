@@ -1,7 +1,7 @@
-"""A campaign's journal, ledger and verdicts, read once; after that only what was added.
+"""Reads a campaign's journal, ledger and verdicts once, and after that only what was appended.
 
-A controller asks many times for every run, and a campaign has thousands of rows. Where a file was not merely
-appended to (somebody edited the ledger), everything is read again.
+A controller needs them many times per run, and a campaign has thousands of rows. If a file was changed other than by
+appending (for example, the ledger was edited), everything is read again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from autoresearch.records import campaign_records, evidence, lines
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 
-WITNESS = 4096  # bytes before the end that must still be the same: else it was edited, not appended to
+WITNESS = 4096  # bytes before the last read position; if they changed, the file was edited rather than appended to
 UNREAD, ALL_AGAIN = (0, 0, 0), (0, 0, -1)
 
 
 @dataclass
 class GrowingFile:
-    """How far one file was read. `parse`: lines, and how many were before them, to what they say."""
+    """How far one file has been read. `parse` turns new lines, and the number of lines before them, into records."""
 
     path: Path
     parse: Callable[[list[bytes], int], list[Any]]
@@ -36,7 +36,7 @@ class GrowingFile:
     witness: bytes = b""
 
     def fresh(self) -> list[Any] | None:
-        """What was added since the last time; None where the file is not the old one with something added."""
+        """The records appended since the last call; None if the file was changed other than by appending."""
         with lines.reading(self.path) as fd:
             if fd is None:
                 return [] if self.stamp == UNREAD else None
@@ -52,19 +52,19 @@ class GrowingFile:
             self.end += sum(map(len, whole))
             self.count += len(whole)
             self.witness = os.pread(fd, min(WITNESS, self.end), self.end - min(WITNESS, self.end))
-            # a last line without its end may be a row that an editor left so: then all is read again next time
+            # an unterminated last line may be a row that an editor left so: read everything again next time
             self.stamp = stamp if len(whole) == len(added) else ALL_AGAIN
             return said
 
     def _is_the_old_one(self, fd: int, stamp: tuple[int, int, int]) -> bool:
-        """Whether something was added to it, and nothing else was done."""
+        """Whether the file was only appended to."""
         same = os.pread(fd, len(self.witness), self.end - len(self.witness)) == self.witness
         return same and stamp[0] == self.stamp[0] and stamp[2] > self.stamp[2]
 
 
 @dataclass
 class _Rows:
-    """The rows in lines that were added to a ledger, in the columns that its first line names."""
+    """Parses new ledger lines into rows, with the columns that the ledger's first line names."""
 
     ledger: Ledger
     header: tuple[str, ...] = field(default=())
@@ -82,7 +82,7 @@ def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
 
 def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
     for seq, line in enumerate(added, before + 1):
-        try:  # a last line that lacks only its end counts, as in `campaign_dir.entries`
+        try:  # an unterminated last line counts if it parses, as in `campaign_dir.entries`
             record = json.loads(line)
         except ValueError:
             continue
@@ -91,7 +91,7 @@ def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
 
 
 class CampaignHistory:
-    """Everything a campaign wrote down about itself."""
+    """All records of a campaign, kept up to date."""
 
     def __init__(self, place: CampaignDir) -> None:
         self.place = place
@@ -106,7 +106,7 @@ class CampaignHistory:
         self._verdicts = GrowingFile(self.place.verdicts, _entries)
 
     def view(self) -> CampaignView:
-        """The campaign as it is now, under the rules as they are now: always the same object, brought up to date."""
+        """The campaign as it is now, under the current rules: always the same object, brought up to date."""
         found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
         if None in found or self._rows.path != evidence.read_from(self.place.ledger):
             self._open()
@@ -119,5 +119,5 @@ class CampaignHistory:
 
 @lru_cache(maxsize=8)
 def book_of(place: CampaignDir) -> CampaignHistory:
-    """The book of a campaign, one in a process: who judges a run in its controller need not read it all again."""
+    """The history of a campaign, shared within the process, so that judging a run does not read it all again."""
     return CampaignHistory(place)

@@ -1,4 +1,4 @@
-"""What is needed to commit the ideas of one campaign, and to read recipes from those commits."""
+"""Commits the ideas of one campaign, and reads recipes from those commits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from autoresearch.trainers import ask
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
-RECIPE = f"{OURS}/recipe.yaml"  # where the recipe lies outside of the repository
-ARGUMENTS = f"{OURS}/arguments.yaml"  # the settings of an idea that stand on its command, its parents' included
+RECIPE = f"{OURS}/recipe.yaml"  # the recipe's copy, if the original is outside of the repository
+ARGUMENTS = f"{OURS}/arguments.yaml"  # settings passed on an idea's command line, including its parents'
 
 
 class IdeaRefused(ConflictError):  # noqa: N818 - it names what happened to the idea
-    """This hypothesis cannot be tried; it is recorded and the campaign goes on."""
+    """This hypothesis cannot be tried; that is recorded, and the campaign continues."""
 
     code = "refused"
 
@@ -47,18 +47,18 @@ class CommitBuilder:
 
     @classmethod
     def of(cls, spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
-        """Read the campaign's blueprint again from what was kept of it."""
+        """Parse the campaign's blueprint from the text stored in its spec."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
         return cls(spec, checkout, blueprint, trainer_of(blueprint))
 
     @property
     def evaluation(self) -> Notes:
-        """The notes that say how every idea is measured: the campaign's, whatever blueprint an idea brings."""
+        """The notes that define how every idea is measured: the campaign's own, whatever blueprint an idea brings."""
         return parse_blueprint(self.spec.blueprint_text.encode(), self.spec.blueprint).notes
 
     @property
     def recipe_path(self) -> str:
-        """Where the recipe is in the tree of every idea; "" where there is none."""
+        """The recipe's path in the tree of every idea; "" if there is none."""
         if not self.spec.recipe:
             return ""
         return RECIPE if self.spec.recipe.startswith("/") else self.spec.recipe
@@ -73,7 +73,7 @@ class CommitBuilder:
         return parse_mapping(self.recipe_text(commit).encode(), self.recipe_path) if self.recipe_path else {}
 
     def inherited(self, commit: str, text: str | None = None) -> Recipe | None:
-        """The recipe (or this text of it) over its parents; None where the blueprint names none."""
+        """The recipe (or `text` in its place) merged over its parents; None if the blueprint names no recipe."""
         if not self.recipe_path:
             return None
         own = self.recipe_text(commit) if text is None else text
@@ -88,14 +88,14 @@ class CommitBuilder:
         return read
 
     def arguments(self, commit: str) -> Mapping[str, object]:
-        """The settings that stand on the command of the idea that a commit holds."""
+        """The settings on the command line of the idea in this commit."""
         try:
             return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS) if self._has_any(commit) else {}
         except NotFoundError:
             return {}
 
     def _has_any(self, commit: str) -> bool:
-        """Whether to look for settings; where that cannot be told, who looks says why."""
+        """Whether to look for settings; also True if git fails, because reading them then reports the error."""
         with contextlib.suppress(GitFailed):
             return _holds(self.checkout, commit, ARGUMENTS)
         return True
@@ -106,7 +106,7 @@ class CommitBuilder:
         return LaunchSettings(self.trainer, None, own).with_settings(arguments) if arguments else own
 
     def whole(self, commit: str) -> Recipe:
-        """The recipe of a commit as its trainer has it: over its parents, under the settings of the command."""
+        """The recipe of a commit as its trainer sees it: over its parents, under the settings of the command."""
         command = self.command(self.arguments(commit))
         return {**ask.settings(self.trainer, self.inherited(commit) or {}, command), **variables(command)}
 
@@ -119,29 +119,29 @@ class CommitBuilder:
         text: str | None = None,
         new_keys: bool = False,
     ) -> tuple[str | None, Mapping[str, object]]:
-        """The recipe's text with these keys set (None: as it is), and all settings that then stand on the command.
+        """The recipe's text with these keys set (None: unchanged), and all settings that then go on the command line.
 
-        `arguments`: those that stand there already. `text`: the recipe, where it is not the commit's.
+        `arguments`: the settings already on it. `text`: the recipe to use instead of the commit's.
         """
         recipe = self.inherited(commit, text)
         launch = LaunchSettings(self.trainer, recipe, self.blueprint.launch_command)
         inside, behind = launch.split(overrides, new_keys=new_keys)
         both = {**arguments, **behind}
-        self.command(both)  # raises for what would not be heard
+        self.command(both)  # raises for a setting that would have no effect
         if not inside:
             return text, both
         own = self.recipe_text(commit) if text is None else text
         return rewritten(own, recipe or {}, inside, self.recipe_path), both
 
     def for_idea(self, hypothesis: Hypothesis) -> CommitBuilder:
-        """The same for an idea that brings a blueprint of its own, which may name another recipe."""
+        """The builder for an idea that brings its own blueprint, which may name another recipe."""
         if not hypothesis.blueprint:
             return self
         own = self.blueprint_of(hypothesis)
         return replace(self, blueprint=own, spec=replace(self.spec, recipe=self._recipe_named(own.yaml_path)))
 
     def _recipe_named(self, path: str) -> str:
-        """A recipe as the spec has it: relative to the repository where it lies in it."""
+        """A recipe path as in the spec: relative to the repository if it lies within it."""
         if not path:
             return ""
         root = Path(self.spec.repository)
@@ -150,13 +150,13 @@ class CommitBuilder:
         return str(found.relative_to(root)) if root in found.parents else str(found)
 
     def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
-        """The blueprint that an idea runs: its own, if it brings one."""
+        """The blueprint that an idea runs: its own if it has one, else the campaign's."""
         if not hypothesis.blueprint:
             return self.blueprint
         return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
 
 
-# What a commit holds never changes, and an idea is asked for its recipe some twenty times: each would be a git process.
+# A commit never changes, and its recipe is read some twenty times per idea: each uncached read is a git process.
 @lru_cache(maxsize=256)
 def _file(checkout: Checkout, commit: str, path: str) -> bytes:
     return read_file(checkout, commit, path)

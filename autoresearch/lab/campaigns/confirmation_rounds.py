@@ -17,13 +17,13 @@ from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.evidence import TAMPERED
 
-MOST_TRIES = 3  # of a run that is lost again and again
+MOST_TRIES = 3  # runs started per wanted run, as some may be lost
 MOST_ROUNDS = 2  # at the end of a campaign
-HONEST = 0.8  # of the gain at which an idea was kept: that one flatters it
+HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 
 
 def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
-    """The next round, for the best idea or for those that were named; None, and why not."""
+    """The next round, for the named ideas or else the best one, and the reason; None and why not."""
     best = view.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
     baseline = view.baseline
@@ -41,7 +41,7 @@ def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Rou
 
 
 def owed_to_round(view: CampaignView) -> RunRequest | None:
-    """A fresh run that the open round still needs; before it, what shows whether the seed does anything."""
+    """A fresh run that the open round still needs; before it, a run that the seed check needs."""
     ongoing = view.open_round
     if ongoing is None or view.unseeded:
         return None
@@ -74,7 +74,7 @@ def _waits(view: CampaignView, number: int) -> bool:
 
 
 def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
-    """Write the verdicts of the open round; the sentences that say them."""
+    """Write the verdicts of the open round; returns one sentence per verdict."""
     ongoing = view.open_round
     baseline = view.baseline
     assert ongoing is not None and baseline is not None
@@ -108,7 +108,7 @@ def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
 
 
 def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
-    """What may be claimed of it: nothing of an idea whose records somebody else has written, or whose Runners die."""
+    """The result, but undecided if records of the idea were tampered with, or it lost more runs than the baseline."""
     if result.claim is not Claim.CONFIRMED:
         return result
     tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
@@ -118,24 +118,24 @@ def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
 
 
 def _lost(idea: Idea) -> int:
-    """Runs whose Runner died, and only the run itself could say why."""
+    """Number of runs whose Runner died, so that only the run itself could tell why."""
     return sum(row.failure in UNPROVEN and not row.sandbox for row in idea.rows)
 
 
 def _caveat(idea: Idea, number: int) -> str:
-    """What a claim must not be said without: edited code that nothing confined may have written its own success."""
+    """The caveat of a claim: edited code that ran outside of a sandbox may have forged its own success."""
     runs = {run.run for run in idea.runs if run.round == number}
     return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
 
 
 def _unless_copies(view: CampaignView, idea: Idea, result: Confirmation) -> Confirmation:
-    """Undecided, where the fresh runs are copies: no test of them says anything."""
+    """The result, but undecided if the fresh runs are copies, for which no test is valid."""
     doubt = seed_check.doubt(view, idea, len(view.rounds))
     return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
 
 
 def _mark(view: CampaignView, place: CampaignDir) -> list[str]:
-    """Say which keeps were built on a demoted one."""
+    """Record and report which kept ideas were built on a demoted one."""
     parents = {i.index: parent.index for i in view.ideas if (parent := view.by_slug(i.parent))}
     demoted = {i.index for i in view.ideas if i.confirmed == Claim.DEMOTED}
     confirmed = {i.index for i in view.ideas if i.confirmed == Claim.CONFIRMED}

@@ -1,4 +1,4 @@
-"""From a hypothesis to a commit on a branch of its own; what cannot be tried is refused with a reason."""
+"""Turns a hypothesis into a commit on its own branch; one that cannot be tried is refused with a reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from autoresearch.trainers import ask
 
 
 def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
-    """Commit an idea on its parent; its branch is still to be claimed. Raises Refused with the reason."""
+    """Commit an idea on its parent, without claiming its branch. Raises IdeaRefused with the reason."""
     if hypothesis.slug in view.unwanted:
         raise IdeaRefused("somebody asked to skip it")
     try:
@@ -56,7 +56,7 @@ def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, in
                 raise IdeaRefused("it changes nothing in its parent")
             if hypothesis.proposer == AGENT and (touched := _protected(shop, base, made.commit)):
                 raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
-        empty = hypothesis.unmade and made.changes_nothing  # what it has of its parent is no idea of its own
+        empty = hypothesis.unmade and made.changes_nothing  # what it inherits from its parent is no idea of its own
         mark = "" if empty else _fingerprint(shop, made.commit, hypothesis)
         twin = next((idea for idea in view.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
@@ -79,7 +79,7 @@ def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, in
 
 
 def _protected(shop: CommitBuilder, base: str, commit: str) -> tuple[str, ...]:
-    """What a researcher's idea changes and may not, as its commit shows it: paths, and keys of the recipe."""
+    """Protected paths and recipe keys that an agent's idea changes, according to its commit."""
     protection = protection_of(shop, shop.spec.research)
     ours = (OURS, *([shop.recipe_path] if shop.recipe_path else []))
     keys = protection.keys_changed(shop.whole(base), shop.whole(commit))
@@ -87,7 +87,7 @@ def _protected(shop: CommitBuilder, base: str, commit: str) -> tuple[str, ...]:
 
 
 def claim(shop: CommitBuilder, draft: Idea) -> Idea:
-    """Claim the branch of a draft; after a crash, the one that was claimed for it already."""
+    """Claim the branch of a draft; after a crash, reuse the one already claimed for it."""
 
     def ours(name: str) -> bool:
         return branches.branch_commit(shop.checkout, name) == draft.commit
@@ -101,12 +101,12 @@ def claim(shop: CommitBuilder, draft: Idea) -> Idea:
 
 
 def refused(error: AutoresearchError) -> AutoresearchError:
-    """What is said of an idea; the error itself where the disk is full, which is not the idea's fault."""
+    """The error to raise for an idea; the error itself if the disk is full, which is not the idea's fault."""
     return error if is_full(error) else IdeaRefused(error.message, hint=error.hint, code=error.code)
 
 
 def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
-    """The idea that this one builds on; None for the baseline, which builds on the base."""
+    """The idea that this one builds on; None for the baseline, which builds on the base commit."""
     if hypothesis.is_baseline:
         return None
     found = (
@@ -122,14 +122,14 @@ def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
 
 
 def _same_settings(shop: CommitBuilder, hypothesis: Hypothesis, base: str, commit: str) -> bool:
-    """Whether an idea that leaves the code alone leaves the recipe and the command alone, too."""
+    """Whether an idea without code changes also leaves the recipe and the command unchanged."""
     if hypothesis.is_baseline or hypothesis.blueprint:
         return False
     return shop.whole(base) == shop.whole(commit)
 
 
 def _files(shop: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
-    """Whole files of the commit: those of the idea, its recipe, its settings on the command, its blueprint."""
+    """The files to commit: those of the idea, its recipe, its command-line settings, its blueprint."""
     files: dict[str, bytes | None] = {path: text.encode() for path, text in hypothesis.files.items()}
     if hypothesis.is_baseline and shop.recipe_path == RECIPE:
         files[RECIPE] = _recipe_from_outside(shop).encode()
@@ -137,7 +137,7 @@ def _files(shop: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, 
     arguments: Mapping[str, object] = {} if hypothesis.blueprint else before
     if hypothesis.overrides:
         given = hypothesis.files.get(shop.recipe_path) if shop.recipe_path else None
-        if given is None and hypothesis.patches and shop.recipe_path:  # which may change the recipe as well
+        if given is None and hypothesis.patches and shop.recipe_path:  # the patches may change the recipe as well
             patched = commit_hypothesis(shop.checkout, base, Change(hypothesis.patches), message="")
             given = shop.recipe_text(patched.commit)
         text, arguments = shop.changed(base, hypothesis.overrides, arguments, text=given)
@@ -147,12 +147,12 @@ def _files(shop: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, 
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
     told = _difference(shop, hypothesis, base, files)
     text = render_blueprint(fields_of(shop, hypothesis, told, command=shop.command(arguments)))
-    files[BLUEPRINT] = mask_text(text).encode()  # of its prose: a command with a secret was refused
+    files[BLUEPRINT] = mask_text(text).encode()  # masks the prose: a command with a secret was refused earlier
     return files
 
 
 def _recipe_from_outside(shop: CommitBuilder) -> str:
-    """A recipe that lies outside of the repository, with what it has from its parents: they stay where they are."""
+    """A recipe outside of the repository, merged with its parents, which are not copied."""
     path = Path(shop.spec.recipe)
     own = load_mapping(path)
     if not parents(own):
@@ -161,7 +161,7 @@ def _recipe_from_outside(shop: CommitBuilder) -> str:
 
 
 def _difference(shop: CommitBuilder, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
-    """How it differs from its parent, in words."""
+    """A sentence on how the idea differs from its parent."""
     if hypothesis.is_baseline:
         return "Nothing is changed: this is what all others are measured against."
     parts = []
@@ -185,7 +185,7 @@ def _difference(shop: CommitBuilder, hypothesis: Hypothesis, base: str, files: M
 def fields_of(
     shop: CommitBuilder, hypothesis: Hypothesis, told: str, result_dir: str = "", command: str = ""
 ) -> BlueprintFields:
-    """The seven sections of an idea, good in any worktree: paths inside the repository are relative."""
+    """The blueprint fields of an idea, valid in any worktree: paths inside the repository are relative."""
     own = shop.blueprint_of(hypothesis)
     expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
     return fields_like(
@@ -208,13 +208,13 @@ def fields_of(
 
 
 def _recipe_seen_from(shop: CommitBuilder) -> str:
-    """The recipe's path as the blueprint says it: from the codebase, where it is below that."""
+    """The recipe's path for the blueprint: relative to the codebase if it lies within it."""
     path, codebase = shop.recipe_path, shop.spec.codebase
     return path.removeprefix(codebase + "/") if codebase and path.startswith(codebase + "/") else path
 
 
 def _fingerprint(shop: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
-    """Equal for equal ideas: the code, and recipe and command without what differs from run to run."""
+    """Hash of the code, and of recipe and command without what differs from run to run; equal for equal ideas."""
     code = code_fingerprint(shop.checkout, commit, ignoring=(OURS, *([shop.recipe_path] if shop.recipe_path else [])))
     recipe = shop.whole(commit)
     apart = {output.key for output in shop.trainer.outputs(recipe)} | {ask.seed_key(shop.trainer, recipe)}
@@ -231,8 +231,8 @@ def baseline_of(spec: CampaignSpec) -> Hypothesis:
 def follow_up(shop: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str) -> tuple[str, str]:
     """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
 
-    That is the idea's own branch, unless somebody checked it out, removed it, or committed other code to it:
-    what is run is the idea and nothing else, so that it gets a further branch then, named like it.
+    The branch is the idea's own, unless it was checked out, removed, or other code was committed to it. Then the idea
+    gets another branch with a similar name, so that nothing but the idea is run.
     """
     tip = branches.branch_commit(shop.checkout, idea.branch)
     if tip is not None and not _is_idea(shop, idea, tip, files):
@@ -249,7 +249,7 @@ def follow_up(shop: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None]
 
 
 def _is_idea(shop: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
-    """Whether a commit differs from the idea in nothing but the files that are written anew for each run."""
+    """Whether a commit differs from the idea only in the files that are rewritten for each run."""
     if tip == idea.commit:
         return True
     ours = {*files, BLUEPRINT, ARGUMENTS, *([shop.recipe_path] if shop.recipe_path else [])}
@@ -257,7 +257,7 @@ def _is_idea(shop: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, byte
 
 
 def repair(shop: CommitBuilder, idea: Idea, change: Hypothesis, note: str) -> str:
-    """A follow-up fix on an idea's branch; the commit that is the idea from now on. Raises Refused."""
+    """Commit a follow-up fix on an idea's branch; returns the idea's new commit. Raises IdeaRefused."""
     shop = shop.for_idea(idea.hypothesis)
     try:
         tip = branches.branch_commit(shop.checkout, idea.branch) or idea.commit
@@ -282,7 +282,7 @@ def repair(shop: CommitBuilder, idea: Idea, change: Hypothesis, note: str) -> st
 
 
 def _mended(shop: CommitBuilder, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
-    """A researcher's patch, made against the idea, as a commit on top of its branch: the runs' own files are gone."""
+    """Commit an agent's patch, made against the idea, on top of its branch, without the files specific to a run."""
     made = commit_hypothesis(shop.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
     if made.changes_nothing:
         raise IdeaRefused("it repairs nothing")
@@ -294,7 +294,7 @@ def _mended(shop: CommitBuilder, idea: Idea, change: Hypothesis, tip: str, messa
 
 
 def as_line(idea: Idea) -> dict[str, object]:
-    """An idea as a line of the journal."""
+    """The fields of an idea's journal line."""
     return {
         "index": idea.index,
         "hypothesis": idea.hypothesis.to_json(),
@@ -309,7 +309,7 @@ def as_line(idea: Idea) -> dict[str, object]:
 
 
 def renamed(hypothesis: Hypothesis, taken: set[str]) -> Hypothesis:
-    """The same under a free name."""
+    """The same hypothesis under a slug that is not taken yet."""
     slug, n = slugify(hypothesis.slug), 1
     wanted = slug
     while wanted in taken:

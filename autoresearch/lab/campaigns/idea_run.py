@@ -1,4 +1,4 @@
-"""One run of an idea: its own commit, a worktree, a plan, and a Runner that waits for a word."""
+"""One run of an idea: its commit, its worktree, its plan, and a Runner that waits for the start signal."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
 
-FRESH_SEEDS = 1000  # confirmations use seeds that chose nothing
+FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another
 
 
 class SharedOutputError(ConflictError):
-    """It would write a file that a run is writing now."""
+    """The run would write a file that another run is writing now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class RunRequest:
 
     @property
     def experiment(self) -> str:
-        """The name of its directories."""
+        """The name of the run's directories."""
         slug = slugify(self.idea.slug)
         return slug if self.replicate == 1 else f"{slug}-{self.replicate}"
 
 
 @dataclass(slots=True)
 class Ready:
-    """A run that waits for the word, in a worktree of its own."""
+    """A prepared run in its own worktree, waiting for the start signal."""
 
     wanted: RunRequest
     run: IdeaRun
@@ -64,10 +64,10 @@ class Ready:
 def get_ready(
     shop: CommitBuilder, wanted: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
 ) -> Ready:
-    """Commit what differs from run to run, check it out, start its Runner.
+    """Commit what is specific to this run, check it out, and start its Runner.
 
-    `busy`: files that live runs write -> the run that does. Raises an AutoresearchError where this run
-    cannot be made, SharedOutputError where it cannot be now; the idea's commit and branch stay.
+    `busy`: output files of live runs -> the run that writes each. Raises an AutoresearchError if this run cannot be
+    made, and SharedOutputError if it cannot be made yet; the idea's commit and branch stay.
     """
     idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
     spec = shop.spec
@@ -127,7 +127,7 @@ def get_ready(
 
 
 def sandbox_of(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | None:
-    """What a run trains in, where a researcher may edit what is trained; None for nothing."""
+    """The sandbox for training an idea that an agent may edit; None if no agent is used or the sandbox is off."""
     spec = shop.spec
     if not spec.research.agent or spec.research.sandbox == "off":
         return None
@@ -141,10 +141,11 @@ def sandbox_of(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | N
 
 
 def seed_of(wanted: RunRequest, first: int, *, repeats: bool = True) -> int:
-    """The first run of an idea has the first seed; each further one the next, confirmations fresh ones.
+    """The seed of a run: the first run of an idea has the first seed, each further one the next; confirmations fresh
+    ones.
 
-    The baseline's second run repeats the first one's seed (`core.statistics.seeding`), as soon as three runs of it
-    are meant: `repeats`, or its third is owed to a claim.
+    The baseline's second run repeats the first one's seed (`core.statistics.seeding`) as soon as three baseline runs
+    are planned (`repeats`), or a third is needed to support a claim.
     """
     idea, n = wanted.idea, wanted.replicate
     if wanted.why == "confirm":
@@ -161,14 +162,15 @@ def seed_of(wanted: RunRequest, first: int, *, repeats: bool = True) -> int:
 
 
 def _counted(idea: Idea) -> set[str]:
-    """The runs of the search that measured it, or still may."""
+    """The runs outside confirmation that have a result, or may still get one."""
     over = idea.done
     judged = {row.run_id for row in idea.judged if measured(row) is not None}
     return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}
 
 
 def _commit(shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
-    """The idea with this run's seed and its own places to write to, as a follow-up commit; and its branch."""
+    """Commit the idea with this run's seed and output paths, as a follow-up commit; returns the commit and its branch.
+    """
     idea, (way, seed) = wanted.idea, seeded
     text, arguments = shop.changed(
         idea.commit, _own_settings(shop, wanted, seeded, result_dir), shop.arguments(idea.commit), new_keys=True
@@ -188,7 +190,7 @@ def _commit(shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int]
 def _own_settings(
     shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
 ) -> dict[str, object]:
-    """What differs from run to run. A run that is made again never writes where the last one left something."""
+    """The settings specific to this run. A repeated run never writes to the output paths of an earlier one."""
     recipe = shop.whole(wanted.idea.commit)
     before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)
     again = f"-{before + 1}" if before else ""

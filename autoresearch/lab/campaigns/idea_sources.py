@@ -1,4 +1,4 @@
-"""Sources: where the ideas of a campaign come from; what a person added goes before what a program proposes."""
+"""Sources of a campaign's ideas; ideas added by a person go before those of the proposer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from autoresearch.proposers.registry import Given, proposer
 from autoresearch.records.campaign_records import CampaignDir
 
 ADDED = "added.yaml"
-OPTIMISER = "tpe"  # the other half of a hybrid
+OPTIMISER = "tpe"  # the second proposer of a hybrid
 
 
 def waiting_names(place: CampaignDir, spec: CampaignSpec) -> set[str]:
-    """What the entries of its queues are called."""
+    """The names of the entries in the campaign's queues."""
     paths = [place.queue / ADDED, *([Path(spec.proposer.queue)] if spec.proposer.queue else [])]
     return {name for path in paths if path.exists() for name in Queue(path, parse_any).slugs()}
 
@@ -39,7 +39,7 @@ class Sources:
         self._added: Queue | None = None
         self._queue: Queue | None = None
         self._own: Proposer | None = None
-        self._checked: dict[int, tuple[object, dict[str, list[Finding]]]] = {}  # each queue when last looked at
+        self._checked: dict[int, tuple[object, dict[str, list[Finding]]]] = {}  # per queue, last findings
 
     def _proposers(self) -> list[Proposer]:
         added = self.place.queue / ADDED
@@ -47,7 +47,7 @@ class Sources:
             self._added = Queue(added, parse_any, line_numbers)
         if self._own is None:
             self._own = self._made()
-        if self._queue is None and self.spec.proposer.queue:  # beside another proposer: a person's ideas go first
+        if self._queue is None and self.spec.proposer.queue:  # a person's queue beside another proposer goes first
             own = self._own if isinstance(self._own, Queue) else proposer(QUEUE, self._given())
             self._queue = own if isinstance(own, Queue) else None
         queues = [one for one in (self._added, self._queue) if one is not None and one is not self._own]
@@ -75,39 +75,39 @@ class Sources:
             queue=Path(mine.queue) if mine.queue else None,
             baseline=baseline,
             seed=mine.seed,
-            parallel=self.spec.parallel + 1,  # one more is always being prepared
+            parallel=self.spec.parallel + 1,  # one more run is always being prepared
         )
 
     def open(self) -> None:
-        """Make the proposers now: what one of them lacks is to be said before a run is begun."""
+        """Create the proposers now, so that anything missing is reported before a run starts."""
         self._proposers()
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
-        """The next idea; None: dry at present."""
+        """The next idea; None if there is none at present."""
         for one in self._proposers():
             if (found := one.ask(attempts)) is not None:
                 return found
         return None
 
     def tell(self, attempt: Attempt) -> None:
-        """What became of an idea, to whoever proposed it."""
+        """Report the outcome of an idea to its proposer."""
         for one in self._proposers():
             if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline or one.name == HYBRID:
                 one.tell(attempt)
 
     def reconcile(self, attempts: Sequence[Attempt]) -> None:
-        """After a crash: tell again everything that is settled; telling twice changes nothing."""
+        """After a crash: report every settled attempt again; repeating a report changes nothing."""
         for attempt in attempts:
             if attempt.settled:
                 self.tell(attempt)
 
     def queues(self) -> list[Queue]:
-        """The queues of a person: what `campaign add` brought, and the campaign's own."""
+        """The queues that people fill: the one of `campaign add`, and the campaign's own."""
         self._proposers()
         return [one for one in (self._added, self._queue) if one is not None]
 
     def faults(self, view: CampaignView) -> dict[str, list[Finding]]:
-        """What is wrong with entries that wait in a queue, by their tokens; looked at where something changed."""
+        """Findings on entries waiting in a queue, by token; a queue is checked again only after a change."""
         known = [idea.slug for idea in view.ideas]
         tokens = {idea.hypothesis.token for idea in view.ideas if idea.hypothesis.proposer == QUEUE}
         tokens |= {one.token for one, _ in view.skipped if one.proposer == QUEUE}
@@ -121,7 +121,7 @@ class Sources:
         return found
 
     def close(self) -> None:
-        """Free what the proposers hold."""
+        """Release the resources of the proposers."""
         for one in (self._added, self._queue, self._own):
             if one is not None:
                 one.close()

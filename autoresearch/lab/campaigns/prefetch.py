@@ -8,10 +8,10 @@ import gc
 
 @functools.cache
 def be_quick() -> None:
-    """Get ready, once, while a run trains, for the moment at which it ends."""
+    """Import modules and compile templates once, while a run trains, to handle its end quickly."""
     import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
     from autoresearch.lab.render import compile_ahead
 
     compile_ahead("results.md.j2")
     gc.collect()
-    gc.freeze()  # thousands of ideas are not looked through again for garbage at the wrong moment
+    gc.freeze()  # keep thousands of ideas out of garbage collection

@@ -1,4 +1,4 @@
-"""Prepare the next run, up to the moment before it starts; or say why there is none."""
+"""Prepares the next run up to the point of starting it, or records why it cannot be made."""
 
 from __future__ import annotations
 

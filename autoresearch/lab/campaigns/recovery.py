@@ -1,4 +1,4 @@
-"""Recovery: what a controller finds that starts after another one was killed, or whose files were touched by hand."""
+"""Recovery after a controller was killed, or a campaign's files were edited by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def recover(control: CampaignControl) -> None:
 
 
 def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
-    """Take in the rows that another account, or an earlier version, has recorded."""
+    """Import the rows that another account, or an earlier version, has recorded."""
     runs = (run for idea in view.ideas for run in idea.runs)
     evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
 
@@ -87,7 +87,7 @@ def take_up(control: CampaignControl, run: IdeaRun) -> None:
 
 
 def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
-    """Write campaign.json again where somebody damaged or removed it: who controls the campaign knows it."""
+    """Write campaign.json again if it was damaged or removed; the controller still has its contents."""
     try:
         campaign_records.declared_spec(place)
     except NotFoundError:
@@ -95,17 +95,17 @@ def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
 
 
 def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dict[str, Any]]:
-    """Runs that were prepared, and their controller killed before it could write that down.
+    """Handle runs that were prepared by a controller that was killed before it could record them.
 
-    They are taken back. One that was begun nevertheless (it ends at once: its session was killed while it
-    waited) is yielded as its line in the journal.
+    They are withdrawn. A run that was started nevertheless (it ends at once, because its session was killed while it
+    waited) is yielded as its journal line.
     """
     known = {run.run for idea in view.ideas for run in idea.runs}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if rundir.path.parent != place.path or entry.run in known:
             continue
-        if not rundir.session.exists():  # killed before that was written: the session is known by its name alone
+        if not rundir.session.exists():  # killed before session.json was written: only the session's name is known
             _close_named({entry.session}, view.spec.tmux_socket, parts)
         if take_back(rundir, entry.run, parts):
             continue
@@ -120,14 +120,14 @@ def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dic
                 "commit": spec.commit,
                 "seed": spec.seed,
             }
-    for launching in place.path.glob("*/launching"):  # the index has forgotten it, or was lost
+    for launching in place.path.glob("*/launching"):  # runs missing from the index
         rundir = RunDir(launching.parent)
         if not (rundir.spec.exists() or rundir.exit_record.exists() or rundir.runner.exists() or is_locked(launching)):
             erase(rundir, "", parts)
 
 
 def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None:
-    """What comes after a row (flag, documents, index), where a collector was killed in between."""
+    """Finish the steps after a row (flag, documents, index) if a collector was killed in between."""
     done = {run for idea in view.ideas for run in idea.done}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
@@ -137,7 +137,7 @@ def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None
 
 
 def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
-    """Stop the runs that were to be stopped when the controller was killed."""
+    """Repeat the stop requests that were pending when the controller was killed."""
     for idea, run in view.live:
         rundir = live.get(run.run)
         if rundir is not None and (view.told_stop == "stop" or idea.slug in view.unwanted):
@@ -147,7 +147,7 @@ def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
 
 
 def close_panes(place: CampaignDir, tmux_socket: str, parts: Parts) -> None:
-    """Close the sessions of runs that are over."""
+    """Close the tmux sessions of runs that are over."""
     over = [RunDir(path.parent) for path in place.path.glob("*/collected.json")]
     infos = (look(rundir) for rundir in over for look in (session_info, server_session_info))
     names = {info.session for info in infos if info}
@@ -163,7 +163,7 @@ def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None
 
 
 def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
-    """In the order in which they ended: a row that is written again is judged by what was known at its time."""
+    """Sort runs by their end time, so that a row that is rewritten is judged by what was known at its time."""
 
     def ended(run: tuple[str, RunDir]) -> float:
         try:
@@ -175,13 +175,13 @@ def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
 
 
 def record(view: CampaignView, run: str, rundir: RunDir, shop: CommitBuilder, parts: Parts) -> None:
-    """Write the records of a run that is over; if need be once more. Safe to repeat."""
+    """Write the records of a run that is over. Safe to repeat."""
     idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
     try:
         read_run(rundir)
     except (OSError, NotFoundError) as error:
         gone = not rundir.spec.exists()
-        sweep(run, grace_s=SWEEP_S)  # nobody could say what comes of it: it must not train on
+        sweep(run, grace_s=SWEEP_S)  # its outcome can no longer be recorded, so it must not keep training
         reason = "its run directory was removed" if gone else str(error)
         entry = parts.index.by_id(run)
         _close_named({entry.session} if entry else (), shop.spec.tmux_socket, parts)

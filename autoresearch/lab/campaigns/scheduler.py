@@ -16,21 +16,21 @@ from autoresearch.lab.campaigns.idea_run import CHECKED, RunRequest
 from autoresearch.lab.results.judge import pending
 
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
-MOST_TRIES = 3  # further runs of the baseline, for a check of the seed that its failed runs left open
-BREAKER = 3  # ideas in a row that die alike
+MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
+BREAKER = 3  # ideas in a row that fail with the same signature
 MARGIN = 1.25  # over the longest run so far
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
 
 def owed(view: CampaignView) -> RunRequest | None:
-    """A run that an idea already has a right to: baseline replicates, retries, re-tests; None if there is none."""
+    """The next run that an existing idea needs: baseline replicate, retry or re-test; None if there is none."""
     baseline = view.baseline
     if baseline is not None:
         if retry := _retry(baseline):
             return retry
         if begun(baseline) < replicates(view):
             if view.seed_check is None and begun(baseline) >= CHECKED and waits(baseline):
-                return None  # first it has to be seen whether a further run would be a copy
+                return None  # first check whether a further run would be a copy
             return RunRequest(baseline, _next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(view):
             return None
@@ -46,7 +46,7 @@ def owed(view: CampaignView) -> RunRequest | None:
 
 
 def unbegun(view: CampaignView) -> RunRequest | None:
-    """An idea that has its branch and never ran: its run was taken back, or a crash came between."""
+    """An idea that has its branch but never ran: its run was withdrawn, or a crash came between."""
     for idea in view.ideas:
         if not idea.runs and not idea.rows and idea.index > 1 and idea.slug not in view.unwanted:
             return RunRequest(idea, 1, "first")
@@ -54,9 +54,9 @@ def unbegun(view: CampaignView) -> RunRequest | None:
 
 
 def replicates(view: CampaignView) -> int:
-    """Runs of the baseline; once more as many each time that it failed and somebody said `resume`.
+    """Number of baseline runs; as many again for each `resume` after the baseline failed.
 
-    No more than there are where they would be copies.
+    If further runs would be copies, no more than exist already.
     """
     if view.seed_check is not None and view.unseeded:
         return min(view.spec.replicates, view.seed_check.runs)
@@ -64,7 +64,7 @@ def replicates(view: CampaignView) -> int:
 
 
 def owed_to_check(view: CampaignView) -> RunRequest | None:
-    """A further run of the baseline, where a claim needs to know what the seed does and nothing shows it yet."""
+    """A further baseline run, if a claim depends on the effect of the seed and no check has shown it yet."""
     baseline = view.baseline
     if baseline is None or view.seed_check is not None or waits(baseline):
         return None
@@ -80,19 +80,19 @@ def baseline_done(view: CampaignView) -> bool:
 
 
 def baseline_failed(view: CampaignView) -> bool:
-    """Whether all of them are over and none yielded the metric."""
+    """Whether all baseline runs are over and none yielded the metric."""
     baseline = view.baseline
     return baseline_done(view) and baseline is not None and not baseline.values
 
 
 def begun(idea: Idea) -> int:
-    """Runs that count: prepared, living, or over and not excused; confirmations apart."""
+    """Runs that count, without confirmations: prepared, live, or over and not excused."""
     excused = {row.run_id for row in idea.rows if idea.excused(row)}
     return sum(run.why != "confirm" and run.run not in excused for run in idea.runs)
 
 
 def waits(idea: Idea) -> bool:
-    """Whether a run of it is prepared or lives; confirmations apart."""
+    """Whether a run of the idea is prepared or live, confirmations excluded."""
     done = idea.done
     return any(run.run not in done and run.why != "confirm" for run in idea.runs)
 
@@ -109,7 +109,7 @@ def _repaired(idea: Idea) -> RunRequest | None:
 
 
 def _retry(idea: Idea) -> RunRequest | None:
-    """A replicate whose last run was lost, or found its lease taken: again, a few times."""
+    """Repeat a replicate whose last run was lost or found its lease taken, at most MOST_RETRIES times."""
     if waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
@@ -123,7 +123,7 @@ def _retry(idea: Idea) -> RunRequest | None:
 
 
 def fixable(view: CampaignView, idea: Idea) -> bool:
-    """Whether a researcher may still mend it: its last run crashed or missed its first step, and tries are left.
+    """Whether an agent may still fix it: its last run crashed or missed its first step, and attempts are left.
 
     Never the baseline, which is the user's own, and never a run that was measured: a bad metric is a result.
     """
@@ -137,11 +137,11 @@ def fixable(view: CampaignView, idea: Idea) -> bool:
         return False
     if idea.values or research.fixes.get(idea.index, 0) >= view.spec.research.max_fixes:
         return False
-    return idea.repaired < len(idea.runs)  # else its rerun is owed already
+    return idea.repaired < len(idea.runs)  # otherwise its rerun is already owed
 
 
 def facts(view: CampaignView, now: float, *, conceived: int = 0) -> StopFacts:
-    """What the stop rules look at."""
+    """The inputs of the stop rules."""
     best = view.best
     run_s = expected_run_s(view)
     spent = view.research.usage
@@ -159,7 +159,7 @@ def facts(view: CampaignView, now: float, *, conceived: int = 0) -> StopFacts:
 
 
 def expected_run_s(view: CampaignView) -> float:
-    """How long one more run may take: the longest so far and a margin, never more than its limit."""
+    """Expected duration of one more run, in seconds: the longest so far times MARGIN, at most the run's time limit."""
     limit = view.spec.timeout_s
     longest = MARGIN * view.memo("longest", lambda: _longest_s(view.rows))
     if not longest:
@@ -173,14 +173,14 @@ def _longest_s(rows: Iterable[LedgerRow]) -> float:
 
 
 def reserve_s(view: CampaignView, run_s: float) -> float:
-    """Time to keep for the confirmation of what was kept."""
+    """Seconds to reserve for the confirmation of kept ideas."""
     if not view.spec.confirm or not any(idea.kept and idea.index > 1 for idea in view.keeps):
         return 0.0
     return run_s * view.spec.confirm_runs / view.spec.parallel
 
 
 def tripped(view: CampaignView, since: float) -> str:
-    """Why the circuit breaker stops the queue: the last ideas died fast and alike; "" while it does not."""
+    """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not."""
     refused = {idea.index for idea in view.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
     counted = (r for r in view.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
     rows = sorted(counted, key=lambda r: r.ended or 0.0)
@@ -198,13 +198,13 @@ def tripped(view: CampaignView, since: float) -> str:
 
 
 def attempts(view: CampaignView) -> list[Attempt]:
-    """Every attempt as its proposer should see it: one that is still being re-tested has no status yet."""
+    """All attempts as proposers should see them: one that is still being re-tested has no status yet."""
     open_ones = {idea.index for idea in view.ideas if not decided(view, idea)}
     return [replace(a, status="") if a.index in open_ones else a for a in view.attempts()]
 
 
 def decided(view: CampaignView, idea: Idea) -> bool:
-    """Whether nothing more will be learnt about an idea: its runs are over, and no re-test and no fix is owed."""
+    """Whether an idea's outcome is final: its runs are over, and no re-test or fix is owed."""
     if waits(idea) or not idea.rows or fixable(view, idea) or _repaired(idea):
         return False
     if idea.hypothesis.is_baseline:

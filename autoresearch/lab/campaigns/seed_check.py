@@ -1,4 +1,4 @@
-"""Seed check: whether the seed of a campaign does something, from the first runs of its baseline on."""
+"""Seed check: whether the seed of a campaign has an effect, judged from the first runs of its baseline."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def look(control: CampaignControl, view: CampaignView) -> CampaignView:
 
 
 def refusal(view: CampaignView) -> str:
-    """Why nothing can be confirmed in this campaign; "" where the seed is known to work, or not known yet."""
+    """Why nothing can be confirmed in this campaign; "" if the seed is known to have an effect, or not checked yet."""
     return summary.seed_words(view) if view.unseeded else ""
 
 
 def doubt(view: CampaignView, idea: Idea, round_number: int) -> str:
-    """Why the runs of a round are no replicates, looked at once more with all of them; "" where they are."""
+    """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are."""
     baseline = view.baseline
     if view.seed_check is None or baseline is None:
         return "not confirmed: no runs of the baseline show whether the seed does anything"
@@ -83,5 +83,5 @@ def _run(row: LedgerRow, seed: int) -> SeededRun:
 
 
 def _last(row: LedgerRow) -> tuple[tuple[int, float], ...]:
-    """What the ledger has of it."""
+    """The last value that the ledger has, as a series of one point; () if there is none."""
     return () if row.metric_value is None else ((row.metric_step or 0, row.metric_value),)

@@ -1,4 +1,4 @@
-"""Trouble: what keeps a campaign from going on and is no idea's fault, such as a full disk."""
+"""Faults of the machine, such as a full disk, that stop a campaign and are not the fault of an idea."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _WORDS = ("No space left on device", "Disk quota exceeded")  # as git has them
 
 
 def is_trouble(error: Exception) -> bool:
-    """Whether it is the machine that failed; then the run is tried again, and nothing is held against the idea."""
+    """Whether the machine failed; then the run is tried again, and the failure does not count against the idea."""
     return getattr(error, "code", "") in _CODES or is_full(error)
 
 
 def is_full(error: Exception) -> bool:
-    """Whether a disk is full, whoever noticed it: nothing can be written down, and waiting is all there is to do."""
+    """Whether the cause is a full disk, whoever reported it: nothing can be written, so the only remedy is to wait."""
     if isinstance(error, OSError):
         return error.errno in FULL
     if not isinstance(error, AutoresearchError):
