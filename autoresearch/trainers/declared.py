@@ -79,7 +79,10 @@ class DeclaredLine:
                 if name == "step":  # counted instead, it would be some other step's
                     return None
         step = named.pop("step", NO_STEP)
-        return Reading(self.kind, int(step), pairs(line) | named)
+        beside = pairs(line)
+        if step != NO_STEP:
+            beside.pop("step", None)  # the same number once more, and no metric
+        return Reading(self.kind, int(step), beside | named)
 
 
 def _is_step(value: float) -> bool:

@@ -1,0 +1,90 @@
+"""Records of an earlier version stay readable: a lone run and a campaign of November 2026.
+
+`samples/records/2026-11.tar.gz` holds a project (`repo.bundle`, `reports/`, `results/`) and the account's `state/`, as
+they were left below /tmp/rec; the recorded interpreter was given another name.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+SAMPLE = Path(__file__).parents[1] / "samples" / "records" / "2026-11.tar.gz"
+
+
+@pytest.fixture
+def older(bench: Any) -> Any:
+    """A bench whose project is the recorded one, at another path; that its paths change is all that differs."""
+    there = bench.root / "older"
+    with tarfile.open(SAMPLE) as tar:
+        tar.extractall(there, filter="data")
+    project, state = bench.root / "project", Path(bench.env["XDG_STATE_HOME"])
+    moved = {"/tmp/rec/repo": project, "/tmp/rec/state": state, "/tmp/rec/sock": bench.socket}
+    for path in there.rglob("*"):
+        if path.is_file() and path.suffix != ".bundle":
+            text = path.read_text()
+            for old, new in moved.items():
+                text = text.replace(old, str(new))
+            path.write_text(text)
+    subprocess.run(["git", "clone", "-q", "--mirror", there / "repo.bundle", project / ".git"], check=True)
+    for words in (["config", "core.bare", "false"], ["reset", "-q", "--hard"]):
+        subprocess.run(["git", "-C", project, *words], check=True)
+    for folder in ("reports", "results"):
+        (there / folder).rename(project / folder)
+    state.mkdir(parents=True, exist_ok=True)
+    (there / "state").rename(state / "autoresearch")
+    bench.repo = project
+    return bench
+
+
+def files(bench: Any) -> dict[Path, bytes]:
+    """What is recorded, but for what a look at it may write anew."""
+    found = (path for folder in ("reports", "results") for path in (bench.repo / folder).rglob("*"))
+    return {path: path.read_bytes() for path in found if path.is_file() and path.name != "collect.lock"}
+
+
+def test_a_run_and_its_row(older: Any) -> None:
+    before = files(older)
+    run = older.ask("status", "exp-737ue2")
+    assert (run["state"], run["ending"], run["verdict"], run["returncode"]) == ("ended", "finished", "keep", 0)
+    assert run["metrics"] == {"reward": 1.0025, "best": 1.0025, "step": 10}
+    steps = older.ask("metrics", "exp-737ue2")["steps"]
+    assert (len(steps), steps[-1]) == (10, {"step": 10, "metrics": {"reward": 1.0025, "loss": 0.1}})
+    events = [event["event"] for event in older.ask("logs", "exp-737ue2", "--events")["events"]]
+    assert events == ["started", "first_step", "ended", "recorded"]
+    assert "step:10 " in older.here("logs", "exp-737ue2")[1]
+    assert older.ask("explain", "too-high-9pjhpm")["failure"] == "python_error"
+    (row,) = older.ask("ledger", "show", "exp-737ue2")["rows"]
+    assert (row["metric_name"], row["metric_value"], row["status"]) == ("reward", 1.0025, "keep")
+    both = older.ask("compare", "baseline-kwsmnu", "higher-rxaa26")
+    assert both["metrics"]["difference"] == pytest.approx(1.0003) and both["config"] == {"lr": [0.1, 0.2]}
+    assert older.ask("adopt")["runs"] == []
+    assert files(older) == before, "nothing that was recorded changes by being read"
+
+
+def test_a_campaign(older: Any) -> None:
+    told = older.ask("campaign", "status", "old")
+    assert (told["state"], told["attempted"], told["best"], told["best_value"]) == ("ended", 3, "higher", 2.0019)
+    rows = older.ask("ledger", "show", told["ledger"])["rows"]
+    assert [(row["run_id"].rpartition("-")[0], row["status"]) for row in rows] == [
+        *[("baseline", "keep")] * 2,
+        ("higher", "keep"),
+        ("too-high", "crash"),
+    ]
+    assert "higher" in older.here("campaign", "status", "old", "--full")[1]
+    report = older.ask("campaign", "report", "old")["files"][0]
+    assert "2.002" in Path(report).read_text()
+    assert older.ask("campaign", "resume", "old", "--detach", check=5)["error"]["message"].startswith("old has ended")
+
+
+def test_a_campaign_goes_on_in_this_version(older: Any) -> None:
+    older.ask("campaign", "add", "old", "--set", "lr=0.3", "--slug", "more")
+    older.ask("campaign", "set", "old", "--count", "4")
+    older.until(lambda: older.ask("campaign", "status", "old")["attempted"] == 4)
+    older.until(lambda: older.ask("campaign", "status", "old")["state"] == "ended")
+    assert older.ask("campaign", "status", "old")["best"] == "more"
