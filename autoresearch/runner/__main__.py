@@ -1,11 +1,11 @@
-"""`python -S -E -s RUNNER_DIRECTORY RUN_DIR`, here or wherever a copy of this directory lies."""
+"""Entry point: `python -S -E -s RUNNER_DIRECTORY RUN_DIR`, from this directory or from a copy on another host."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-if not __package__:  # started by path: be the package of the directory's name, and shadow no other module
+if not __package__:  # started by path: import as the package named after the directory, without shadowing modules
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.pop(0)
     sys.path.append(os.path.dirname(here))
@@ -13,7 +13,7 @@ if not __package__:  # started by path: be the package of the directory's name, 
 
 from .line_patterns import compile_early
 
-# What compiling leaves behind is then the room for all that is imported after it: 0.15 MB a Runner.
+# Compiling first lets later imports reuse the memory that it frees: saves 0.15 MB per Runner.
 compile_early(sys.argv[1:])
 
 from .runner import main  # noqa: E402

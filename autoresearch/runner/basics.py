@@ -1,4 +1,4 @@
-"""What every part of the Runner stands on: two clocks, whole reads and writes, values from outside."""
+"""Helpers for every part of the Runner: two clocks, complete reads and writes, locks, parsing of untrusted values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NEVER = float("inf")
 
 
 def clock() -> float:
-    """Seconds for durations and limits; no clock change moves it, and it goes on while a machine sleeps."""
+    """CLOCK_BOOTTIME in seconds, for durations and limits: immune to clock changes, and counts suspend time."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall() -> float:
-    """Seconds since 1970, for stamps only."""
+    """Seconds since 1970, for time stamps only."""
     return time.time()
 
 
@@ -35,7 +35,7 @@ def failpoint(name: str) -> None:
 
 
 def read_file(path: str) -> bytes:
-    """All bytes of a file, b"" where it cannot be read (a process that is gone, a file not yet there)."""
+    """All bytes of a file; b"" if it cannot be read (its process is gone, or it does not exist yet)."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -44,18 +44,18 @@ def read_file(path: str) -> bytes:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """os.write until everything is out."""
+    """Call os.write until all of `data` is written. Raises OSError."""
     while data:
         data = data[os.write(fd, data) :]
 
 
 def open_append(path: str) -> int:
-    """A descriptor that appends to a file, made if need be. Raises OSError."""
+    """A descriptor that appends to a file, which is created if missing. Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
 def is_locked(path: str | os.PathLike[str]) -> bool:
-    """Whether a living process holds the flock of a file."""
+    """Whether a live process holds the exclusive flock of a file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -70,7 +70,7 @@ def is_locked(path: str | os.PathLike[str]) -> bool:
 
 
 def take_lock(fd: int, operation: int, patience_s: float) -> bool:
-    """flock, waiting so long at most: whoever only looks whether it is held holds it for microseconds himself."""
+    """flock, waiting at most `patience_s`, because `is_locked` itself holds the lock for microseconds; True if held."""
     until = clock() + patience_s
     while True:
         try:
@@ -83,26 +83,26 @@ def take_lock(fd: int, operation: int, patience_s: float) -> bool:
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object from outside; {} for anything else."""
+    """Parse an untrusted JSON object; {} for anything else."""
     try:
-        value = json.loads(raw) if raw else {}  # what is missing is asked for again and again, and an exception costs
+        value = json.loads(raw) if raw else {}  # missing files are polled often, and an exception is slow
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def real(value: object) -> float | None:
-    """A number from outside; None for anything else."""
+    """An untrusted number as a float; None for anything else."""
     return float(value) if isinstance(value, (int, float)) else None
 
 
 def positive(value: object) -> float | None:
-    """A limit from outside; None where there is none."""
+    """An untrusted limit as a positive float; None for anything else."""
     number = real(value)
     return number if number is not None and number > 0 else None
 
 
 def whole(value: object) -> int | None:
-    """A step from outside; None for anything else, infinities and NaN too."""
+    """An untrusted step number as an int; None for anything else, including infinities and NaN."""
     number = real(value)
     return int(number) if number is not None and abs(number) < 1e18 else None

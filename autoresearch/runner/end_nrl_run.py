@@ -1,7 +1,7 @@
-"""End what `nrl-k8s run` started, once its client is over: `end_nrl_run.py rayjob|run NAME RECIPE [...] [--infra F]`.
+"""End what `nrl-k8s run` started, after its client ended: `end_nrl_run.py rayjob|run NAME RECIPE [...] [--infra F]`.
 
-A run on a long-lived cluster by `nrl-k8s job stop`; a RayJob, for which nrl-k8s has no command, by kubectl in the
-namespace that `nrl-k8s check` names. One that is over stays as it is. Standard library only, Python 3.9.
+A run on a long-lived cluster is ended by `nrl-k8s job stop`; a RayJob, for which nrl-k8s has no command, by kubectl in
+the namespace that `nrl-k8s check` prints. A RayJob that is over is left alone. Standard library only, Python 3.9.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ OVER = ("Complete", "Failed")
 
 
 class NoAnswer(Exception):  # noqa: N818 - it says what happened
-    """A program that is not there, failed, or gave no answer."""
+    """A program is missing, failed, or timed out; the message is for the user."""
 
 
 def ask(*words: str) -> str:
-    """What a program prints; NoAnswer with its last line where it failed."""
+    """stdout of a command. Raises NoAnswer, with the last line of its output if it failed."""
     try:
         done = subprocess.run(
             words,
@@ -39,13 +39,13 @@ def ask(*words: str) -> str:
 
 
 def end_run(name: str, rest: list[str]) -> str:
-    """Stop a job of a long-lived cluster."""
+    """Stop a job on a long-lived cluster; returns the outcome. Raises NoAnswer."""
     ask("nrl-k8s", "job", "stop", name, *rest, "--role", "training")
     return "stopped, or over before"
 
 
 def end_rayjob(name: str, rest: list[str]) -> str:
-    """Delete a RayJob that is not over: its finalizer stops the job, and the cluster goes with it."""
+    """Delete a RayJob unless it is over: its finalizer stops the job and removes the cluster. Raises NoAnswer."""
     match = re.search(r"^namespace:\s+(\S+)", ask("nrl-k8s", "check", *rest), re.M)
     if match is None:
         raise NoAnswer("nrl-k8s check names no namespace")
@@ -61,7 +61,7 @@ def end_rayjob(name: str, rest: list[str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Say in one line what became of it."""
+    """Print the outcome in one line; exit status 1 if the run could not be ended."""
     kind, name, rest = argv[1], argv[2], argv[3:]
     try:
         became = (end_rayjob if kind == "rayjob" else end_run)(name, rest)

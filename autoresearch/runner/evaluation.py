@@ -1,4 +1,4 @@
-"""Evaluation: the commands that measure a run whose trainer is over, and a log that nobody else wrote."""
+"""Evaluation: the commands that measure a run after its trainer ended, with a log that only they write to."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ LOG = "evaluation.log"
 
 
 def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> dict[str, Any]:
-    """What the exit record says of it: exit code (None: it did not end by itself), seconds, what went wrong or "".
+    """Run the evaluation; returns the exit record's entry: exit code (None: killed or not started), seconds,
+    reason of failure or "", SHA-256 of the log.
 
-    Nothing of the trainer lives any more, and a log that it left is removed. Raises OSError where there is no other.
+    No process of the trainer is alive any more. A log that the trainer left is replaced; raises OSError on failure.
     """
     chronicle, began = loop.listener.chronicle, clock()
     log = _opened(f"{run_dir}/{LOG}")
@@ -38,7 +39,7 @@ def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> di
 
 
 def _sha256(path: str) -> str:
-    import hashlib  # costs milliseconds
+    import hashlib  # takes milliseconds to import
 
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -56,7 +57,10 @@ def _opened(path: str) -> int:
 
 
 def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int) -> tuple[int | None, str]:
-    """One command after another, while they end with 0; first our own, in our own environment."""
+    """Run the commands in order until one fails: first `evaluate_place`, in the Runner's own environment.
+
+    Returns exit code and reason of failure.
+    """
     until = clock() + spec.evaluate_s
     own = {**os.environ, RUN_ID: spec.run}
     ours = [Command(spec.evaluate_place, run_dir, own)] if spec.evaluate_place else []

@@ -1,4 +1,4 @@
-"""Everything that the Runner writes down, cleared of secrets: events, journal, exit record."""
+"""The records that the Runner writes, with secrets masked: events, journal, exit record."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ RECORD_BYTES = 8192
 
 
 class EventLog:
-    """All records of a run. No failing write ever stops the Runner."""
+    """All records of a run. A failed write never stops the Runner."""
 
     def __init__(self, run_dir: str, journal: str) -> None:
         self.dir = run_dir
         self.origin = clock()
         self._events, self._journal = _appending(f"{run_dir}/events.jsonl"), _appending(journal)
-        self._torn: set[int] = set()  # descriptors on which a full disk cut a line
-        self.disk_full = False  # whether a line could not be written for that
+        self._torn: set[int] = set()  # descriptors whose last line was cut by a full disk
+        self.disk_full = False  # whether a full disk kept a line from being written
         self._reserve = -1
-        self._reserved = 0  # bytes that the disk cannot take back
+        self._reserved = 0  # bytes allocated on disk
 
     def emit(self, event: str, text: str, **fields: object) -> None:
-        """One line of JSON for programs and one sentence for people."""
+        """Append an event: a JSON line to events.jsonl and a sentence to the journal."""
         t, s = wall(), clock() - self.origin
         text = clean_text(text)
         line = {"t": round(t, 3), "s": round(s, 3), "event": event, "text": text, **mask_values(fields)}
@@ -53,20 +53,20 @@ class EventLog:
         (self._torn.discard if whole else self._torn.add)(fd)
 
     def reserve(self) -> None:
-        """Real bytes on the disk for the exit record, while there are any. Raises OSError."""
+        """Allocate disk space for the exit record while there is some. Raises OSError."""
         self._reserve = os.open(f"{self.dir}/exit.rec", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         write_all(self._reserve, b" " * RECORD_BYTES)
         os.fsync(self._reserve)
         self._reserved = RECORD_BYTES
 
     def record_exit(self, record: dict[str, Any], key: str = "") -> None:
-        """Write the exit record into the reserve and give it its name: works on a full disk. Raises OSError.
+        """Write the exit record into the reserved space and rename it: works on a full disk. Raises OSError.
 
-        `key`: what it is sealed with, see `seal`.
+        `key`: of the seal, see `seal`; "" for none.
         """
         record = mask_values(record)
         data = self._sealed(record, key)
-        while len(data) >= RECORD_BYTES:  # too long: the end of the longest text goes
+        while len(data) >= RECORD_BYTES:  # too long: halve the longest value
             longest = max(record, key=lambda name: len(json.dumps(record[name])))
             record[longest] = record[longest][: len(record[longest]) // 2]
             data = self._sealed(record, key)
@@ -82,7 +82,7 @@ class EventLog:
         return json.dumps({**record, "seal": seal(record, key)} if key else record).encode()
 
     def write_json(self, name: str, value: dict[str, object]) -> None:
-        """A small file of the run directory, whole or not at all."""
+        """Write a small file of the run directory atomically, with secrets masked."""
         path = f"{self.dir}/{name}"
         try:
             with open(path + ".tmp", "w") as file:
@@ -93,8 +93,8 @@ class EventLog:
 
 
 def seal(record: Mapping[str, Any], key: str) -> str:
-    """What shows that an exit record is its Runner's: a code that only who was given the key can make."""
-    import hashlib  # costs milliseconds, and is needed at the end only
+    """HMAC-SHA256 in hex over an exit record without its `seal`: proves that a holder of the key wrote it."""
+    import hashlib  # takes milliseconds to import, and is needed at the end only
     import hmac
 
     text = json.dumps({name: value for name, value in record.items() if name != "seal"}, sort_keys=True)

@@ -1,4 +1,4 @@
-"""GPUs: a lease on each, and whether their memory came back."""
+"""GPU leases, and whether the GPUs' memory was freed after a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .processes import send
 from .spawn import LaunchError
 from .text import plain
 
-LEASE_WAIT_S = 1.0  # the run before may be about to let go
+LEASE_WAIT_S = 1.0  # the previous run may be about to release it
 ASK_S = 5.0
 RETURN_S = 30.0
 SLACK_BYTES = 64 << 20
@@ -23,16 +23,19 @@ QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader
 
 
 class Leases:
-    """One flock per GPU, or two where runs share it (launchers/gpus.py says which).
+    """One flock per GPU, or two if runs share it (see launchers/gpus.py).
 
-    The trainer inherits the descriptors: a lease outlives a Runner that was killed.
+    The trainer inherits the descriptors, so a lease outlives a killed Runner.
     """
 
     def __init__(self) -> None:
         self.fds: list[int] = []
 
     def take(self, paths: Iterable[str], run: str, shares: int = 1) -> None:
-        """All or none, in an order that is everybody's; `shares` runs may have each GPU. Raises LaunchError."""
+        """Take all leases or none, in sorted order against deadlocks; up to `shares` runs share each GPU.
+
+        Raises LaunchError.
+        """
         try:
             for path in sorted(paths):
                 self._take(path, run, shares)
@@ -51,7 +54,7 @@ class Leases:
         os.pwrite(fd, json.dumps({"run": run, "pid": os.getpid()}).encode(), 0)
 
     def _take_share(self, path: str, shares: int) -> None:
-        """One of the places on a GPU; whoever holds it holds the lease itself shared."""
+        """Lock one of a GPU's shares; the caller already holds the lease itself in shared mode."""
         until = clock() + LEASE_WAIT_S
         while True:
             for number in range(1, shares + 1):
@@ -73,16 +76,16 @@ class Leases:
         return fd
 
     def release(self) -> None:
-        """Let go; what the trainer left alive on purpose keeps its share."""
+        """Close the descriptors; processes that the trainer left alive on purpose still hold the leases."""
         while self.fds:
             os.close(self.fds.pop())
 
 
 class Gpus:
-    """Memory in use on the leased GPUs, in bytes; None where nobody tells.
+    """Memory in use on the leased GPUs, in bytes; None if unknown.
 
-    It is asked for in a child that is given up after a while: a driver that hangs must not stop anything.
-    `tick`: sleep until a time.
+    nvidia-smi runs as a child and is killed after a while, because a hanging driver must not block the Runner.
+    `tick`: sleeps until a given time.
     """
 
     def __init__(self, uuids: Iterable[str]) -> None:
@@ -94,12 +97,12 @@ class Gpus:
         self._gap = 0.2
 
     def measure_before(self, tick: Callable[[float], None]) -> None:
-        """Memory in use before the start, to compare with afterwards."""
+        """Measure the memory in use before the trainer starts, as the baseline."""
         self.before = self._used(tick, clock() + ASK_S)
         self.next_at = NEVER if self.before is None else clock() + self._gap
 
     def note_peak(self, tick: Callable[[float], None], until: float) -> None:
-        """Memory in use now; to be asked less and less often, because it costs."""
+        """Update the peak, and double the interval to the next measurement (at most 60 s), because it is expensive."""
         self._gap = min(60.0, 2.0 * self._gap)
         self.next_at = clock() + self._gap
         used = self._used(tick, min(until, clock() + ASK_S))
@@ -107,7 +110,7 @@ class Gpus:
             self.peak = max(self.peak or 0, used - self.before)
 
     def wait_for_return(self, tick: Callable[[float], None]) -> None:
-        """Whether the memory came back, given some time: the next run needs it."""
+        """Wait up to `RETURN_S` until the memory is back to the baseline, and set `returned`: the next run needs it."""
         until = clock() + RETURN_S
         while self.before is not None and not self.returned and clock() < until:
             used = self._used(tick, until)
@@ -132,7 +135,7 @@ class Gpus:
         while not ended:
             if select.select([reader], [], [], 0)[0]:
                 chunk = os.read(reader, 65536)
-                said, ended = said + chunk, not chunk  # it need not say everything at once
+                said, ended = said + chunk, not chunk  # output may arrive in several pieces
             elif clock() < until:
                 tick(clock() + 0.02)
             else:

@@ -1,7 +1,7 @@
-"""The branch of a run whose code is a host's own, made there with that host's git: checkout, index and stash untouched.
+"""Makes a run's branch from code on a remote host, with that host's git; checkout, index and stash stay untouched.
 
-Standard library only, Python 3.9, on one file, sent with each question as `remote_files` is. The rules are those of
-snapshots here: what is tracked and what is untracked but not ignored, up to a size; results and records left out.
+Standard library only, Python 3.9, a single file, sent with each request like `remote_files`. The rules are those of
+local snapshots: tracked files, and untracked ones that are not ignored, up to a size; results and records are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOBODY = {"NAME": "autoresearch", "EMAIL": "autoresearch@localhost"}
 
 
 class HostGit:
-    """git in one directory; `index`: a private one."""
+    """git in one directory; `index`: path of a private index."""
 
     def __init__(self, cwd: str, index: str = "") -> None:
         self.cwd = cwd
@@ -34,26 +34,26 @@ class HostGit:
             self.env["GIT_INDEX_FILE"] = index
 
     def try_(self, *words: str, feed: bytes = b"", **env: str) -> tuple[int, bytes, str]:
-        """Exit code, stdout, stderr."""
+        """Run git; returns exit code, stdout, stderr."""
         done = subprocess.run(
             ["git", *FLAGS, *words], cwd=self.cwd, env={**self.env, **env}, input=feed, capture_output=True, check=False
         )
         return done.returncode, done.stdout, done.stderr.decode(errors="replace").strip()
 
     def output(self, *words: str, feed: bytes = b"", **env: str) -> bytes:
-        """stdout; OSError for any other exit than 0."""
+        """Run git; returns stdout. Raises OSError for an exit code other than 0."""
         code, out, err = self.try_(*words, feed=feed, **env)
         if code:
             raise OSError(code, f"git {words[0]}: {' '.join(err.split())[:300]}")
         return out
 
     def line(self, *words: str, feed: bytes = b"", **env: str) -> str:
-        """stdout of a command that says one line."""
+        """Run a git command that prints one line; returns that line. Raises OSError."""
         return os.fsdecode(self.output(*words, feed=feed, **env)).rstrip("\n")
 
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
-    """Make the branch: {branch, commit, parent, parent_branch, left_out}, or {none: why there is none}."""
+    """Make the branch; returns {branch, commit, parent, parent_branch, left_out}, or {none: reason} if git finds no repository."""
     git = HostGit(request["codebase"])
     code, out, err = git.try_("rev-parse", "--show-toplevel", "--absolute-git-dir")
     if code:
@@ -64,7 +64,7 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
     try:
         index = f"{place}/index"
         if os.path.exists(f"{git_dir}/index"):
-            shutil.copy2(f"{git_dir}/index", index)  # its time stamp, too: git looks again at what is not older
+            shutil.copy2(f"{git_dir}/index", index)  # with its mtime: git rereads files not older than the index
         tree, left_out = _tree(HostGit(root, index), root, request)
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -116,7 +116,7 @@ def _commit(git: HostGit, tree: str, head: str, message: str) -> str:
 
 
 def _claim(git: HostGit, wanted: str, commit: str) -> str:
-    """A branch that was not there; created, never moved."""
+    """Create a branch at `commit` under the first free name; an existing branch is never moved."""
     name, said = wanted, ""
     for number in range(2, ATTEMPTS):
         words = ("update-ref", "-m", "autoresearch: snapshot", f"refs/heads/{name}", commit, "0" * len(commit))
@@ -130,7 +130,7 @@ def _claim(git: HostGit, wanted: str, commit: str) -> str:
 
 
 def answer(text: str) -> bool:
-    """As `remote_files.answer`."""
+    """Execute a JSON request, print the JSON result, return whether it succeeded; like `remote_files.answer`."""
     try:
         found = keep(json.loads(text))
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Two functions of the C library that Python has no name for.
+"""Two functions of the C library that Python does not expose.
 
-They are called through the C half of ctypes alone: its Python half costs every Runner 0.3 MB. That half is no
-promise of Python's, so where it has changed, ctypes itself does it.
+They are called through `_ctypes`, the C part of ctypes, because its Python part costs every Runner 0.3 MB. `_ctypes`
+is not a stable API, so where it has changed, ctypes itself is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _whole(name: str, result: str, arguments: str) -> Callable[..., Any]:
 
 
 def function(name: str, result: str, arguments: str) -> Callable[..., Any]:
-    """A function of the C library; types are i: int, L: unsigned long, z: bytes, P: a pointer (None for null)."""
+    """Load a function of the C library; type codes: i int, L unsigned long, z bytes, P pointer (None for null)."""
     try:
         return _bare(name, result, arguments)
     except (ImportError, AttributeError, TypeError, OSError):

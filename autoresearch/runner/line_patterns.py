@@ -1,6 +1,6 @@
-"""The trainer's signals in the log: bytes regexes, tried only on lines that hold one of their needles.
+"""Finds the trainer's signals in the log: bytes regexes, tried only on lines that contain one of their needles.
 
-bytes.find passes over a log up to a hundred times faster than a regex does.
+bytes.find scans a log up to a hundred times faster than a regex.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from .basics import NEVER, clock, parse_object, read_file
 from .libc import find
 from .text import bare
 
-# So many seconds a signal of a kind is not looked for again: that something moves, or fails, is news for a while.
+# Cool-down per kind of signal, in seconds, during which it is not searched again.
 RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": NEVER}
 _LINE = re.compile(rb"[^\n]+")
 
 
 class LinePattern:
-    """One signal's regex and where in the log it matched last.
+    """One signal's regex, and where in the log it matched last.
 
-    It sees one line at a time, without escape sequences; a carriage return ends a line as a newline does.
-    `needles`: of every line with a match at least one stands in it; () if nothing can be said.
+    It is matched against one line at a time, without escape sequences; a carriage return ends a line like a newline.
+    `needles`: every matching line contains at least one of them; () if none are known.
     """
 
     def __init__(self, kind: str, text: str, hold_s: float = 0.0, needles: Iterable[str] = ()) -> None:
@@ -30,19 +30,19 @@ class LinePattern:
         self.needles = tuple(_bytes(needle) for needle in needles)
         self.regex = _compiled(text)
         self.quiet_until = 0.0
-        self.seen = (0, -1, -1)  # (generation of the log, offset of the line, offset in it) of the last match
+        self.seen = (0, -1, -1)  # of the last match: (generation of the log, offset of the line, offset in the line)
 
 
 def _compiled(text: str) -> re.Pattern[bytes]:
     raw = _bytes(text)
     try:
         return re.compile(raw, re.MULTILINE)
-    except re.error:  # Python before 3.11 knows no possessive repeats; they only save time
+    except re.error:  # Python before 3.11 has no possessive quantifiers; they only save time
         return re.compile(re.sub(rb"(?<!\\)([*+?}])\+", rb"\1", raw), re.MULTILINE)
 
 
 def compile_early(run_dirs: Iterable[str]) -> None:
-    """Have the patterns of these runs ready in the cache of `re`; what is wrong with one is told later."""
+    """Compile the patterns of these runs into `re`'s cache; errors in them are reported later, by the Listener."""
     import gc
 
     for run_dir in run_dirs:
@@ -63,20 +63,20 @@ def _bytes(text: str) -> bytes:
 
 
 class Scanner:
-    """All patterns over one log."""
+    """Searches one log for all patterns."""
 
     def __init__(self, patterns: Iterable[LinePattern]) -> None:
         self.patterns = [p for p in patterns if p.kind in RESTS]
         self._groups: dict[tuple[bytes, ...], list[LinePattern]] = {}
-        for pattern in self.patterns:  # a line is prepared once for all who look for the same
+        for pattern in self.patterns:  # a line is cleaned once for all patterns with the same needles
             self._groups.setdefault(pattern.needles, []).append(pattern)
 
     def scan(
         self, chunk: bytes, start: int, generation: int = 0
     ) -> Iterator[tuple[LinePattern, re.Match[bytes], bytes]]:
-        """Every new match, with its line, in a chunk that begins at a line's start.
+        """Yield every new match, with its line, in a chunk that begins at a line's start.
 
-        `start`: the chunk's offset in the log; what was seen there before is not told again.
+        `start`: the chunk's offset in the log; matches that were yielded before are skipped.
         """
         now = clock()
         flat = chunk.replace(b"\r", b"\n")
@@ -97,14 +97,14 @@ class Scanner:
                             break
 
     def _rest(self, seen: LinePattern, now: float) -> None:
-        """Progress of any pattern lets those rest that would hold no longer than it."""
+        """Start the cool-down; a progress match also starts that of progress patterns with no longer `hold_s`."""
         for pattern in self.patterns:
             if pattern is seen or (pattern.kind == seen.kind == "progress" and pattern.hold_s <= seen.hold_s):
                 pattern.quiet_until = now + RESTS[seen.kind]
 
 
 def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, int]]:
-    """(start, end) of every line that holds a needle, in order; of every line where there are none."""
+    """(start, end) of every line that contains a needle, in order; of every line if there are no needles."""
     if not needles:
         return (line.span() for line in _LINE.finditer(text))
     if len(needles) == 1:
@@ -113,7 +113,7 @@ def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, i
 
 
 def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
-    at = 0 if find(text, len(text), needle, len(needle)) else len(text)  # most needles are in no chunk at all
+    at = 0 if find(text, len(text), needle, len(needle)) else len(text)  # most chunks contain no needle
     while (hit := text.find(needle, at)) >= 0:
         low = text.rfind(b"\n", at, hit) + 1 or at
         high = text.find(b"\n", hit)
@@ -124,5 +124,5 @@ def _lines_with(text: bytes, needle: bytes) -> Iterator[tuple[int, int]]:
 
 
 def group(match: re.Match[bytes], name: str) -> bytes:
-    """A named group's bytes; b"" where the pattern has none or it did not take part."""
+    """A named group's bytes; b"" if the pattern has no such group or it did not participate in the match."""
     return (match[name] or b"") if name in match.re.groupindex else b""

@@ -1,4 +1,4 @@
-"""Following a log that grows: every byte once, whatever happens to the file."""
+"""Follows a growing log: yields every byte once, even if the file is truncated or replaced."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterator
 
 
 class LogFollower:
-    """Reads a growing file by (inode, offset), in chunks that end where a line ends.
+    """Reads a growing file by (inode, offset), in chunks that end at a line's end.
 
-    A line ends with a newline or a carriage return. The offset only ever rests at the start of a line, so it
-    is all there is to remember; an unfinished line is read again, by `poll` or, as it is, by `partial`.
-    Lines longer than `LONGEST` are cut. Truncation, replacement by another file and holes are survived.
+    A line ends with a newline or a carriage return. `offset` is always at the start of a line, so it is the only
+    state to keep; an unfinished line is read again by the next `poll`, or returned as it is by `partial`.
+    Lines longer than `LONGEST` are cut. Handles truncation, replacement by another file, and holes.
     """
 
-    CHUNK = 1 << 16  # fits a second-level cache; larger is not faster
+    CHUNK = 1 << 16  # fits in the L2 cache; larger is not faster
     LONGEST = 1 << 20
     HEAD = 64
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self.path = path
-        self.offset = offset  # of the first byte that was not yielded
-        self.generation = 0  # grows when the file starts again from its beginning
+        self.offset = offset  # of the first byte not yet yielded
+        self.generation = 0  # incremented whenever the file is read again from its beginning
         self._fd = -1
         self._inode = (0, 0)
         self._head = b""
 
     def poll(self) -> Iterator[bytes]:
-        """What was appended since, up to the last line's end; `offset` is the end of the chunk just given."""
+        """Yield what was appended since, up to the end of the last line; `offset` is the end of the last chunk."""
         if self._fd >= 0:
             replaced = self._replaced()
             yield from self._chunks(to_the_end=replaced)
@@ -38,15 +38,15 @@ class LogFollower:
             yield from self._chunks(to_the_end=False)
 
     def partial(self) -> bytes:
-        """The line that has no end yet, from `offset` on, without moving on; at most `LONGEST` bytes."""
+        """The unfinished line at `offset`, at most `LONGEST` bytes; `offset` stays."""
         return os.pread(self._fd, self.LONGEST, self.offset) if self._fd >= 0 else b""
 
     def behind(self) -> int:
-        """Bytes that are there and were not yielded."""
+        """Number of bytes in the file that were not yielded yet."""
         return max(0, os.fstat(self._fd).st_size - self.offset) if self._fd >= 0 else 0
 
     def close(self) -> None:
-        """Let go of the file; the next poll opens it again and goes on."""
+        """Close the file; the next poll reopens it and continues."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -71,7 +71,7 @@ class LogFollower:
             yield data if end == len(data) else data[:end]
 
     def _skip_hole(self, seen: int) -> None:
-        """A file that was truncated under its writer starts with a hole, perhaps of gigabytes."""
+        """Skip zero bytes: a file truncated while being written starts with a hole, perhaps of gigabytes."""
         try:
             self.offset = max(self.offset + seen, os.lseek(self._fd, self.offset + seen, os.SEEK_DATA))
         except OSError:
@@ -94,14 +94,14 @@ class LogFollower:
         self._head = b""
 
     def _replaced(self) -> bool:
-        """Whether another file stands at the path; a truncated one is started again in place."""
+        """Whether the path now names another file; a truncated file is read again from its start."""
         size = os.fstat(self._fd).st_size
         head = os.pread(self._fd, self.HEAD, 0)
-        if size < self.offset or not head.startswith(self._head):  # truncated, perhaps grown past us again
+        if size < self.offset or not head.startswith(self._head):  # truncated, and perhaps grown past `offset` again
             self._start_again()
         self._head = head
         try:
             there = os.stat(self.path)
         except OSError:
-            return False  # renamed away: what we hold still grows
+            return False  # renamed away: the open file may still grow
         return (there.st_dev, there.st_ino) != self._inode

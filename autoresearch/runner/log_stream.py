@@ -1,9 +1,9 @@
-"""Telling everything on stdout, for places whose only way back is a job's log (`kubectl logs`, Ray's `/logs`).
+"""Streams the run directory to stdout, for targets that return only a job's log (`kubectl logs`, Ray's `/logs`).
 
-The log goes out as it is. In between stand frames, one line each: the byte 0x1e (ASCII's record separator, as in
-RFC 7464), a JSON object, a line feed. `{"told": RUN, "file": NAME, "text": ...}` is a piece of another growing file,
-`{"told": RUN, "file": NAME, "record": {...}}` a small file as it is now; exit.json is the last. `lock`, now and then,
-is a sign of life: `{"t": seconds since 1970}`. `core.run.log_stream` reads it.
+run.log is written unchanged. Frames are interleaved, one per line: the byte 0x1e (ASCII's record separator, as in
+RFC 7464), a JSON object, a line feed. `{"told": RUN, "file": NAME, "text": ...}` is a piece of another growing file;
+`{"told": RUN, "file": NAME, "record": {...}}` is the current content of a small file. The frame of exit.json comes
+last. The frame of `lock` is a periodic heartbeat: `{"t": seconds since 1970}`. `core.run.log_stream` parses the stream.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOG = "run.log"
-PACE_S = 1.0  # pieces are at least this far apart
-BEAT_S = 30.0  # between two signs of life
-LAST_S = 20.0  # what is left at the end may take so long
+PACE_S = 1.0  # minimum interval between pieces
+BEAT_S = 30.0  # between two heartbeats
+LAST_S = 20.0  # limit for writing the rest at the end
 
 
 class LogStream:
-    """In the place of `mirror.Mirror`: what is written into a run directory, on stdout; leaves nothing out.
+    """Replaces `TerminalMirror`: writes everything that appears in the run directory to stdout, skipping nothing.
 
-    Bytes that are no UTF-8 are replaced: Ray cannot hand out a log that holds one. It never blocks on a pipe.
+    Bytes that are not UTF-8 are replaced, because Ray cannot serve a log that contains them. Never blocks on a pipe.
     """
 
     def __init__(self, run: str, directory: str, metrics: Sequence[str] = ()) -> None:
-        """`metrics`: absolute paths of other files that grow."""
+        """`metrics`: absolute paths of further growing files."""
         self.run = run
         self.directory = directory
         self.next_at = 0.0
@@ -43,27 +43,27 @@ class LogStream:
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in names}
         self._runner: dict[str, Any] = {}
         self._beat_at = 0.0
-        self._left = b""  # what stdout did not take yet
+        self._left = b""  # not yet accepted by stdout
         os.set_blocking(1, False)
 
     def say(self, text: str) -> int:
-        """Nobody sits here."""
+        """No-op: there is no terminal to print to."""
         return 0
 
     def turn_to(self, log: str) -> None:
-        """Every log is told."""
+        """No-op: every log is streamed."""
 
     def wake(self, now: float) -> None:
-        """There may be more to tell."""
+        """Schedule a pump within `PACE_S`: there may be new content."""
         self.next_at = min(self.next_at, now + PACE_S)
 
     def pump(self, now: float) -> None:
-        """Tell what is new, as much as stdout takes."""
+        """Write new content if it is time, as much as stdout accepts."""
         if now >= self.next_at:
             self.next_at = now + PACE_S if self._tell() else NEVER
 
     def finish(self, text: str) -> None:
-        """All that is left, and the exit record as the last word."""
+        """Write everything that is left and then the exit record, within `LAST_S` in all."""
         until = clock() + LAST_S
         while self._tell() and clock() < until:
             time.sleep(0.02 if self._left else 0.0)
@@ -72,19 +72,19 @@ class LogStream:
             time.sleep(0.02)
 
     def _tell(self) -> bool:
-        """One piece; whether there may be more."""
+        """Write one piece; returns whether there may be more."""
         news = b"" if self._left else self._news().encode()
         self._left += news
         return self._write() or bool(news)
 
     def _write(self) -> bool:
-        """Whether anything is left to write."""
+        """Write what stdout accepts; returns whether anything is left."""
         try:
             while self._left:
                 self._left = self._left[os.write(1, self._left) :]
         except BlockingIOError:
             return True
-        except OSError:  # nobody listens any more
+        except OSError:  # the reader is gone
             self._left = b""
         return False
 

@@ -1,4 +1,4 @@
-"""The Runner's one loop: sleep until something happens, take it in, wait for what died."""
+"""The Runner's event loop: sleep, handle signals, file changes and timers, reap children."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .log_stream import LogStream
 
-PULSE_S = 15.0  # heartbeat and, at the latest, the next look at everything
-PACE_S = 0.1  # log scans are at least this far apart
-SCAN_BUDGET_S = 0.03  # ... and a scan that takes longer goes on at the next one: bounded CPU in a flood
-HANGUP_S = 0.5  # a tmux server that is being killed needs a moment to be dead
+PULSE_S = 15.0  # interval of heartbeats and of unconditional looks at all files
+PACE_S = 0.1  # minimum interval between log scans
+SCAN_BUDGET_S = 0.03  # ... a scan that takes longer continues at the next one: bounds the CPU time in a flood of lines
+HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
 
 
 class Loop:
-    """Everything that happens while something runs; `tick` is one turn."""
+    """The event loop and its state; `tick` is one iteration."""
 
     def __init__(self, run_dir: str, spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
         self.lock = lock
@@ -35,13 +35,13 @@ class Loop:
         self.wakeups = Wakeups(run_dir)
         self.mirror = _teller(spec, run_dir)
         self.tree = ProcessTree(spec.run)
-        self.statuses: dict[int, int | None] = {}  # of the commands that we started
+        self.statuses: dict[int, int | None] = {}  # wait status of each started command, by pid; None: running
         self.trainer = 0
         self.started_wall = wall()
         self.ended_at = 0.0
         self.ended_wall = 0.0
         self.peak_memory = 0
-        self.hurry = False  # asked a second time to stop: no grace
+        self.hurry = False  # SIGINT while already stopping: no grace period
         now = clock()
         self._pulse_at = now + PULSE_S
         self._sample_at = NEVER
@@ -51,24 +51,24 @@ class Loop:
         self._dirty = True
 
     def start(self, command: Command, log: int, keep: Iterable[int] = ()) -> int:
-        """Start a command; its pid, or LaunchError. See `spawn`."""
+        """Start a command; returns its pid. Raises LaunchError. See `spawn`."""
         pid = spawn(command, log, keep)
         self.statuses[pid] = None
         return pid
 
     def started_trainer(self, pid: int) -> None:
-        """This command is the one that it is all about."""
+        """Register a started command as the trainer, and start its clocks."""
         self.trainer, self.started_wall = pid, wall()
         now = clock()
         self.listener.pace.start(now)
         self._sample_at = now + self._sample_gap
 
     def runs(self, pid: int) -> bool:
-        """Whether a command that we started has not ended yet."""
+        """Whether a command started by `start` has not ended yet."""
         return self.statuses[pid] is None
 
     def tick(self, until: float) -> None:
-        """Sleep until something happens, at the latest `until`, and take in what happened."""
+        """Sleep until something happens, at the latest until `until`, and handle it."""
         now = clock()
         look_at = max(now, self._scan_after) if self._dirty else NEVER
         poll_at = NEVER if self.wakeups.trusted else now + 1.0
@@ -83,7 +83,7 @@ class Loop:
         self._do_what_is_due(clock())
 
     def _take_signal(self, number: int) -> None:
-        """What a signal to the Runner means; SIGCHLD and CHANGED only woke us."""
+        """Handle a signal to the Runner; SIGCHLD and CHANGED only interrupt the sleep."""
         if number == signal.SIGHUP:
             self._hangup_at = clock() + HANGUP_S
         elif number == signal.SIGUSR1:
@@ -91,11 +91,11 @@ class Loop:
         elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name
-            self.stopping.check_file()  # a launcher may signal us because of it, before we have seen it
+            self.stopping.check_file()  # a launcher may have written a stop request just before it sent the signal
             self.stopping.request("now", name.lower(), f"the Runner received {name}")
 
     def _look(self) -> None:
-        """Read what is new: stop request, inbox, log."""
+        """Read what is new in stop request, inbox and log."""
         self.wakeups.watch()
         self.stopping.check_file()
         self.listener.read_inbox()
@@ -105,7 +105,7 @@ class Loop:
         self.mirror.wake(now)
 
     def _do_what_is_due(self, now: float) -> None:
-        """Timers that are not limits."""
+        """Run the due timers, except those of limits."""
         self.mirror.pump(now)
         if now >= self.listener.peek_at:
             self.listener.peek()
@@ -113,7 +113,7 @@ class Loop:
             self._hangup_at = NEVER
             if terminal_is_gone() and tmux_server_lives():
                 self.stopping.request("now", "session_killed", "the tmux session was killed")
-        if now >= self._sample_at:  # more often at first, so that short runs have a number too
+        if now >= self._sample_at:  # more often at first, so that short runs get a value too
             self._sample_gap = min(PULSE_S, 2.0 * self._sample_gap)
             self._sample_at = now + self._sample_gap
             self.peak_memory = max(self.peak_memory, self.tree.resident_bytes())
@@ -123,10 +123,10 @@ class Loop:
             try:
                 os.utime(self.lock)
             except OSError:
-                pass  # a full or vanished file system: the flock still says that we live
+                pass  # a full or vanished file system: the flock still shows that the Runner is alive
 
     def _reap(self) -> None:
-        """The one place that waits for children: a second one would steal exit codes."""
+        """Reap ended children. Nothing else may wait for children: it would steal exit codes."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -142,17 +142,17 @@ class Loop:
                 self._trainer_ended(status)
 
     def _trainer_ended(self, status: int) -> None:
-        """The moment of its death, told at once; what follows may take a while."""
+        """Record the time of the trainer's end and report it at once: the rest may take a while."""
         self.ended_at, self.ended_wall = clock(), wall()
-        self.listener.scan(0.0)  # one chunk: a first step that was just printed is told before the end
+        self.listener.scan(0.0)  # one chunk: a first step that was just printed is reported before the end
         code, number, words = how_it_ended(status)
         self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)
 
 
 def _teller(spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
-    """Who shows what is written: on a terminal, or to whoever reads the job's log."""
+    """The output for the log: the terminal, or a stream for readers of the job's log."""
     if not spec.told:
         return TerminalMirror(f"{run_dir}/run.log")
-    from .log_stream import LogStream  # costs memory, and few Runners need it
+    from .log_stream import LogStream  # takes memory, and few Runners need it
 
     return LogStream(spec.run, run_dir, spec.metrics)

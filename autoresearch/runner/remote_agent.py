@@ -1,8 +1,9 @@
-"""The post as a program on another host: requests on stdin, a line each; every answer is a line on stdout.
+"""The remote file agent, a program on another host: one request per line on stdin, one answer per line on stdout.
 
-It comes over the same stdin (`launchers/ssh_channel.py`) and leaves no file there. Answers begin with a word that only
-the asker knows, so that a banner or what a shell's startup file prints is no answer. Bytes travel as {"=": base64}.
-It ends with the connection, or when nobody asks for long; what it started does not.
+Its code arrives over the same stdin (`launchers/ssh_channel.py`), and it leaves no file on the host. Answers begin with
+a token that only the client knows, so that banners and output of shell startup files are not taken for answers. Bytes
+are encoded as {"=": base64}. It exits when the connection closes or no request arrives for `SILENT_S`; what it started
+keeps running.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, BinaryIO
 
-SILENT_S = 900  # nobody asks any more: the connection hangs, or the asker does
+SILENT_S = 900  # exit after so long without a request: the connection or the client hangs
 MOST_SAID = 1 << 20
-MOST_SEEN = 8 << 20  # bytes of files in one answer; the rest comes with the next
+MOST_SEEN = 8 << 20  # bytes of files per answer; the rest comes with the next one
 LEASES = "/var/tmp/autoresearch-gpu"  # as in launchers/gpus.py
 SMI = ("nvidia-smi", "--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader,nounits")
 SMI_S = 30.0
-SHOWS_S = 10.0  # a Runner that holds its lock has written who it is so soon
+SHOWS_S = 10.0  # a Runner that holds its lock writes runner.json within this time
 _turn = [0]
-_children: list[subprocess.Popen[bytes]] = []  # Runners: to be reaped
+_children: list[subprocess.Popen[bytes]] = []  # Runners, to be reaped
 
 
-# -- what travels ---------------------------------------------------------------------------------------------------
+# -- protocol -------------------------------------------------------------------------------------------------------
 
 
 def pack(value: Any) -> Any:
-    """JSON for a value that holds bytes."""
+    """Encode a value that may contain bytes for JSON: bytes become {"=": base64}."""
     if isinstance(value, bytes):
         return {"=": base64.b64encode(value).decode("ascii")}
     if isinstance(value, dict):
@@ -50,7 +51,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """The value of what `pack` made."""
+    """Decode a value that `pack` encoded."""
     if isinstance(value, dict):
         if set(value) == {"="}:
             return base64.b64decode(value["="])
@@ -59,7 +60,7 @@ def unpack(value: Any) -> Any:
 
 
 def serve(token: str, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer until there is nobody to answer. The first line says who answers; it ends whatever line was begun."""
+    """Answer requests until `source` ends. The first answer is `hello()`, after a newline that ends any partial line."""
     sink.write(b"\n")
     _answer(token, sink, {"id": 0, "said": hello()})
     while True:
@@ -91,7 +92,7 @@ def _answer(token: str, sink: BinaryIO, answer: dict[str, Any]) -> None:
 
 
 def hello() -> dict[str, Any]:
-    """Who answers."""
+    """Describe this agent: Python version, host, boot id, user, home, pid."""
     return {
         "python": list(sys.version_info[:3]),
         "executable": sys.executable,
@@ -104,12 +105,12 @@ def hello() -> dict[str, Any]:
 
 
 def boot_id() -> str:
-    """What tells one start of the kernel from another; the same for all containers on it."""
+    """The kernel's boot id, which changes with every boot; the same for all containers of a host."""
     return read_file("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """`remote_requests.look` at each of {run, directory, offsets}, by run; whose turn it is to be first changes."""
+    """`remote_requests.look` for each {run, directory, offsets}, by run; the run that comes first rotates."""
     seen, room = {}, MOST_SEEN
     _turn[0] += 1
     first = _turn[0] % len(wants) if wants else 0
@@ -123,19 +124,19 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def put(directory: str, files: Mapping[str, bytes], private: list[str]) -> None:
-    """See `Reach`."""
+    """Write files, see `remote_requests.put`. Raises OSError."""
     remote_requests.put(directory, files, private)
 
 
 def read(path: str, offset: int, most: int) -> dict[str, Any]:
-    """A piece of a file, and how big that is. Raises OSError."""
+    """At most `most` bytes of a file from `offset` on, and the file's size. Raises OSError."""
     with open(path, "rb", buffering=0) as file:
         file.seek(offset)
         return {"data": file.read(most), "size": os.fstat(file.fileno()).st_size}
 
 
 def write(path: str, offset: int, data: bytes) -> int:
-    """Write a piece of a file, made with its folders if need be; its size then. Whole is whoever writes the last."""
+    """Write a piece at `offset` and truncate after it; creates file and folders. Returns the file's new size."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -150,7 +151,7 @@ def write(path: str, offset: int, data: bytes) -> int:
 
 
 def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, Any]:
-    """Run a short program; with all that it started it is ended when its time is over."""
+    """Run a short program: {returncode, out, err}, or {late: True} if it timed out; its process group is then killed."""
     try:
         child = subprocess.Popen(
             argv,
@@ -178,9 +179,9 @@ def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, 
 
 
 def started(directory: str) -> dict[str, Any]:
-    """Who runs, or ran, in a far directory; {} where nobody was started yet.
+    """Identity of the Runner that runs or ran in a run directory; {} if none was started yet.
 
-    A Runner that has just begun is waited for: who it is stands in a file that it is about to write.
+    Waits up to `SHOWS_S` for a Runner that has just begun to write its runner.json.
     """
     until = time.monotonic() + SHOWS_S
     while True:
@@ -192,7 +193,7 @@ def started(directory: str) -> dict[str, Any]:
     begun = held or record.get("trainer_pid")
     if not (begun or any(os.path.exists(f"{directory}/{name}") for name in ("claim", "exit.json"))):
         return {}
-    if record and os.path.exists(f"{directory}/environment"):  # it was sent again, and nobody will read it now
+    if record and os.path.exists(f"{directory}/environment"):  # sent again, but the Runner has already read the first
         os.unlink(f"{directory}/environment")
     who = {"pid": None, "start_ticks": None, "boot_id": boot_id(), "host": os.uname().nodename}
     return {**{name: record.get(name, default) for name, default in who.items()}, "already": True}
@@ -201,9 +202,9 @@ def started(directory: str) -> dict[str, Any]:
 def spawn(
     directory: str, argv: list[str], environment: Mapping[str, str], gpus: list[str], wait_s: float
 ) -> dict[str, Any]:
-    """Start the Runner of a far directory, once, detached from everything of ours; who it is, when it has shown.
+    """Start the Runner of a run directory, once and in its own session; returns its identity once it is up.
 
-    One at a time, by a lock of that directory; two Runners that get past it are told apart by the Runner's own lock.
+    The directory's `spawning` lock serializes calls; should two Runners get past it, the Runner's own lock admits one.
     """
     gate = os.open(f"{directory}/spawning", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -239,7 +240,7 @@ def spawn(
 
 
 def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wait_s: float) -> None:
-    """Until the Runner holds its lock and its leases, so that whoever comes next sees them taken, or is gone."""
+    """Wait until the Runner holds its lock and leases, so that the next caller sees them taken, or has exited."""
     until, pause = time.monotonic() + wait_s, 0.005
     while time.monotonic() < until and child.poll() is None:
         if all(is_locked(path) for path in (f"{directory}/lock", *leases)):
@@ -249,7 +250,7 @@ def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wa
 
 
 def _show_gpus(directory: str, uuids: list[str], environment: Mapping[str, str]) -> list[str]:
-    """Write down which GPUs the run gets: in its spec and in the environment of its trainer. Their lease files."""
+    """Write the run's GPUs into its spec and the trainer's environment; returns the GPUs' lease files."""
     folder = environment.get("AUTORESEARCH_GPU_LEASES") or lease_folder()
     leases = [make_lease(folder, uuid) for uuid in uuids]
     shown = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
@@ -269,12 +270,12 @@ def _show_gpus(directory: str, uuids: list[str], environment: Mapping[str, str])
 
 
 def lease_folder() -> str:
-    """Where this host keeps the leases of its GPUs, for all who use it."""
+    """The folder of this host's GPU lease files, shared by all users."""
     return os.environ.get("AUTORESEARCH_GPU_LEASES") or LEASES
 
 
 def make_lease(folder: str, uuid: str) -> str:
-    """The lease file of a GPU, open to every user of the host; it is named and made as in launchers/gpus.py."""
+    """Path of a GPU's lease file, created if missing, writable for every user; the same as in launchers/gpus.py."""
     name = "".join(c if (c.isascii() and c.isalnum()) or c == "-" else "_" for c in uuid)
     path = f"{folder}/{name}.lock"
     if not os.path.isdir(folder):
@@ -288,7 +289,7 @@ def make_lease(folder: str, uuid: str) -> str:
 
 
 def gpus() -> dict[str, Any]:
-    """What nvidia-smi says (text), which lease files are held, and which GPUs this login may see."""
+    """nvidia-smi's output (text), the held leases, and the value of CUDA_VISIBLE_DEVICES."""
     folder = lease_folder()
     try:
         said = subprocess.run(SMI, stdin=subprocess.DEVNULL, capture_output=True, timeout=SMI_S, check=False).stdout
@@ -303,8 +304,8 @@ def gpus() -> dict[str, Any]:
 
 
 def poll(handles: list[Mapping[str, Any]]) -> dict[str, str]:
-    """Of each {run, directory, pid, start_ticks, boot_id}: `lives`, `gone`, or `unknown` where its far directory is
-    another run's."""
+    """For each {run, directory, pid, start_ticks, boot_id}: `lives`, `gone`, or `unknown` if the directory belongs to
+    another run."""
     now, found = boot_id(), {}
     for one in handles:
         if one["pid"] is None:
@@ -317,13 +318,13 @@ def poll(handles: list[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _lives(pid: int | None, ticks: int | None) -> bool:
-    """Zombies are dead: whoever has to read their exit code may take his time."""
+    """Whether the process with this pid and start time is alive. Zombies are dead: the parent may reap them late."""
     raw = read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split() if pid else b""
     return bool(raw) and int(raw[19]) == ticks and raw[0] not in b"ZXx"
 
 
 def end(run: str, directory: str, pid: int | None, start_ticks: int | None, hard: bool) -> int:
-    """TERM to the Runner; or KILL, and to every process that carries this run's id. How many got a signal."""
+    """Send TERM to the Runner; with `hard`, KILL to it and every process with this run's id. Returns the signals sent."""
     record = parse_object(read_file(f"{directory}/runner.json"))
     known = [(pid, start_ticks)]
     if record.get("boot_id") == boot_id() and record.get("run") == run:
@@ -347,12 +348,12 @@ def _belongs(pid: int, run: str) -> bool:
     return run_id_of(pid) == run
 
 
-# -- what there is --------------------------------------------------------------------------------------------------
+# -- the host -------------------------------------------------------------------------------------------------------
 
 
 def probe(paths: list[str], programs: list[str]) -> dict[str, Any]:
-    """What is asked before anything is sent there. Of a path: whether it is there, whether it (or what will hold it)
-    can be written, and how many bytes are free."""
+    """Describe the host before anything is sent to it. For each path: whether it exists, whether it (or its nearest
+    existing parent) is writable, and the free and total bytes of its disk."""
     return {
         **hello(),
         "user": os.environ.get("USER") or os.environ.get("LOGNAME") or "",
@@ -375,7 +376,7 @@ def _place(path: str) -> dict[str, Any]:
 
 
 def _ends_at_logout() -> bool:
-    """Whether systemd ends whatever a user leaves running (logind.conf(5): KillUserProcesses), and this one, too."""
+    """Whether systemd kills this user's processes at logout (logind.conf(5): KillUserProcesses)."""
     folder = "/etc/systemd/logind.conf.d"
     files = [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
     kills = False

@@ -1,7 +1,7 @@
-"""What is done to files at a place that does not see ours: room made, code compared and unpacked, results listed.
+"""File operations on a target without a shared file system: make directories, compare and unpack code, list results.
 
-Standard library only, Python 3.9, on one file: `python - <this file and a call of answer()`, or by path.
-Answers are one JSON object a call; what went wrong is `{"error": sentence, "code": word}`.
+Standard library only, Python 3.9, a single file: `python - <this file and a call of answer()`, or by path.
+Each call prints one JSON object; an error is `{"error": sentence, "code": identifier}`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-BIG_VOLUME = "/ephemeral"  # instances of Brev have their large disk there
-# variable -> where its program keeps things without it, below home; other variables that say the same to it
+BIG_VOLUME = "/ephemeral"  # mount point of the large disk on Brev instances
+# variable -> the cache's default directory below home, and other variables that move the same cache
 CACHES = {
     "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
     "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
@@ -32,15 +32,15 @@ CACHES = {
     "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
     "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
 }
-LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the cache of its program, and stays where it is
+LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the default cache, and is used from there
 NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
-LIVES_IN_CODE = (".venv", "venv")  # a virtual environment made there outlives the code's changes
+LIVES_IN_CODE = (".venv", "venv")  # virtual environments in the code directory survive updates of the code
 PIECE = 1 << 20
 FEWEST_MODES = 0o111
 
 
 def answer(text: str) -> bool:
-    """Do what a JSON object asks for, print what came of it; whether it went well."""
+    """Execute a JSON request and print the JSON result; returns whether it succeeded."""
     request = json.loads(text)
     try:
         found = _DO[request["do"]](request)
@@ -52,11 +52,11 @@ def answer(text: str) -> bool:
     return "error" not in found
 
 
-# ---------------------------------------------------------------------------------------------- making room
+# ---------------------------------------------------------------------------------------------- directories
 
 
 def survey(request: dict[str, Any]) -> dict[str, Any]:
-    """Where everything of a run goes, how much room there is, and which of some paths are there."""
+    """Create a run's directories; returns them, the free bytes, the interpreter, and which of `paths` are missing."""
     root = _root(request.get("root") or "")
     os.makedirs(root, exist_ok=True)
     if not os.access(root, os.W_OK):
@@ -71,7 +71,7 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
     os.makedirs(results, exist_ok=True)
     began = f"{directory}/began"
     if not os.path.exists(began):
-        _write(began, b"")  # what is older than this is not of this run
+        _write(began, b"")  # files older than this one are not the run's
     code = _claimed(f"{root}/code/{request['code']}", directory) if request["code"] else ""
     return {
         "root": root,
@@ -87,13 +87,13 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def interpreter(request: dict[str, Any]) -> dict[str, Any]:
-    """The interpreter that a run would have here; nothing is made."""
+    """The interpreter that a run would use on this host; creates nothing."""
     code = f"{_root(request.get('root') or '')}/code/{request['code']}" if request["code"] else ""
     return {"interpreter": _first_python(request["interpreters"], code)}
 
 
 def look_at(request: dict[str, Any]) -> dict[str, Any]:
-    """Kind (directory, file, other, or "") and whether it may be executed, of each path; and the home."""
+    """For each path its kind (directory, file, other, or "" if missing) and whether it is executable; also the home."""
     found = {}
     for path in request["paths"]:
         kind = "directory" if os.path.isdir(path) else "file" if os.path.isfile(path) else ""
@@ -102,7 +102,7 @@ def look_at(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def aside(request: dict[str, Any]) -> dict[str, Any]:
-    """What an earlier run left at these paths is moved away, under a name that says before which run it was."""
+    """Rename what earlier runs left at these paths to `<path>.before-<run>`; returns the new names."""
     moved = []
     for path in request["paths"]:
         if os.path.lexists(path):
@@ -112,7 +112,7 @@ def aside(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that send caches below a directory: those that nobody set, of caches that are not in use elsewhere."""
+    """Variables that move caches below a directory; only for caches that are neither configured nor already in use."""
     found: dict[str, str] = {}
     for name, (usual, same) in CACHES.items():
         if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(f"{home}/{usual}")):
@@ -132,7 +132,7 @@ def _holds_something(directory: str) -> bool:
 
 
 def _root(wanted: str) -> str:
-    """The place's own root, else a directory on the big volume, else in the home."""
+    """The target's configured root, else a directory on the big volume, else one in the home."""
     if wanted:
         return os.path.abspath(os.path.expanduser(wanted))
     home = os.path.expanduser("~")
@@ -143,7 +143,7 @@ def _root(wanted: str) -> str:
 
 
 def _claimed(place: str, directory: str) -> str:
-    """A directory for the code of this run alone: `place`, or `place-2` ... where another run may still need it."""
+    """Claim a code directory for this run alone: `place`, or `place-2` ... if another run may still need it."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     fd = os.open(os.path.dirname(place) + "/.claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -167,9 +167,9 @@ def _is_free(place: str) -> bool:
 
 
 def release(request: dict[str, Any]) -> dict[str, Any]:
-    """Nothing of the run needs its code directory any more, unless its Runner lives: it may be another one's.
+    """Release the run's claim on its code directory, for other runs, unless its Runner is alive.
 
-    over: nor will anybody come to read its environment, which may hold secrets.
+    over: also delete its `environment` file, which may hold secrets and will not be read any more.
     """
     note, environment = request["code"] + ".run", request["directory"] + "/environment"
     if _held(request["directory"]):
@@ -181,7 +181,7 @@ def release(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _held(directory: str) -> bool:  # `basics.is_locked`; this file stands alone
+def _held(directory: str) -> bool:  # a copy of `basics.is_locked`: this file must be self-contained
     try:
         fd = os.open(f"{directory}/lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -196,12 +196,12 @@ def _held(directory: str) -> bool:  # `basics.is_locked`; this file stands alone
 
 
 def _first_python(places: list[str], code: str) -> str:
-    """The first interpreter of some paths, in which `{code}` is a directory; "" where there is none."""
+    """The first interpreter found at some paths, in which `{code}` stands for `code`; "" if there is none."""
     return next(filter(None, (_python_of(place.replace("{code}", code)) for place in places)), "")
 
 
 def _python_of(place: str) -> str:
-    """The interpreter that a path means: itself, or that of a virtual environment; "" where there is none."""
+    """The interpreter at a path, which names it or its virtual environment; "" if there is none."""
     place = os.path.expanduser(place)
     python = f"{place}/bin/python" if os.path.isdir(place) else place
     return python if os.path.isfile(python) and os.access(python, os.X_OK) else ""
@@ -211,10 +211,10 @@ def _python_of(place: str) -> str:
 
 
 def compare(request: dict[str, Any]) -> dict[str, Any]:
-    """Which entries of a tree are missing or different here, by number; what the tree does not have is removed.
+    """Numbers of the tree's entries that are missing or different on this host; files not in the tree are removed.
 
     tree: [path, kind, sha256 or target, size]; kind is `f`, `x` (executable) or `l` (link). links: path -> target,
-    which stand in for directories of the tree.
+    symbolic links that replace directories of the tree.
     """
     code, links = request["code"], request["links"]
     for path in links:
@@ -228,7 +228,7 @@ def compare(request: dict[str, Any]) -> dict[str, Any]:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             os.symlink(target, place)
     missing = [n for n, entry in enumerate(request["tree"]) if not _is_there(code, *entry)]
-    return {"missing": missing if len(missing) < len(request["tree"]) else None}  # None: all of it
+    return {"missing": missing if len(missing) < len(request["tree"]) else None}  # None: all entries
 
 
 def _is_there(code: str, path: str, kind: str, content: str, size: int) -> bool:
@@ -245,7 +245,7 @@ def _is_there(code: str, path: str, kind: str, content: str, size: int) -> bool:
 
 
 def _make_way(code: str, path: str) -> None:
-    """No link of an earlier tree stands above a path."""
+    """Remove symbolic links, left by an earlier tree, among the parents of a path."""
     above = os.path.dirname(path)
     while above:
         if os.path.islink(f"{code}/{above}"):
@@ -278,7 +278,7 @@ def _remove(place: str) -> None:
 
 
 def unpack(request: dict[str, Any]) -> dict[str, Any]:
-    """Put the files of an archive where they belong; the archive goes."""
+    """Extract an archive into the code directory and delete the archive."""
     code, archive = request["code"], request["archive"]
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -300,7 +300,7 @@ def unpack(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def fresh(request: dict[str, Any]) -> dict[str, Any]:
-    """Leave exactly the files of an archive in a directory, if it is the archive that was meant."""
+    """Replace a directory by the contents of an archive, after checking the archive's SHA-256."""
     archive, place = request["archive"], request["place"]
     if sha256(archive) != request["sha256"]:
         return {"error": f"{archive} is not what was sent: its checksum differs", "code": "archive_changed"}
@@ -315,15 +315,16 @@ def fresh(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def results(request: dict[str, Any]) -> dict[str, Any]:
-    """Files to be copied back, into `<answer>`: [place, size, sha256], and links as [place, -1, target].
+    """List the files to copy back, as JSON in the file `answer`: [path, size, sha256], links as [path, -1, target].
 
-    Of `places` (directories, files, patterns) what no pattern of `leave` fits, or with `only` what one of those
-    does; `always` is taken whatever they say, and `keep` names files that are, too.
+    From `places` (directories or files): what matches no pattern of `leave` or, given `only`, what matches one of
+    those; files named by `keep` are always listed. The paths of `always` (glob patterns) are listed regardless of
+    size. `most`: total bytes of the rest.
     """
     found: dict[str, list[Any]] = {}
     left: dict[str, int] = {}
     room = request["most"]
-    named = sorted(_named(request), key=lambda one: (not one[2], one[1]))  # what must come first, then the small
+    named = sorted(_named(request), key=lambda one: (not one[2], one[1]))  # required files first, then by size
     for path, size, must in named:
         if path in found or path in left or not _is_new(path, request.get("since") or ""):
             continue
@@ -333,7 +334,7 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
         try:
             found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
             room -= 0 if must or size < 0 else size
-        except OSError:  # it may not be read, or is gone by now
+        except OSError:  # unreadable, or deleted meanwhile
             left[path] = max(size, 0)
     since = request.get("since") or ""
     left.update({path: size for path, size in _left_out(request) if path not in found and _is_new(path, since)})
@@ -371,12 +372,12 @@ def _wanted(relative: str, request: dict[str, Any]) -> bool:
 
 
 def _weights(path: str, place: str, request: dict[str, Any]) -> bool:
-    """Whether a file below a place that is declared as metrics is none: the weights beside a state."""
+    """Whether a file below a directory declared as metrics is excluded all the same, such as weights beside a state."""
     return path != place and not _wanted(os.path.relpath(path, place), {**request, "only": []})
 
 
 def _is_new(path: str, since: str) -> bool:
-    """Whether a file was written after another one."""
+    """Whether a file is not older than the file `since`; True if either cannot be read, or `since` is ""."""
     try:
         return not since or os.lstat(path).st_mtime >= os.stat(since).st_mtime
     except OSError:
@@ -403,7 +404,7 @@ def _size(path: str) -> int:
 
 
 def sha256(path: str) -> str:
-    """Of a file's bytes."""
+    """SHA-256 of a file's bytes, in hex. Raises OSError."""
     found = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(PIECE):
@@ -437,5 +438,5 @@ _DO = {
     "results": results,
 }
 
-if __name__ == "__main__" and len(sys.argv) == 2:  # what a run's own spec asks for
+if __name__ == "__main__" and len(sys.argv) == 2:  # called by a command in the run's spec
     sys.exit(0 if answer(sys.argv[1]) else 1)

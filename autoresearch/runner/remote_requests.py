@@ -1,6 +1,6 @@
-"""What is asked about far directories, answered where they are: by a copy of this file on another host, or in process.
+"""Requests about run directories, executed on their host: by a copy of this file on a remote host, or in process.
 
-Standard library only, Python 3.9. Nothing here decides anything about a run.
+Standard library only, Python 3.9. Nothing here makes decisions about a run.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-PIECE = 1 << 20  # bytes of one file in one answer
+PIECE = 1 << 20  # bytes of one file per answer
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")
-CLAIMS = ("claim", "runner.json")  # either says that a Runner was started there
+CLAIMS = ("claim", "runner.json")  # either shows that a Runner was started in the directory
 
 
 def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
-    """What lies in a far directory; the keys are those of `core.run.job_launcher.DirectoryState`."""
+    """State of a run directory on this host, and what its files grew by since `offsets` (bytes by file name).
+
+    The keys are those of `core.run.job_launcher.DirectoryState`.
+    """
     if not _is_there(directory):
         return {"there": False}
     grown, more = {}, False
-    record = parse_object(read_file(f"{directory}/exit.json"))  # before the files: what is read then is all of them
-    for name in (*GROWING, *(name for name in offsets if name.startswith("/"))):  # or a file anywhere there
+    record = parse_object(read_file(f"{directory}/exit.json"))  # first: once it exists, the other files are complete
+    for name in (*GROWING, *(name for name in offsets if name.startswith("/"))):  # or any file, by absolute path
         if name not in offsets:
             continue
         piece = read_from(name if name.startswith("/") else f"{directory}/{name}", offsets[name], PIECE)
@@ -46,8 +49,9 @@ def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _is_there(directory: str) -> bool:
-    """Opened, not only asked about: on NFS that has the kernel ask the server what is new in it (close-to-open; see
-    nfs_lookup_verify_inode in Linux' fs/nfs/dir.c). Else a file that was missed once is not seen for up to a minute."""
+    """Open the directory instead of only calling stat: on NFS, open makes the kernel revalidate it with the server
+    (close-to-open; see nfs_lookup_verify_inode in Linux' fs/nfs/dir.c). Otherwise a file that did not exist at the
+    first look may stay invisible for up to a minute."""
     try:
         os.close(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError:
@@ -56,7 +60,7 @@ def _is_there(directory: str) -> bool:
 
 
 def read_from(path: str, offset: int, most: int) -> bytes:
-    """A piece of a file; b"" where there is nothing (yet)."""
+    """At most `most` bytes of a file from `offset` on; b"" if there are none (yet)."""
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(offset)
@@ -66,7 +70,7 @@ def read_from(path: str, offset: int, most: int) -> bytes:
 
 
 def put(directory: str, files: Mapping[str, bytes], private: Collection[str] = ()) -> None:
-    """Write files, each whole or not at all; a name may hold slashes. Raises OSError."""
+    """Write files, each atomically; names may contain slashes, and `private` ones get mode 0600. Raises OSError."""
     for name, data in files.items():
         path = f"{directory}/{name}"
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Starting a command in the trainer's environment, and reading how it ended."""
+"""Starts commands, builds their environments, and decodes how they ended."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from .basics import RUN_ID, read_file
 from .spec import Spec
 
-FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # before the name of a variable in `environment`
+FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # prefix of a variable's name in `environment`
 
 
 class LaunchError(Exception):
-    """The trainer's first instruction was not reached; args: a word for programs, a sentence for people."""
+    """The command could not be started; args: cause (an identifier) and reason (a sentence for users)."""
 
 
 class Command:
-    """A line for bash, its directory and environment; `inside`: a sandbox and its options, which starts it."""
+    """A bash command line, its working directory and environment; `inside`: sandbox program and options to prefix."""
 
     def __init__(self, line: str, cwd: str, env: Mapping[str, str], inside: Sequence[str] = ()) -> None:
         self.line = line
@@ -27,7 +27,7 @@ class Command:
 
 
 def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
-    """Start a command in a session of its own, writing to `log`; its pid, or LaunchError.
+    """Start a command in a new session, with stdout and stderr to `log`; returns its pid. Raises LaunchError.
 
     `keep`: descriptors that it inherits.
     """
@@ -67,7 +67,7 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
 
 
 def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
-    """The environment that the CLI left for the trainer (read once, then removed), with ours added to it."""
+    """The environment that the CLI wrote for the trainer (the file is removed), plus the Runner's own variables."""
     path = f"{run_dir}/environment"
     env = dict(os.environ)
     if os.path.exists(path):
@@ -77,7 +77,7 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
         os.unlink(path)
     for name in ("TMUX", "TMUX_PANE"):
         env.pop(name, None)
-    env["PYTHONUNBUFFERED"] = "1"  # block buffering hides the first step, and a crash's last words
+    env["PYTHONUNBUFFERED"] = "1"  # block buffering would delay the first step's line and lose the last ones of a crash
     env[RUN_ID] = spec.run
     env["AUTORESEARCH_RUN_DIR"] = run_dir
     env["AUTORESEARCH_RESULT_DIR"] = spec.result_dir
@@ -93,13 +93,13 @@ def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
 
 
 def evaluation_environment(env: dict[str, str]) -> dict[str, str]:
-    """The environment of what measures: the trainer's, with what the CLI gave for it alone, which goes out of `env`."""
+    """The evaluation's environment: `env` plus its `FOR_EVALUATION` variables, which are removed from `env`."""
     own = {name: env.pop(name) for name in list(env) if name.startswith(FOR_EVALUATION)}
     return {**env, **{name[len(FOR_EVALUATION) :]: value for name, value in own.items()}}
 
 
 def how_it_ended(status: int | None) -> tuple[int | None, int | None, str]:
-    """Exit code as the shell has it (128+n for signal n), signal and words for a wait status; None: it lives."""
+    """Exit code as in a shell (128+n for signal n), signal number and description of a wait status; None: running."""
     if status is None:
         return None, None, "did not end"
     if os.WIFSIGNALED(status):

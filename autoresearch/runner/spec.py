@@ -1,4 +1,4 @@
-"""spec.json as the Runner reads it: what to run, and within which limits."""
+"""spec.json as the Runner reads it: commands, limits and environment of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Spec:
-    """What was decided about this run before it started. KeyError where run or command is missing."""
+    """The settings of this run, fixed before it started. Raises KeyError if `run` or `command` is missing."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         limits = given.get("limits") or {}
@@ -26,33 +26,33 @@ class Spec:
         self.signals: list[Mapping[str, Any]] = given.get("signals") or []
         self.run = str(given["run"])
         self.command = str(given["command"])
-        self.start = str(given.get("start") or self.command)  # what is started in its place, and starts it in turn
+        self.start = str(given.get("start") or self.command)  # a wrapper started in place of `command`, which it starts
         self.cwd = str(given.get("cwd") or "")
         self.interpreter = str(given.get("interpreter") or "")
         self.result_dir = str(given.get("result_dir") or "")
         self.journal = str(given.get("journal") or "")
         self.prepare: list[str] = given.get("prepare") or []
-        self.before_training = str(given.get("before_training") or "")  # our own command, after those
+        self.before_training = str(given.get("before_training") or "")  # autoresearch's own command, after `prepare`
         self.cleanup: list[str] = given.get("cleanup") or []
         self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
-        self.evaluate: list[str] = given.get("evaluate") or []  # what measures, once the trainer is over
+        self.evaluate: list[str] = given.get("evaluate") or []  # after the trainer's end
         self.evaluate_s = positive(given.get("evaluate_s")) or 1800.0  # for all of them
         self.evaluate_in = str(given.get("evaluate_in") or self.cwd)
-        self.evaluate_place = str(given.get("evaluate_place") or "")  # our own command, which makes that place afresh
-        # a sandbox and its options, before every command that runs the code that is trained, and the code that measures
+        self.evaluate_place = str(given.get("evaluate_place") or "")  # autoresearch's command that makes evaluate_in
+        # sandbox and options, prefixed to every command that runs the training code, and the evaluation code
         self.inside = [str(word) for word in given.get("inside") or []]
         self.evaluate_inside = [str(word) for word in given.get("evaluate_inside") or []]
         self.timed_by = str(given.get("timed_by") or "")
         self.leases: list[str] = given.get("leases") or []
-        self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs have a GPU together
+        self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs may share a GPU
         self.gpus: list[str] = given.get("gpus") or []  # UUIDs
         self.keep_children = bool(given.get("keep_children"))
-        # started early, to wait for the command to be ready; "ahead": and to leave no trace if it never is
+        # started early, waits for the launching command to be ready; "ahead": leaves no trace if that never happens
         self.await_launch = str(given.get("await_launch") or "")
-        self.claim = bool(given.get("claim"))  # on a file system whose locks may not cross machines
+        self.claim = bool(given.get("claim"))  # use a claim file: the file system's locks may not work across machines
         self.collector = [str(word) for word in given.get("collector") or []]
-        self.told = bool(given.get("told"))  # stdout is the only way back: tell everything there
+        self.told = bool(given.get("told"))  # stdout is the only way back: stream everything to it
         sources = [str(source.get("path") or "") for source in given.get("sources") or []]
         self.metrics = [path for path in sources if path.startswith("/") and not set(path) & set("*?[")]
-        # beginnings of variables that a scheduler sets for this job; the trainer's own win
+        # prefixes of variables that a scheduler sets for this job; the trainer's own take precedence
         self.inherit = tuple(str(word) for word in given.get("inherit") or ())

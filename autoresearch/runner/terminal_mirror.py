@@ -1,4 +1,4 @@
-"""The terminal that the Runner was started in: showing the log on it, and what its end means."""
+"""The terminal that the Runner was started in: shows the log on it, and detects that it or its tmux server is gone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import time
 
 from .basics import NEVER, clock, read_file
 
-PACE_S = 0.1  # writes are at least this far apart
-STUCK_S = 1.0  # ... and so far where the terminal takes nothing
+PACE_S = 0.1  # minimum interval between writes
+STUCK_S = 1.0  # ... and while the terminal accepts nothing
 BURST = 1 << 16
-FAR = 1 << 18  # of a log that is so far ahead only the end is shown
+FAR = 1 << 18  # if the log is more than this many bytes ahead, only its end is shown
 _KEPT = "@autoresearch_exit_empty"
 RELEASE = (
     *("if-shell", "-F", f"#{{?#{{m:*1*,#{{S:#{{m:ajet_*,#{{session_name}}}}}}}},,#{{{_KEPT}}}}}"),
@@ -21,34 +21,35 @@ RELEASE = (
 
 
 class TerminalMirror:
-    """Shows the log on the terminal that we were started in: never blocks, leaves out what is too much.
+    """Shows the log on the Runner's terminal: never blocks, and skips what the terminal cannot keep up with.
 
-    The terminal is opened again, so that O_NONBLOCK is ours alone; after Ctrl-S its writes fail at once.
+    The terminal is opened a second time, so that O_NONBLOCK affects no other process; after Ctrl-S, writes then fail
+    at once.
     """
 
     def __init__(self, log: str) -> None:
         self.log = log
         self.next_at = NEVER
         self._at = 0
-        self._left: dict[str, int] = {}  # of each other log, how much was shown
+        self._left: dict[str, int] = {}  # bytes shown of each other log
         self._source = self._tty = -1
         if os.isatty(1):
             try:
                 self._tty = os.open(os.ttyname(1), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
-                pass  # no terminal to show anything on
+                pass  # no terminal to write to
 
     def say(self, text: str) -> int:
-        """A line of our own; how much of it the terminal took."""
+        """Write a line of the Runner's own; returns the number of bytes that the terminal accepted."""
         return self._write(text.encode("utf-8", "replace") + b"\n")
 
     def wake(self, now: float) -> None:
-        """There may be more to show."""
+        """Schedule a pump within `PACE_S`: there may be new content."""
         if self._tty >= 0:
             self.next_at = min(self.next_at, now + PACE_S)
 
     def turn_to(self, log: str) -> None:
-        """Show another log, from where it was left; of the one so far what the terminal takes at once."""
+        """Switch to another log, at the offset shown last; of the current one, write what the terminal accepts now."""
         self.wake(0.0)
         self.pump(clock())
         if self._source >= 0:
@@ -58,7 +59,7 @@ class TerminalMirror:
         self.wake(clock())
 
     def pump(self, now: float) -> None:
-        """Show what is new, as much as the terminal takes."""
+        """Write new content if it is time, as much as the terminal accepts."""
         if now < self.next_at:
             return
         self.next_at = NEVER
@@ -79,7 +80,7 @@ class TerminalMirror:
             self.next_at = now + (PACE_S if written else STUCK_S)
 
     def finish(self, text: str) -> None:
-        """The rest of the log, as far as the terminal takes it within half a second, and a last line."""
+        """Write the rest of the log, as much as the terminal accepts within half a second, and a last line."""
         until = clock() + 0.5
         self.wake(0.0)
         while self.next_at < until and clock() < until:
@@ -99,8 +100,8 @@ class TerminalMirror:
 
 
 def terminal_is_gone() -> bool:
-    """Whether the terminal that we were started in has hung up. False where there never was one."""
-    import termios  # costs memory, and is needed only now
+    """Whether the terminal that the Runner was started in has hung up. False if there never was one."""
+    import termios  # takes memory, and is rarely needed
 
     for fd in (0, 1, 2):
         try:
@@ -112,19 +113,20 @@ def terminal_is_gone() -> bool:
 
 
 def tmux_server_lives() -> bool:
-    """Whether the tmux server of our pane is alive. A zombie takes signals too, so its state is read."""
+    """Whether the Runner's tmux server is alive. Zombies accept signals too, so the process state is read."""
     _, _, rest = os.environ.get("TMUX", "").partition(",")  # socket,server pid,session
     raw = read_file(f"/proc/{rest.partition(',')[0]}/stat")
     return b"(tmux" in raw and raw.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
 def release_tmux_server() -> None:
-    """Let a tmux server end if it is there for our sessions only and the last of them was killed.
+    """Let the tmux server exit if it serves autoresearch's sessions only and the last of them was killed.
 
-    The launcher has a server outlive its last session (`exit-empty off`), so that we can tell a killed session
-    from a dead server. The server decides; the words are those of `launchers.tmux_session.release_server`.
+    The launcher makes the server outlive its last session (`exit-empty off`), so that a killed session can be told
+    from a dead server. The server itself evaluates the condition; the commands are those of
+    `launchers.tmux_session.release_server`.
     """
-    import subprocess  # costs memory, and is needed only now
+    import subprocess  # takes memory, and is rarely needed
 
     argv = ["tmux", "-S", os.environ.get("TMUX", "").split(",")[0], "-N", *RELEASE]
     quiet = subprocess.DEVNULL

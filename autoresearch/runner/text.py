@@ -1,4 +1,4 @@
-"""Lines of a log as a record may show them, and the numbers in them."""
+"""Cleans log lines for matching and for records, and parses numbers in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOES_ON = re.compile(rb",\d")
 
 
 def without_escapes(line: bytes) -> bytes:
-    """A line without terminal escape sequences; Ray's prefix is so common that it has a fast way."""
+    """A line without terminal escape sequences; there is a fast path for Ray's common prefix."""
     if b"\x1b" not in line:
         return line
     line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
@@ -26,14 +26,14 @@ def without_escapes(line: bytes) -> bytes:
 
 
 def bare(line: bytes) -> bytes:
-    """A line as a pattern sees it: without escapes, and without torchrun's `[rank0]: `."""
+    """A line as patterns see it: without leading NULs, escape sequences, and torchrun's `[rank0]: `."""
     line = without_escapes(line.lstrip(b"\0"))
     found = _RANK.match(line)
     return line[found.end() :] if found else line
 
 
 def plain(text: bytes | str, limit: int = 300) -> str:
-    """A text as a record may hold it: one line, no escape sequence, no control character, no secret, bounded."""
+    """A text fit for records: one line of at most `limit` characters, without escapes, control characters, secrets."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
     decoded = without_escapes(raw[: 8 * limit]).decode("utf-8", "replace")
     words = "".join(c if c.isprintable() else " " for c in decoded).split()
@@ -41,12 +41,12 @@ def plain(text: bytes | str, limit: int = 300) -> str:
 
 
 def without_html(text: str) -> str:
-    """Text in a page of markdown: nothing in it becomes an element or a comment of HTML."""
+    """Escape text for markdown pages, so that nothing in it becomes an HTML element or comment."""
     return _TAG.sub("&lt;", text)
 
 
 def number(text: bytes) -> float | None:
-    """The first number in a text such as b"np.float64(3e-4)" or b"1,000"; None for a part of one, as in b"12,34"."""
+    """The first number in a text such as b"np.float64(3e-4)" or b"1,000"; None if it is ambiguous, as in b"12,34"."""
     text = text.split(b"(", 1)[-1]
     found = _NUMBER.search(text)
     if found is None or _GOES_ON.match(text, found.end()):

@@ -1,4 +1,4 @@
-"""Where the Runner sleeps, and what wakes it."""
+"""The Runner's sleep, interrupted by signals and by changes in the run directory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CHANGES = fcntl.DN_MODIFY | fcntl.DN_CREATE | fcntl.DN_RENAME
 
 
 class Wakeups:
-    """One place to sleep: woken by signals, one of which tells that a file in the run directory changed.
+    """Sleeps until a signal arrives; one of them (CHANGED) reports that a file in the run directory changed.
 
-    That is F_NOTIFY of fcntl(2). An inotify instance would do as well, but an account has 128 of them by
-    default, and two hundred Runners would leave none to whoever watches them, nor to anybody's editor.
+    It is requested with F_NOTIFY of fcntl(2). inotify would work as well, but a user has 128 instances by default,
+    and two hundred Runners would leave none for the CLI's watchers or for editors.
     """
 
     def __init__(self, run_dir: str) -> None:
@@ -25,15 +25,15 @@ class Wakeups:
         os.set_blocking(self._signals, False)
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number in _TOLD:  # its number is in the pipe; nothing may be done in a signal's own function
+        for number in _TOLD:  # the wakeup pipe delivers the number; the handler itself must do nothing
             signal.signal(number, lambda *_: None)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.trusted = self.watch()  # False: look every second
+        self.trusted = self.watch()  # False: poll every second
 
     def watch(self) -> bool:
-        """Ask to be told of the next change, once: a flood of lines is one signal. Ask first, then look."""
+        """Request one signal for the next change (a flood of lines is one signal). Call it before reading the files."""
         try:
             fcntl.fcntl(self._directory, fcntl.F_NOTIFY, _CHANGES)
         except OSError:  # a kernel without it
@@ -41,13 +41,13 @@ class Wakeups:
         return True
 
     def wait(self, timeout: float) -> bytes:
-        """Sleep; returns the numbers of the signals that came, in order."""
+        """Sleep at most `timeout` seconds (3600 at most); returns the numbers of the received signals, in order."""
         ready = select.select([self._signals], [], [], min(max(timeout, 0.0), 3600.0))[0]
         return os.read(self._signals, 65536) if ready else b""
 
 
 def no_more_wakeups() -> None:
-    """Before this process becomes another program, or none: what still comes must not end it."""
+    """Ignore SIGHUP and CHANGED before exec or exit: a late signal must not kill the process."""
     for number in (signal.SIGHUP, CHANGED):
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(-1)
