@@ -1,9 +1,9 @@
-"""End one Ray job by its submission id: `python end_ray_job.py ADDRESS ID`, a program of the standard library alone.
+"""End one Ray job by its submission id: `python end_ray_job.py ADDRESS ID`. Standard library only.
 
-A run's session holds the client only; the job goes on under Ray's daemons when that is ended. The Runner runs this
-after any ending. ADDRESS "" is what RAY_API_SERVER_ADDRESS or RAY_ADDRESS say, as for `ray job submit`; the token is
-where Ray looks for it. (ray/dashboard/modules/job/cli.py at 0718d5b0, ray/_private/authentication at 2d9648fa)
-Exits 0 where the job is over or was never there, 1 where that cannot be known or made so.
+The run's process tree contains only the client; when that is ended, the job goes on under Ray's daemons. The Runner
+therefore runs this after any ending. ADDRESS "" means RAY_API_SERVER_ADDRESS or RAY_ADDRESS, as for `ray job submit`;
+the token is read from where Ray reads it. (ray/dashboard/modules/job/cli.py at 0718d5b0, ray/_private/authentication
+at 2d9648fa) Exits with 0 if the job is over or does not exist, 1 if its status is unknown or it could not be ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def url_of(given: str, environ: Mapping[str, str]) -> str:
-    """The head's dashboard, without a slash at its end."""
+    """URL of the Ray head's dashboard, without a trailing slash."""
     named = given or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
     if named in ("", "auto", "local"):
         named = "http://127.0.0.1:8265"
@@ -36,9 +36,9 @@ def url_of(given: str, environ: Mapping[str, str]) -> str:
 
 
 def headers_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What every request carries: RAY_JOB_HEADERS, and the token, where there is one.
+    """Headers of every request: RAY_JOB_HEADERS, and the token, if there is one.
 
-    It goes by Ray's second header, too: a proxy in between may have the first one for itself, or take it away.
+    The token is also sent in Ray's second header, because a proxy may consume or strip `Authorization`.
     """
     found: dict[str, str] = {}
     try:
@@ -53,7 +53,7 @@ def headers_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_here(url: str) -> bool:
-    """Whether it names this host, which no proxy needs to know."""
+    """Whether the URL names this host, so that no proxy is to be used."""
     return urllib.parse.urlsplit(url).hostname in _HERE
 
 
@@ -71,7 +71,7 @@ def _token(environ: Mapping[str, str]) -> str:
 
 
 class RaySubmission:
-    """One job behind the Jobs API."""
+    """One job, accessed through Ray's Jobs API."""
 
     def __init__(self, url: str, job: str, headers: Mapping[str, str]) -> None:
         self.url = f"{url}/api/jobs/{urllib.parse.quote(job, safe='')}"
@@ -79,7 +79,7 @@ class RaySubmission:
         self.opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here(url) else []))
 
     def status(self) -> str:
-        """PENDING, RUNNING, or one of OVER; "" where there is no such job. Raises OSError."""
+        """PENDING, RUNNING, or one of OVER; "" if there is no such job. Raises OSError."""
         try:
             return str(self._ask("GET", self.url).get("status", "")).upper()
         except urllib.error.HTTPError as error:
@@ -88,7 +88,7 @@ class RaySubmission:
             raise
 
     def stop(self) -> None:
-        """Ask for its end. Raises OSError."""
+        """Request that the job be stopped. Raises OSError."""
         self._ask("POST", f"{self.url}/stop")
 
     def _ask(self, method: str, url: str) -> dict[str, object]:
@@ -98,13 +98,13 @@ class RaySubmission:
                 found = json.loads(answer.read())
         except ValueError:
             raise OSError(f"{url} is no Jobs API: it answers with something else than JSON") from None
-        except http.client.HTTPException as error:  # half an answer
+        except http.client.HTTPException as error:  # a truncated answer
             raise OSError(f"{url} gives no whole answer: {error!r}") from None
         return found if isinstance(found, dict) else {}
 
 
 def end(job: RaySubmission, patience_s: float = PATIENCE_S) -> str:
-    """Stop it and wait until it is over; its last status. Raises OSError where nobody answers."""
+    """Stop a job and wait at most `patience_s` until it is over; returns its last status. Raises OSError."""
     status = job.status()
     if status == "" or status in OVER:
         return status
@@ -114,13 +114,13 @@ def end(job: RaySubmission, patience_s: float = PATIENCE_S) -> str:
         time.sleep(0.2)
         try:
             status = job.status() or "STOPPED"
-        except OSError:  # a hiccup says nothing of a job that was asked to stop
+        except OSError:  # a transient failure says nothing about the job
             continue
     return status
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Say in one line what became of the job."""
+    """Print the outcome in one line; returns the exit status."""
     url, name = url_of(argv[1], environ), argv[2]
     try:
         status = end(RaySubmission(url, name, headers_of(environ)))

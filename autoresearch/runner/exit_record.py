@@ -1,4 +1,4 @@
-"""The exit record: how the run ended, why, and what is known about it."""
+"""Builds the exit record: how and why the run ended, with measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def why_it_ended(decision: StopDecision | None, failure: str, status: int | None) -> StopDecision:
-    """Ending, cause and reason from intent first and exit code second. `failure`: a fault of our own."""
+    """Ending, cause and reason: from a stop decision first, else the exit code. `failure`: an error of the Runner."""
     if decision and decision.ending != "launch_failed":
         return decision
     if failure:
@@ -31,12 +31,12 @@ def why_it_ended(decision: StopDecision | None, failure: str, status: int | None
 
 
 def exit_record(run: str, loop: Loop, failure: str, disk_full: str, **more: object) -> dict[str, Any]:
-    """Everything that is known about the end. `disk_full`: which disk had no room left; "" for none."""
+    """The exit record as a JSON object, with `more` entries. `disk_full`: clause naming the full disk; "" for none."""
     status = loop.statuses.get(loop.trainer)
     code, number, _ = how_it_ended(status)
     why, pace, tree = why_it_ended(loop.stopping.decision, failure, status), loop.listener.pace, loop.tree
     error, reason = loop.listener.error, why.reason
-    if disk_full and why.ending == "crashed" and not error.get("error_kind"):  # its own words found no room either
+    if disk_full and why.ending == "crashed" and not error.get("error_kind"):  # its own message did not fit on the disk
         reason = f"{reason}; {disk_full}"
         error = {"error_kind": "disk_full", "error": disk_full}
     lived = (loop.ended_at or clock()) - pace.started if pace.started else 0.0

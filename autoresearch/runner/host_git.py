@@ -53,7 +53,7 @@ class HostGit:
 
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
-    """Make the branch; returns {branch, commit, parent, parent_branch, left_out}, or {none: reason} if git finds no repository."""
+    """Make the branch; returns {branch, commit, parent, parent_branch, left_out}, or {none: reason}."""
     git = HostGit(request["codebase"])
     code, out, err = git.try_("rev-parse", "--show-toplevel", "--absolute-git-dir")
     if code:

@@ -1,4 +1,4 @@
-"""What the trainer says: every signal in its log and in the inbox becomes pace, error and event."""
+"""Turns the trainer's signals, from its log and the inbox, into progress, errors and events."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .progress_limits import ProgressLimits
 from .spec import Spec
 from .text import number, plain
 
-FINAL_SCAN_S = 10.0  # what was left unread is scanned for so long, then only its end
-PEEK_S = 1.0  # an unfinished line is looked at after so long without its end
+FINAL_SCAN_S = 10.0  # time limit for the final scan; beyond it, only the log's end is scanned
+PEEK_S = 1.0  # an unfinished line is scanned after this time
 
 
 class Listener:
-    """Reads what is new and tells `pace` and `chronicle`."""
+    """Reads what is new in log and inbox, and updates `pace` and `chronicle`."""
 
     def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog) -> None:
         self.spec = spec
@@ -24,19 +24,19 @@ class Listener:
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
-        self.error: dict[str, str] = {}  # the first one, or the first that has a word for what it is
+        self.error: dict[str, str] = {}  # the first error, or the first with an `error_kind`
         self.peek_at = NEVER
-        self._unfinished = 0  # bytes of the last line, which has no end yet
+        self._unfinished = 0  # bytes of the unfinished last line
 
     def learn(self) -> None:
-        """Compile the patterns. Raises re.error for one that is none."""
+        """Compile the patterns. Raises re.error for an invalid one."""
         self.scanner = Scanner(
             LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ())
             for s in self.spec.signals
         )
 
     def scan(self, budget: float) -> bool:
-        """Scan what is new in the log for at most so many seconds; False if there is more."""
+        """Scan what is new in the log for about `budget` seconds at most; False if there is more."""
         until = clock() + budget
         for chunk in self.follower.poll():
             self.pace.printed(clock())
@@ -51,19 +51,19 @@ class Listener:
         return True
 
     def peek(self) -> None:
-        """Scan the line that has no end yet, as it is."""
+        """Scan the unfinished line as it is."""
         self.peek_at = NEVER
         self._take_in(self.follower.partial(), self.follower.offset)
 
     def read_the_rest(self) -> None:
-        """Everything that is there now, unfinished or not; of what is too much only the last megabytes."""
+        """Scan all that is left, including an unfinished line; if that takes too long, only the last megabytes."""
         if not self.scan(FINAL_SCAN_S):
             self.follower.offset += max(0, self.follower.behind() - 4 * LogFollower.LONGEST)
             self.scan(0.1 * FINAL_SCAN_S)
         self.peek()
 
     def read_inbox(self) -> None:
-        """Signals that the CLI saw elsewhere: an HTTP status, a Ray job."""
+        """Process the signals that the CLI detected elsewhere, such as an HTTP status or a Ray job."""
         for chunk in self.inbox.poll():
             for said in map(parse_object, chunk.splitlines()):
                 kind, text = str(said.get("kind")), str(said.get("text") or "")
@@ -73,7 +73,7 @@ class Listener:
                     self._saw(kind, text, positive(said.get("hold_s")) or 0.0)
 
     def _take_in(self, chunk: bytes, start: int) -> None:
-        """Act on every signal in a chunk of the log."""
+        """Process every signal in a chunk of the log that begins at offset `start`."""
         for pattern, match, line in self.scanner.scan(chunk, start, self.follower.generation):
             text = group(match, "text") or line
             if pattern.kind == "step":
@@ -82,7 +82,7 @@ class Listener:
                 self._saw(pattern.kind, text, pattern.hold_s, plain(group(match, "kind")))
 
     def _saw_step(self, step: int | None, kl: float | None, text: bytes | str) -> None:
-        """A training step's metrics were printed."""
+        """Process a training step's metrics."""
         now, pace = clock(), self.pace
         self._resumed(now)
         if pace.step(now, step, kl):
@@ -93,7 +93,7 @@ class Listener:
             self._saw("nan", text)
 
     def _saw(self, kind: str, text: bytes | str, hold_s: float = 0.0, error_kind: str = "") -> None:
-        """Any other signal; unknown ones are ignored."""
+        """Process any other signal; unknown kinds are ignored."""
         now, pace = clock(), self.pace
         if kind in ("progress", "validation"):
             self._resumed(now)
@@ -102,7 +102,7 @@ class Listener:
             pace.validations += 1
             self.chronicle.emit("validation", f"validation: {plain(text, 120)}")
         elif kind == "error":
-            if not self.error or (error_kind and not self.error["error_kind"]):  # a word of its own says more
+            if not self.error or (error_kind and not self.error["error_kind"]):  # an error with a kind says more
                 self.error = {"error_kind": error_kind, "error": plain(text)}
             self.chronicle.emit("error", plain(text), kind=error_kind)
         elif kind == "nan" and not pace.nan:
@@ -110,7 +110,7 @@ class Listener:
             self.chronicle.emit("nan", f"a metric is not a number: {plain(text, 120)}")
 
     def _resumed(self, now: float) -> None:
-        """A signal after a stall."""
+        """If the run was stalled, end the stall and report it."""
         if self.pace.stalled:
             self.pace.stalled = False
             silent = round(now - self.pace.last_at, 1)

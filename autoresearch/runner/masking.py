@@ -1,11 +1,12 @@
-"""Keep secrets out of records: names that say so, values that look like keys, and values that are known to be some.
+"""Masks secrets in records: values of telling names, values that look like keys, and values known to be secrets.
 
 `mask_values` is called where text enters a record (the writers of the run directory, the ledger, pages, commit
-messages) and where a command prints; its callers need not think of it. The Runner writes records, too, so it lies here.
+messages) and where a command prints, so other code need not mask anything. It lies here because the Runner writes
+records, too.
 
-Over-masking costs too: a command whose `data.prompt_key=prompt` or `num_tokens=512` is gone cannot be
-typed again. So a name must hold the word as a word of its own, and the field's harmless neighbours
-(`max_tokens`, `pad_token`, `tokenizer`, `input_key`) are let through. Hashes of commits are shown.
+Over-masking has a cost, too: a command whose `data.prompt_key=prompt` or `num_tokens=512` is masked cannot be
+repeated. So a telling word must be a separate word of the name, and common harmless names (`max_tokens`, `pad_token`,
+`tokenizer`, `input_key`) are not masked. Commit hashes are shown.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ MASK = "***"
 
 
 class _LazyPattern:
-    """A regular expression that is compiled when it is first used: few commands and few Runners mask anything."""
+    """A regular expression that is compiled on first use, because few commands and Runners mask anything."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
         self._given = (text, flags)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(re.compile(*self._given), name)
-        self.__dict__[name] = value  # found at once the next time
+        self.__dict__[name] = value  # later accesses bypass __getattr__
         return value
 
 
@@ -49,13 +50,13 @@ _KEY_KINDS = _set_of(
     "gemini mistral deepseek dashscope openrouter together groq nvidia ngc tavily serper"
 )
 _TOKEN_KINDS = _KEY_KINDS | _set_of("bearer refresh hf bot user personal github gitlab")
-# beside `token` these make it a word of language modelling, not of authentication
+# next to `token`, these words mean tokens of language models, not of authentication
 _HARMLESS = _set_of(
     "num n max min len length size limit limits count budget per total mean avg ratio pad eos bos unk mask "
     "sep cls image audio video special new prompt response level id ids type loss logprob think stop start "
     "end first last next prev begin"
 )
-# a key by this name is a hash of something
+# with one of these words, a key is a hash or a sort key
 _HASHES = _set_of("cache commit hash sha md5 digest content dedup sort")
 _NOTHING = _LazyPattern(r"(?:true|false|none|null|value|\.\.\.|)\Z", re.IGNORECASE)
 _NUMBER = _LazyPattern(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?\Z", re.IGNORECASE)
@@ -63,7 +64,7 @@ _RANDOM = _LazyPattern(r"(?=\D*\d).{16}", re.DOTALL)
 _KEY_LIKE = _LazyPattern(
     r"(?:[0-9a-f]{32,}|[0-9A-F]{32,}|(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_=-]{20,})\Z"
 )
-# an expression of a program, as a traceback shows it: `api_key = os.environ[...]`, `token=args.token`
+# a program's expression, as in tracebacks: `api_key = os.environ[...]`, `token=args.token`
 _CODE = _LazyPattern(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[]|(?:self|args|cfg|config|os|opts?|options|settings|kwargs)\.[\w.]+\Z"
 )
@@ -88,7 +89,7 @@ _SHAPES = _LazyPattern(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _TURNING = _LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
-# a line of a private key alone, as a search in a log finds it
+# a single line of a private key, as a search in a log returns it
 _KEY_LINE = _LazyPattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
 _URL = _LazyPattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
 _BEARER = _LazyPattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
@@ -121,14 +122,14 @@ _HINT = _LazyPattern(
 
 
 def mask_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The same variables; a value whose name or shape says secret becomes `***`, an empty one stays."""
+    """The same variables; values that are secret by name or shape become `***`, empty ones stay."""
     return {n: MASK if value and _is_secret_variable(n) else mask_text(value) for n, value in env.items()}
 
 
 def mask_values(value: Any, but: Container[str] = ()) -> Any:
-    """A value of JSON without the secrets in its texts; what is not text, and every name, stays as it is.
+    """A JSON value with the secrets in its strings masked; names and other types stay unchanged.
 
-    `but`: names of entries, at any depth, whose values are executed and stay as they are.
+    `but`: names of entries, at any depth, whose values stay unchanged because they are executed.
     """
     if isinstance(value, str):
         return clean_text(value)
@@ -138,12 +139,12 @@ def mask_values(value: Any, but: Container[str] = ()) -> Any:
 
 
 def clean_text(text: str) -> str:
-    """`mask_text` for what is kept or shown: what turns the direction of reading (U+202E and its kin) goes, too."""
+    """`mask_text` for text that is stored or shown; also removes bidirectional controls (U+202E and its kin)."""
     return mask_text(text if text.isascii() else _TURNING.sub("", text))
 
 
 def mask_text(text: str) -> str:
-    """A command or some lines of a log without the secrets in it; masking twice changes nothing."""
+    """A command or log lines with secrets masked; idempotent."""
     for secret in _known(len(os.environ)):
         text = text.replace(secret, MASK)
     if len(text) in (64, 70) and _KEY_LINE.match(text):
@@ -159,7 +160,7 @@ def mask_text(text: str) -> str:
 
 
 def learn(values: Iterable[str]) -> None:
-    """Texts that are secrets whatever is written around them, for this process; short or plain words are not taken."""
+    """Register values to be masked in any context by this process; short values and plain words are ignored."""
     new = {value for value in values if _TELLING.match(value)} - _learnt
     if new:
         _learnt.update(new)
@@ -167,14 +168,14 @@ def learn(values: Iterable[str]) -> None:
 
 
 def learn_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Learn the secrets of an environment; returns the variables that hold them."""
+    """Register the secrets of an environment; returns the variables that hold them."""
     secret = {name: value for name, value in env.items() if _is_secret_variable(name) and _TELLING.match(value)}
     learn(secret.values())
     return secret
 
 
 def secrets_in(text: str) -> list[str]:
-    """The secrets that stand in a command: what masking takes out of it."""
+    """The secrets in a command: the parts that `mask_text` replaces."""
     found = []
     masked = mask_text(text)
     for part in masked.split(MASK):
@@ -186,28 +187,29 @@ def secrets_in(text: str) -> list[str]:
 
 
 _learnt: set[str] = set()
-# a value that cannot be an ordinary word, a number or a path
+# a value that is neither an ordinary word nor a number or path
 _TELLING = _LazyPattern(r"(?=[^A-Za-z]*[A-Za-z])(?=\D*\d)[^\s/]{8,512}\Z")
 
 
 @functools.cache
 def _known(variables: int) -> tuple[str, ...]:
-    """Longest first: one may hold another. The secrets of our own environment are most often the trainer's, too.
+    """All known secrets, longest first, because one may contain another; includes those of this process's environment.
 
-    `variables`: how many there are; a process that is given others looks again.
+    `variables`: the number of environment variables; when it changes, the cached result is not used.
     """
     own = (v for n, v in os.environ.items() if _is_secret_variable(n) and _TELLING.match(v))
     return tuple(sorted({*_learnt, *own}, key=len, reverse=True))
 
 
 def _is_secret_variable(name: str) -> bool:
-    """Variables are named with care: a word `key`, `token` or `auth` is enough, unless it counts tokens."""
+    """Whether an environment variable is secret by name: the word `key`, `token` or `auth` suffices, except in counts
+    of tokens."""
     words = _words(name)
     return _says_secret(words) or bool({"key", "keys", "auth"} & set(words))
 
 
 def _mask_assignments(text: str) -> str:
-    """`NAME=value`, `name: value`, `--name value`; no secret may hold the next name (`-e HF_TOKEN=x`)."""
+    """Mask secret values in `NAME=value`, `name: value`, `--name value`; `-e HF_TOKEN=x` is handled, too."""
     done, at = [], 0
     while named := _NAMED.search(text, at):
         done.append(text[at : named.end()])
@@ -222,13 +224,13 @@ def _mask_assignments(text: str) -> str:
 
 
 def _is_secret_name(name: str) -> bool:
-    """In text a lower-case `key` alone is a column's or an argument's name."""
+    """Whether a name in text may hold a secret; a lower-case `key` alone is taken for a column or an argument."""
     words = _words(name)
     return _says_secret(words) or (name.isupper() and bool({"key", "auth"} & set(words))) or _may_be_a_key(words)
 
 
 def _may_be_a_key(words: list[str]) -> bool:
-    """`--some-key`: what it holds decides."""
+    """Whether a name like `--some-key` may hold a secret; its value then decides."""
     return len(words) > 1 and words[-1] == "key" and not _HASHES & set(words)
 
 
@@ -250,7 +252,7 @@ def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
 
 
 def _says_secret(words: list[str]) -> bool:
-    if words[-1:] in (["env"], ["var"], ["variable"]):  # `--api-key-env NAME` names what holds one
+    if words[-1:] in (["env"], ["var"], ["variable"]):  # `--api-key-env NAME` gives a variable's name, not a secret
         return False
     if _says_password(words):
         return True
@@ -263,7 +265,7 @@ def _says_secret(words: list[str]) -> bool:
 
 
 def _is_certain(words: list[str]) -> bool:
-    """A password or a named kind of key, as opposed to a `token`, which may be a word's."""
+    """Whether a name means a password or a known kind of key, unlike `token`, which may be a language model's."""
     return _says_password(words) or ("key" in words and bool(_KEY_KINDS & set(words)))
 
 

@@ -1,4 +1,4 @@
-"""The processes of a run: finding all of them, and ending all of them."""
+"""Finds and ends all processes of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from .basics import RUN_ID, clock, read_file
 from .libc import process_control
 
-STUCK_S = 10.0  # alive so long after SIGKILL: uninterruptible, reported and left
+STUCK_S = 10.0  # processes alive this long after SIGKILL are uninterruptible: reported and left
 KILL_CAP_S = 60.0
 
 
@@ -18,7 +18,7 @@ Table = dict[int, tuple[bytes, str, int]]
 
 
 def process_table() -> Table:
-    """pid -> (name, state, parent) of every process."""
+    """pid -> (name, state, parent's pid) of every process."""
     table = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (raw := read_file(f"/proc/{entry}/stat")):
@@ -29,32 +29,32 @@ def process_table() -> Table:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot: with pid and boot id, its identity."""
+    """Start time of a process in clock ticks since boot, None if it is gone; with pid and boot id, its identity."""
     raw = read_file(f"/proc/{pid}/stat")
     return int(raw.rpartition(b")")[2].split()[19]) if raw else None
 
 
 def run_id_of(pid: int) -> str:
-    """The run that a process says it belongs to, "" for none (or a process that is not ours to read)."""
+    """The run id in a process's environment; "" if there is none or it may not be read."""
     found = (b"\0" + _environment(pid)).partition(b"\0" + RUN_ID.encode() + b"=")[2]
     return found.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _environment(pid: int) -> bytes:
-    """What the kernel shows of it; in the middle of an exec that is nothing, for a moment."""
+    """A process's environment block; retries while it is briefly empty, in the middle of an exec."""
     for _ in range(20):
         if environment := read_file(f"/proc/{pid}/environ"):
             return environment
-        if read_file(f"/proc/{pid}/cmdline"):  # its exec is over
+        if read_file(f"/proc/{pid}/cmdline"):  # its exec is complete
             return read_file(f"/proc/{pid}/environ")
-        if read_file(f"/proc/{pid}/statm")[:2] in (b"", b"0 "):  # a kernel's own, a zombie, gone
+        if read_file(f"/proc/{pid}/statm")[:2] in (b"", b"0 "):  # a kernel thread, a zombie, or gone
             break
         time.sleep(0.001)
     return b""
 
 
 def is_dead(pid: int, state: str) -> bool:
-    """Zombies are dead, unless only their first thread is."""
+    """Whether a process is dead: a zombie is, unless only its main thread has ended."""
     if state not in "ZXx":
         return False
     try:
@@ -64,39 +64,39 @@ def is_dead(pid: int, state: str) -> bool:
 
 
 def send(pids: Iterable[int], number: int) -> int:
-    """Send a signal to each; how many there were to take it."""
+    """Send a signal to each process; returns how many could be signalled."""
     count = 0
     for pid in pids:
         try:
             os.kill(pid, number)
             count += 1
         except OSError:
-            pass  # gone, or somebody else's
+            pass  # gone, or another user's
     return count
 
 
 class ProcessTree:
-    """Every process that this run started. Being a subreaper, we inherit the orphans among them.
+    """Every process that this run started. The Runner is a subreaper, so it inherits orphans.
 
-    Spared: tmux servers and runs of another id, with all that is below them. A cgroup would end a fork
-    bomb faster, but is writable for root or by delegation only; the walk left no survivor of ten kinds.
+    Spared are tmux servers and processes with another run's id, with all their descendants. A cgroup would end a fork
+    bomb faster, but is writable only for root or by delegation; the walk left no survivor among ten kinds of process.
     """
 
     TMUX = b"tmux: server"
-    SANDBOX = b"bwrap"  # it passes no signal on, and its end is that of all that is inside: it is never asked to end
+    SANDBOX = b"bwrap"  # never sent TERM: it forwards no signals, and everything inside it dies with it
 
     def __init__(self, run: str) -> None:
         self.run = run
         self.me = os.getpid()
         process_control(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
         self.kept: set[int] = set()  # left alive on purpose
-        self.left: list[int] = []  # alive, but no signal reaches them
-        self.unsure: set[int] = set()  # whose children the last glance may have missed
+        self.left: list[int] = []  # still alive after SIGKILL
+        self.unsure: set[int] = set()  # processes whose children the last `glance` may have missed
         self.term_sent = 0
         self.kill_sent = 0
 
     def alive(self) -> list[int]:
-        """The living below us; without any, those that carry our run id elsewhere (a daemon started them)."""
+        """Live descendants; if there are none, live processes elsewhere with this run's id (started by a daemon)."""
         table = process_table()
         return self._below(table) or [
             pid
@@ -120,11 +120,11 @@ class ProcessTree:
         return found
 
     def glance(self) -> Iterator[int]:
-        """The living below us again, youngest first and each as soon as it is found, by children files.
+        """Yield live descendants youngest first, each as soon as it is found, from /proc's `children` files.
 
-        One that forks and exits all the time is somebody else before a look at all of /proc is over: no table
-        shows it, and no signal sent after that hits it. `unsure` holds those who were dead before we looked at
-        them: whom they left to us we did not see.
+        A process that keeps forking and exiting has a new pid before a scan of /proc is over, so a table misses it and
+        a signal sent afterwards comes too late. `unsure` collects processes that were dead when looked at: their
+        orphans may have been missed.
         """
         self.unsure = set()
         todo = [self.me]
@@ -145,7 +145,7 @@ class ProcessTree:
         return False
 
     def terminate(self, grace_s: float, tick: Callable[[float], None], hurry: Callable[[], bool]) -> None:
-        """TERM, so many seconds of grace (unless `hurry`), KILL. `tick`: sleep until a time, and reap."""
+        """TERM, `grace_s` seconds of grace (cut short by `hurry`), KILL. `tick`: sleeps until a time, and reaps."""
         members = self.alive()
         table = process_table()
         asked = [pid for pid in members if pid not in table or table[pid][0] != self.SANDBOX]
@@ -158,9 +158,9 @@ class ProcessTree:
         self.kill(tick)
 
     def kill(self, tick: Callable[[float], None]) -> None:
-        """KILL again and again until nobody is left, or only those that no signal reaches."""
+        """Send KILL repeatedly until no process is left, or only ones that do not die; sets `left`."""
         first: dict[int, float] = {}
-        doubted: set[int] = set()  # twice the same: no dead one, but somebody else's whom we may not see
+        doubted: set[int] = set()  # unsure twice in a row: not dead, but another user's hidden process
         until, pause = clock() + KILL_CAP_S, 0.002
         tick(clock())
         while (members := self.alive() or list(self.glance())) or self.unsure - doubted:
@@ -174,11 +174,11 @@ class ProcessTree:
                     send([pid], signal.SIGKILL)
             tick(clock() + pause)
             pause = min(2 * pause, 0.05)
-        tick(clock())  # the last to die may be a zombie only now: its exit code is still to be read
+        tick(clock())  # the last process may have become a zombie only now: reap it
         self.left = sorted(members)
 
     def resident_bytes(self) -> int:
-        """Sum of the resident sizes, by children files: all of /proc is too dear for 200 Runners."""
+        """Sum of the resident sizes in bytes, by `children` files: scanning /proc is too slow for 200 Runners."""
         sizes = (read_file(f"/proc/{pid}/statm").split() for pid in self._children())
         return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGESIZE")
 
@@ -191,7 +191,7 @@ class ProcessTree:
 
 
 def children_of(pid: int) -> Iterator[int]:
-    """The children of a process, zombies included; none where the kernel keeps no such files."""
+    """The children of a process, zombies included; none if the kernel provides no `children` files."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -1,4 +1,4 @@
-"""First-step and stall limits: what the signals said so far, and by when the next one must come."""
+"""First-step and stall limits: the progress seen so far, and the deadlines of the next signal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ STALL_FACTOR = 10.0
 
 
 class ProgressLimits:
-    """Steps, KL and the clocks that hang on them. All times by `clock`."""
+    """Steps, KL, and the deadlines that depend on them. All times are those of `clock`, in seconds."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.started = 0.0  # 0.0: the trainer has not
-        self.output_at = 0.0  # when the log grew last
-        self.held = 0.0  # seconds that the first-step clock was suspended
+        self.started = 0.0  # 0.0: the trainer has not started
+        self.output_at = 0.0  # when the log last grew
+        self.held = 0.0  # seconds for which the first-step clock was suspended
         self.hold_until = 0.0
         self.first_s: float | None = None
         self.first_step: int | None = None
@@ -31,15 +31,15 @@ class ProgressLimits:
         self.stalled = False
 
     def start(self, now: float) -> None:
-        """The trainer started."""
+        """Note that the trainer started."""
         self.started = self.last_at = self.output_at = now
 
     def printed(self, now: float) -> None:
-        """The log grew, by whatever."""
+        """Note that the log grew."""
         self.output_at = now
 
     def step(self, now: float, step: int | None, kl: float | None) -> bool:
-        """A training-metric event; True if it is the first step."""
+        """Note a training step's metrics; True if it is the first step."""
         if kl is not None and not abs(kl) < NEVER:  # infinite, or NaN
             kl = None
         self.kl = kl if self.kl is None else self.kl
@@ -57,7 +57,7 @@ class ProgressLimits:
         return True
 
     def moved(self, now: float, hold_s: float) -> None:
-        """Boot or validation made progress: the first-step clock stands still for `hold_s` from now."""
+        """Note progress of boot or validation: suspends the first-step clock for `hold_s` from now."""
         self.last_at = now
         if self.first_s is None and not self.spec.strict_first_step:
             more = now + hold_s - max(now, self.hold_until)
@@ -65,7 +65,7 @@ class ProgressLimits:
             self.hold_until = max(self.hold_until, now + hold_s)
 
     def first_deadline(self) -> float:
-        """When the first step is too late; `NEVER` once it was seen."""
+        """When the first step is too late; `NEVER` after the first step."""
         if self.first_s is not None or self.spec.first_step_s is None:
             return NEVER
         if self.spec.first_step_since_output:
@@ -73,21 +73,21 @@ class ProgressLimits:
         return self.started + self.spec.first_step_s + self.held
 
     def stall_deadline(self) -> float:
-        """When silence ends the run; before the first step its own limit rules."""
+        """When a lack of signals ends the run; `NEVER` before the first step, which has its own limit."""
         if self.first_s is None or self.spec.stall_s is None:
             return NEVER
         return self.last_at + self.spec.stall_s
 
     def report_deadline(self) -> float:
-        """When silence is reported as a stall."""
+        """When a lack of signals is reported as a stall."""
         if self.steps < 3 or self.stalled:
             return NEVER
         return self.last_at + max(STALL_FLOOR_S, STALL_FACTOR * self.median_gap())
 
     def next_deadline(self) -> float:
-        """The nearest of the three."""
+        """The earliest of the three deadlines."""
         return min(self.first_deadline(), self.stall_deadline(), self.report_deadline())
 
     def median_gap(self) -> float:
-        """The median of the last 20 intervals between steps, 0.0 without any."""
+        """The median of the last 20 intervals between steps in seconds; 0.0 if there are none."""
         return sorted(self.gaps)[len(self.gaps) // 2] if self.gaps else 0.0

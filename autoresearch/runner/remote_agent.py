@@ -60,7 +60,7 @@ def unpack(value: Any) -> Any:
 
 
 def serve(token: str, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer requests until `source` ends. The first answer is `hello()`, after a newline that ends any partial line."""
+    """Answer requests until `source` ends. First sends a newline, to end a partial line, and `hello()` as answer 0."""
     sink.write(b"\n")
     _answer(token, sink, {"id": 0, "said": hello()})
     while True:
@@ -151,7 +151,7 @@ def write(path: str, offset: int, data: bytes) -> int:
 
 
 def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, Any]:
-    """Run a short program: {returncode, out, err}, or {late: True} if it timed out; its process group is then killed."""
+    """Run a short program: {returncode, out, err}, or {late: True} if it timed out and its process group was killed."""
     try:
         child = subprocess.Popen(
             argv,
@@ -324,7 +324,7 @@ def _lives(pid: int | None, ticks: int | None) -> bool:
 
 
 def end(run: str, directory: str, pid: int | None, start_ticks: int | None, hard: bool) -> int:
-    """Send TERM to the Runner; with `hard`, KILL to it and every process with this run's id. Returns the signals sent."""
+    """Send TERM to the Runner; with `hard`, KILL to it and all processes with the run's id. Returns how many."""
     record = parse_object(read_file(f"{directory}/runner.json"))
     known = [(pid, start_ticks)]
     if record.get("boot_id") == boot_id() and record.get("run") == run:

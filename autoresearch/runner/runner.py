@@ -1,4 +1,4 @@
-"""One run from its first file to its exit record."""
+"""The Runner's main program: one run, from its first file to its exit record."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAUNCH_LOOK_S = 0.25  # a nudge comes sooner; this is for one that was lost
-LOOKED_AT_S = 0.5  # a lock that is held so long is no mere look at it
-SCHEDULER_S = 0.2  # a scheduler signals the trainer and us together: ours may come so much later
-FULL_BYTES = 1 << 16  # a disk with less room is full: nothing of use can be written
+LAUNCH_LOOK_S = 0.25  # poll interval while waiting for the launch, in case the wake-up signal is lost
+LOOKED_AT_S = 0.5  # a lock held longer than this is held by a Runner, not by `is_locked`
+SCHEDULER_S = 0.2  # a scheduler signals trainer and Runner together: the Runner's signal may arrive this much later
+FULL_BYTES = 1 << 16  # a disk with less free space counts as full
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
 class Withdrawn(Exception):  # noqa: N818 - it names what happened to the run
-    """The run was taken back before anything of it was begun: no record, no row."""
+    """The launch was cancelled before anything was started: the run leaves no exit record and no result row."""
 
 
 class Runner:
-    """The story of a run; what happens meanwhile is `loop`'s."""
+    """Executes the phases of a run in order; `loop` handles events meanwhile."""
 
     def __init__(self, run_dir: str, spec: Spec, lock: int) -> None:
         self.dir = run_dir
@@ -65,16 +65,16 @@ class Runner:
         self.gpus = self._gpus(spec)
         self.log = -1
         self.env: dict[str, str] = {}
-        self.key = ""  # of the seal of the exit record: the trainer never sees it
-        self.secrets: dict[str, str] = {}  # variables of it that no record may hold the values of
-        self.failure = ""  # a fault of the Runner itself
-        self.full_disk = ""  # a sentence about the disk that had no room left when the trainer ended
+        self.key = ""  # for the seal of the exit record; hidden from the trainer
+        self.secrets: dict[str, str] = {}  # variables of `env` whose values must not appear in records
+        self.failure = ""  # an error of the Runner itself
+        self.full_disk = ""  # a clause about the disk that was full when the trainer ended
         self.cleanup: list[dict[str, Any]] = []
         self.evaluation_env: dict[str, str] = {}
-        self.evaluation: dict[str, Any] | None = None  # how it went; None where there was none
+        self.evaluation: dict[str, Any] | None = None  # its result; None if there was none
 
     def run(self) -> int:
-        """Everything, in order; a fault of our own in one part never keeps the later ones from being done."""
+        """Execute all phases in order, even after an error of the Runner in one of them; returns the exit status."""
         start = (self.await_launch, self.open, self.live)
         finish = (self.end_tree, self.read_the_rest, self.evaluate, self.clean_up, self.wait_for_gpus)
         for part in start + finish:
@@ -86,9 +86,9 @@ class Runner:
                 cause, reason = error.args
                 self.stopping.decision = self.stopping.decision or StopDecision("launch_failed", cause, reason)
                 self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
-            except Exception as error:  # noqa: BLE001 - the one record of this run must tell what happened
+            except Exception as error:  # noqa: BLE001 - the run's only record must report what happened
                 self.note_failure(part.__name__, error)
-        self.leases.release()  # before the record: whoever it wakes may want them at once
+        self.leases.release()  # before the record is written: a process waiting for it may need the GPUs at once
         record = exit_record(
             *(self.spec.run, self.loop, self.failure, self.full_disk),
             gpu_memory_bytes=self.gpus.peak,
@@ -110,10 +110,10 @@ class Runner:
         return 0 if record["ending"] == "finished" else int(record["returncode"] or 1)
 
     def await_launch(self) -> None:
-        """Let the command that launches us finish; we were started early, to be ready when it is.
+        """Wait until the launching command is ready; it started this Runner early, to save time.
 
-        It holds the flock of `launching` and writes `environment` last, so its death shows at once; it
-        wakes us by SIGCHLD. Raises Withdrawn where it took the run back.
+        The command holds the flock of `launching` and writes `environment` last, so its death is noticed at once; it
+        wakes the Runner with SIGCHLD. Raises Withdrawn if it cancelled the launch.
         """
         if not self.spec.await_launch:
             return
@@ -126,12 +126,12 @@ class Runner:
         self.start_clocks()
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
-            # said with the word
+            # settings that are known only at the launch
             for name in ("leases", "lease_shares", "inside", "evaluate_inside", "before_training"):
                 setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return
-        if self.spec.await_launch == "ahead":  # nothing was begun: a later command prepares it again
+        if self.spec.await_launch == "ahead":  # nothing was started: a later command will prepare the run again
             try:
                 os.unlink(f"{self.dir}/spec.json")
             except OSError:
@@ -141,16 +141,16 @@ class Runner:
         raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
     def _gpus(self, spec: Spec) -> Gpus:
-        """The GPUs whose memory tells of this run; of one that others use, too, it does not."""
+        """The GPUs whose memory is measured: none if they are shared, as it then says nothing about this run."""
         return Gpus(spec.gpus if spec.lease_shares == 1 else ())
 
     def start_clocks(self) -> None:
-        """The run begins now, however long its launch was prepared."""
+        """Set the start of the run to now: time spent on preparing the launch does not count."""
         self.born_wall = wall()
         self.chronicle.origin = clock()
 
     def open(self) -> None:
-        """Everything that must be there before anything is started."""
+        """Open records and log, read the environment, learn secrets, compile patterns. Raises LaunchError."""
         try:
             self.chronicle.reserve()
             self.log = open_append(f"{self.dir}/run.log")
@@ -171,7 +171,7 @@ class Runner:
         failpoint("runner.started")
 
     def live(self) -> None:
-        """From the leases to the trainer's end or the decision to end it."""
+        """Take the leases, run the prepare commands and the trainer, until it ends or must be ended."""
         loop, spec, stopping = self.loop, self.spec, self.stopping
         stopping.check_file()
         if stopping.decision or self.failure:
@@ -189,7 +189,7 @@ class Runner:
         self.watch(pid)
 
     def watch(self, pid: int) -> None:
-        """Until a command has ended or the run must."""
+        """Run the loop until a command has ended or the run must end."""
         while self.loop.runs(pid) and not self.stopping.decision:
             limit = self.stopping.next_limit()
             self.loop.tick(min(limit, self.gpus.next_at))
@@ -199,7 +199,7 @@ class Runner:
                 self.stopping.check_limits()
 
     def prepare(self) -> None:
-        """Run the prepare commands, one after another."""
+        """Run the prepare commands in order, then the check of the worktree. Raises LaunchError if one fails."""
         for command in self.spec.prepare:
             if words := self.waited(self.start(command, self.spec.cwd)):
                 raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
@@ -214,19 +214,19 @@ class Runner:
             self.chronicle.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
 
     def waited(self, pid: int) -> str:
-        """How a command failed, in words; "" where it did not, or the run must end."""
+        """Wait for a command; returns how it failed, or "" if it succeeded or the run must end."""
         self.watch(pid)
         self.stopping.check_limits()
         code, _, words = how_it_ended(self.loop.statuses[pid])
         return "" if self.stopping.decision or code == 0 else words
 
     def start(self, command: str, cwd: str) -> int:
-        """Start a prepare or cleanup command, with a line in the log; its pid."""
+        """Start a prepare or cleanup command, with a line in the log; returns its pid."""
         write_all(self.log, b"$ " + mask_text(command).encode("utf-8", "replace") + b"\n")
         return self.loop.start(Command(command, cwd, self.env, self.spec.inside), self.log)
 
     def end_tree(self) -> None:
-        """TERM, grace, KILL: nothing of this run lives on, unless that was asked for after a normal end."""
+        """End all processes of the run by TERM, grace period, KILL; `keep_children` spares them after a normal end."""
         loop, tree = self.loop, self.loop.tree
         self.full_disk = self.look_for_full_disk()
         by_itself = self.stopping.decision is None and not self.failure
@@ -243,7 +243,7 @@ class Runner:
             self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
 
     def look_for_full_disk(self) -> str:
-        """Said now: what a dead trainer leaves behind may be cleaned up, and then there is room again."""
+        """A clause naming a full disk, or "". Checked at the trainer's end, because cleaning up may free space."""
         for path in (self.dir, self.spec.result_dir, "/tmp"):
             try:
                 found = os.statvfs(path)
@@ -255,7 +255,7 @@ class Runner:
         return f"the disk that holds {self.dir} is full" if self.chronicle.disk_full else ""
 
     def read_the_rest(self) -> None:
-        """Scan what was printed last; some trainers' lines arrive after the end (Ray's do)."""
+        """Scan the last output, some of which arrives after the trainer's end (Ray's); await a scheduler's signal."""
         code = how_it_ended(self.loop.statuses.get(self.loop.trainer))[0]
         if code in {128 + s for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)}:
             until = clock() + SCHEDULER_S
@@ -264,7 +264,7 @@ class Runner:
         self.listener.read_the_rest()
 
     def evaluate(self) -> None:
-        """Have the run measured, if it ended well or its time was over; its ending is fixed before that."""
+        """Run the evaluation if the run finished or reached its time limit; its ending is fixed before that."""
         status = self.loop.statuses.get(self.loop.trainer)
         why = why_it_ended(self.stopping.decision, self.failure, status)
         cut = why.ending == "max_time" and self.spec.timed_by != "timeout"
@@ -273,17 +273,17 @@ class Runner:
         self.stopping.decision = why
         self.evaluation = {"returncode": None, "seconds": 0.0, "reason": "the Runner could not do it"}
         self.wait_for_gpus()
-        from .evaluation import evaluate  # costs memory, and few runs have one
+        from .evaluation import evaluate  # takes memory, and few runs need it
 
         failpoint("runner.before_evaluation")
         self.evaluation = evaluate(self.dir, self.spec, self.loop, self.evaluation_env)
         failpoint("runner.evaluated")
-        self.gpus.returned = None  # it had them last
+        self.gpus.returned = None  # to be measured again after the evaluation
 
     def clean_up(self) -> None:
         """Run the cleanup commands after any ending, within `cleanup_s` in all."""
         until = clock() + self.spec.cleanup_s
-        cwd = self.spec.cwd if os.path.isdir(self.spec.cwd) else self.dir  # it may have been the trouble
+        cwd = self.spec.cwd if os.path.isdir(self.spec.cwd) else self.dir  # it may be missing
         for command in self.spec.cleanup:
             code = None
             try:
@@ -301,12 +301,12 @@ class Runner:
             self.chronicle.emit("cleaned", f"cleaned up: {len(self.cleanup)} commands, {failed} failed", failed=failed)
 
     def wait_for_gpus(self) -> None:
-        """The next run needs the memory."""
+        """Wait until the GPUs' memory is freed, because the next run needs it."""
         if self.loop.trainer:
             self.gpus.wait_for_return(self.loop.tick)
 
     def hand_over(self, cause: str) -> None:
-        """Become the collector, if one is named; the lock is closed by that."""
+        """Replace this process by the collector, if the spec names one; exec closes the lock."""
         no_more_wakeups()
         if cause == "session_killed":
             release_tmux_server()
@@ -319,19 +319,19 @@ class Runner:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(out, 2)
-            os.nice(10)  # a command that watches collects sooner, and may be starting the next run already
+            os.nice(10)  # a watching command collects sooner, and may already be starting the next run
             os.execve(self.spec.collector[0], self.spec.collector, env)
         except OSError as error:
             self.chronicle.emit("warning", f"the collector could not be started: {error}")
 
     def clear_spec(self) -> None:
-        """Nobody executes spec.json again: the secrets go; of a run that is collected here, the collector does it."""
+        """Mask the secrets in spec.json, which is not executed again; if there is a collector, that does it."""
         given = parse_object(read_file(f"{self.dir}/spec.json"))
         if given and mask_values(given) != given:
             self.chronicle.write_json("spec.json", given)
 
     def write_identity(self) -> None:
-        """runner.json: who runs, in terms that survive pid reuse and reboots."""
+        """Write runner.json: the identity of Runner and trainer, unambiguous across pid reuse and reboots."""
         trainer = self.loop.trainer
         value = {
             "schema": SCHEMA,
@@ -349,21 +349,21 @@ class Runner:
         self.chronicle.write_json("runner.json", value)
 
     def note_failure(self, part: str, error: Exception) -> None:
-        """A fault of our own: the run is ended and its record says so."""
-        import traceback  # costs memory, and is needed only now
+        """Note an error of the Runner itself: the run is ended, and its record holds the traceback."""
+        import traceback  # takes memory, and is rarely needed
 
         self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
         self.chronicle.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
 
 def refuse(status: int, sentence: str) -> int:
-    """Say why nothing was done."""
+    """Print why nothing was started to stderr; returns the exit status."""
     sys.stderr.write(sentence + "\n")
     return status
 
 
 def main(argv: list[str]) -> int:
-    """Run the one run of a run directory."""
+    """Execute the run of a run directory; returns the exit status (see the package's docstring)."""
     if len(argv) != 1:
         return refuse(2, "usage: python -S -E -s RUNNER_DIRECTORY RUN_DIR")
     run_dir = os.path.abspath(argv[0])
@@ -372,11 +372,11 @@ def main(argv: list[str]) -> int:
         return refuse(4, f"{run_dir} holds no readable spec.json.")
     spec = Spec(given)
     if os.environ.get(RUN_ID, spec.run) != spec.run:
-        # Started inside another run: our own mark, so that the other Runner's sweep spares us.
+        # Started inside another run: set this run's id, so that the other Runner's cleanup spares this process.
         again = [sys.executable, "-S", "-E", "-s", os.path.dirname(os.path.abspath(__file__)), run_dir]
         os.execve(sys.executable, again, {**os.environ, RUN_ID: spec.run})
     while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass  # descriptors 0 to 2 must not become files of ours
+        pass  # descriptors 0 to 2 must not be used for the Runner's files
     os.close(fd)
     lock = os.open(f"{run_dir}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     if not take_lock(lock, fcntl.LOCK_EX, LOOKED_AT_S):
@@ -391,7 +391,7 @@ def main(argv: list[str]) -> int:
 
 
 def claim(run_dir: str) -> bool:
-    """Be the one Runner of a run, ever: O_EXCL holds where a lock may not be seen from another machine."""
+    """Create the claim file; False if it exists. O_EXCL works even where another machine does not see the lock."""
     try:
         fd = os.open(f"{run_dir}/claim", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except FileExistsError:

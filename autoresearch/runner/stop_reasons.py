@@ -1,4 +1,4 @@
-"""Whether the run must end now, and why: its limits, and what people and schedulers ask for."""
+"""Decides whether the run must end, and why: limits, and stop requests of users and schedulers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .text import plain
 
 
 class StopDecision:
-    """Why we end the run: fixed before the trainer's exit code is looked at."""
+    """Why the Runner ends the run: fixed before the trainer's exit code is known."""
 
     def __init__(self, ending: str, cause: str, reason: str) -> None:
         self.ending = ending
@@ -21,7 +21,7 @@ class StopDecision:
 
 
 class Stopping:
-    """The one place that decides to end the run; the first reason stays."""
+    """The only place that decides to end the run; the first reason counts."""
 
     def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog, listener: Listener) -> None:
         self.spec = spec
@@ -29,23 +29,23 @@ class Stopping:
         self.listener = listener
         self.pace = listener.pace
         self.decision: StopDecision | None = None
-        self.later: StopDecision | None = None  # what was asked for once that was fixed: it cuts short what follows
+        self.later: StopDecision | None = None  # a request after the decision: cuts the evaluation short
         self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
-        self._drain: tuple[float, int, StopDecision] | None = None  # until when, steps seen then, what follows
+        self._drain: tuple[float, int, StopDecision] | None = None  # deadline, steps at the request, decision to make
 
     @property
     def max_deadline(self) -> float:
-        """When the time in all is over."""
+        """When the run's total time limit is reached."""
         return NEVER if self.spec.max_s is None else self.chronicle.origin + self.spec.max_s
 
     def next_limit(self) -> float:
-        """The nearest time at which `check_limits` may say something new."""
+        """The nearest time at which `check_limits` may have something to do."""
         deadlines = self.pace.next_deadline() if self.pace.started else NEVER
         return min(self.max_deadline, deadlines, self._drain[0] if self._drain else NEVER)
 
     def check_limits(self) -> None:
-        """End the run if a limit is reached."""
+        """Decide to end the run if a limit is reached or a drain is complete; report a stall."""
         if self.decision:
             return
         now, pace = clock(), self.pace
@@ -58,7 +58,7 @@ class Stopping:
             self.decide(after.ending, after.cause, after.reason)
             return
         if now >= pace.next_deadline():
-            self.listener.read_the_rest()  # the limit is on what was printed, not on what we happened to read
+            self.listener.read_the_rest()  # the limit applies to what was printed, read or not
         if now >= pace.first_deadline():
             quiet = "no step is known, and nothing new was printed in time"
             what = quiet if self.spec.first_step_since_output else "no first step in time"
@@ -75,13 +75,13 @@ class Stopping:
         self.decide(ending, ending, f"{what} (limit {limit:g} s)")
 
     def decide(self, ending: str, cause: str, reason: str) -> None:
-        """Fix why the run ends."""
+        """Fix why the run ends, unless that is decided already."""
         if self.decision is None:
             self.decision = StopDecision(ending, cause, reason)
             self.chronicle.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
 
     def request(self, how: str, cause: str, reason: str) -> None:
-        """Somebody asked: now, or after the step that is being made."""
+        """Handle a stop request; `how`: "now", or "drain" to end after the current step."""
         if self.decision:
             self.later = self.later or StopDecision("stopped", cause, reason)
             return
@@ -94,7 +94,7 @@ class Stopping:
             self.chronicle.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
 
     def walltime_is_near(self) -> None:
-        """The scheduler will end the job soon: its time is over, as at a limit of our own."""
+        """Handle the scheduler's warning that the job ends soon, like reaching `max_time`."""
         over = StopDecision("max_time", "walltime", "the scheduler's wall time is near (SIGUSR1)")
         if self.decision:
             self.later = self.later or over
@@ -103,7 +103,7 @@ class Stopping:
         self.decide(over.ending, over.cause, over.reason)
 
     def check_file(self) -> None:
-        """Read the stop request if there is a new one."""
+        """Read the `stop` file if it is new, and handle the request."""
         try:
             there = os.stat(self._file)
         except OSError:
