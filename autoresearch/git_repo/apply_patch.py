@@ -1,4 +1,4 @@
-"""Apply a patch in a clean worktree: the files of its base commit and the patch, nothing else."""
+"""Applies a patch in a clean worktree: the files of its base commit and the patch, nothing else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from autoresearch.git_repo.worktrees import EXACT, Slot
 
 
 def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -> str:
-    """Leave the files of `base` in the slot, changed by the patch; the id of their tree.
+    """Make the slot hold the files of `base` changed by the patch; returns the id of their tree.
 
-    Raises PatchError where it does not apply (no 3-way merge, nothing guessed), and as `Slot.switch` does.
+    Raises PatchError if it does not apply exactly (no 3-way merge), and the errors of `Slot.switch`.
     """
     slot.switch(base, includes)
     wipe_nested(slot.path)

@@ -1,4 +1,4 @@
-"""Branches by plumbing: claimed atomically, moved only from where they were known to be, never deleted."""
+"""Branches by git plumbing: claimed atomically, moved only from an expected commit, never deleted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.records.failpoint import failpoint
 
-NAME_MAX_BYTES = 240  # of a component: the file system's 255, less ".lock" and our "-NNNN"
+NAME_MAX_BYTES = 240  # per component: the file system's 255, less ".lock" and the suffix "-NNNN"
 PATH_MAX_BYTES = 1000
 ATTEMPTS = 1000
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
 def branch_fault(name: str) -> str:
-    """What is wrong with a branch name, as a clause; "" where git and the file system take it.
+    """What is wrong with a branch name, as a clause; "" if git and the file system accept it.
 
-    The rules of git-check-ref-format(1) with --branch, and a length per component, which git leaves to
-    the file system.
+    The rules are those of git-check-ref-format(1) with --branch, and limits of length, which git leaves to the file
+    system.
     """
     if not name or name in ("@", "HEAD"):
         return "it is not a name"
@@ -44,17 +44,17 @@ def branch_fault(name: str) -> str:
 def claim_branch(
     checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False
 ) -> str:
-    """Make the branch `name` at `commit` and return its name; where it is taken, `name-2`, `name-3` ...
+    """Create the branch `name` at `commit` and return its name; if it is taken, `name-2`, `name-3` ...
 
-    The claim is one `update-ref NEW 0...0`: of any number of processes exactly one gets a name. A branch
-    `a` in the way of `a/b` turns the latter into `a-2/b`. `again` says of a branch that is there whether it was
-    claimed for the same before a crash; then that one is it. Raises UsageError for an impossible name,
-    ConflictError when a thousand names are taken, GitFailed where the repository cannot be written.
+    The claim is one `update-ref NEW 0...0`, so of concurrent processes exactly one gets a name. If a branch `a`
+    blocks `a/b`, the latter becomes `a-2/b`. `again` tells whether an existing branch was claimed for the same
+    purpose before a crash; then its name is returned. Raises UsageError for an impossible name, ConflictError when
+    a thousand names are taken, GitFailed if the repository cannot be written.
     """
     _checked(name)
     stem, wanted, number = name, name, 1
     for _ in range(ATTEMPTS):
-        if not (wanted == checkout.branch and not checkout.head):  # HEAD waits for its first commit there
+        if not (wanted == checkout.branch and not checkout.head):  # the unborn branch of a repository without a commit
             refusal = _create(checkout, wanted, commit)
             if refusal is None:
                 failpoint("repository.claimed")
@@ -73,8 +73,8 @@ def claim_branch(
 
 
 def advance_branch(checkout: Checkout, name: str, commit: str, expected: str) -> None:
-    """Move a branch from `expected` to a follow-up commit. ConflictError where it is elsewhere by now,
-    or checked out somewhere: moving it would change what that working tree is compared with."""
+    """Move a branch from `expected` to a follow-up commit. Raises ConflictError if it is at another commit by now,
+    or checked out: moving it would then change what that working tree is compared with."""
     if place := checked_out_at(checkout, name):
         raise ConflictError(
             f"branch {name} is checked out at {place}",
@@ -94,7 +94,7 @@ def advance_branch(checkout: Checkout, name: str, commit: str, expected: str) ->
 
 
 def branch_commit(checkout: Checkout, name: str) -> str | None:
-    """The commit a local branch points at; None where there is no such branch."""
+    """The commit that a local branch points to; None if there is no such branch."""
     if branch_fault(name):
         return None
     with checkout.git.start("rev-parse", "--verify", "--quiet", f"refs/heads/{name}^{{commit}}") as asked:
@@ -103,7 +103,7 @@ def branch_commit(checkout: Checkout, name: str) -> str | None:
 
 
 def checked_out_at(checkout: Checkout, name: str) -> str:
-    """The working tree whose HEAD stands on this branch; "" where none does."""
+    """The working tree in which this branch is checked out; "" if there is none."""
     place = ""
     for line in os.fsdecode(checkout.git.run("worktree", "list", "--porcelain")).split("\n"):
         if line.startswith("worktree "):
@@ -131,7 +131,7 @@ def _update_ref(checkout: Checkout, name: str, commit: str, expected: str) -> No
 
 
 def _shadowed(checkout: Checkout, name: str) -> str:
-    """The name with its first blocked component renamed, where a branch is called like a directory of it."""
+    """If a branch has the name of one of `name`'s directories: `name` with that directory renamed; else ""."""
     parts = name.split("/")
     above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
     for directory in above:
@@ -143,8 +143,8 @@ def _shadowed(checkout: Checkout, name: str) -> str:
 
 
 def _taken(checkout: Checkout, name: str, refusal: GitFailed) -> bool:
-    """Whether a claim failed because of the name: it exists, is a directory of others, or is locked."""
+    """Whether a claim failed because of the name: it exists, is a directory of other branches, or is locked."""
     said = refusal.stderr
-    if "File exists" in said:  # refs/heads/NAME.lock, held or left behind: that name only
+    if "File exists" in said:  # refs/heads/NAME.lock, held or left behind: blocks only that name
         return f"{name}.lock" in said
     return "already exists" in said or "cannot create" in said or branch_commit(checkout, name) is not None

@@ -1,4 +1,4 @@
-"""Which repository a directory belongs to, and where it stands."""
+"""Finds the repository of a directory, with its HEAD and branch."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Checkout:
     root: Path
     git_dir: Path
     common_dir: Path
-    head: str  # commit; "" where there is none yet
-    branch: str  # "" where HEAD is detached
+    head: str  # commit; "" if there is none yet
+    branch: str  # "" if HEAD is detached
 
     @property
     def git(self) -> Git:
-        """git at the root of this working tree."""
+        """A `Git` for the root of this working tree."""
         return Git(self.root)
 
     @property
     def project(self) -> Path:
-        """The main working tree, which all linked ones share."""
+        """The main working tree, the same for all linked ones."""
         return self.common_dir.parent if self.common_dir.name == ".git" else self.root
 
     @property
@@ -42,13 +42,13 @@ class Checkout:
 
 
 def find(directory: Path) -> Checkout | None:
-    """The checkout that tracks `directory`; None where there is none or no git (`why_not` tells)."""
+    """The checkout that contains `directory`; None if there is none, or no git (`why_not` gives the reason)."""
     found = _locate(directory)
     return found if isinstance(found, Checkout) else None
 
 
 def project_of(directory: Path) -> Path:
-    """The project that a directory is part of: the main working tree of its repository, else the directory itself."""
+    """The project of a directory: the main working tree of its repository, else the directory itself."""
     try:
         found = _ask(directory)
     except GitFailed:
@@ -57,7 +57,7 @@ def project_of(directory: Path) -> Path:
 
 
 def current_project() -> Path:
-    """The project where one stands. NotFoundError where that directory was removed."""
+    """The project of the current directory. Raises NotFoundError if that directory was removed."""
     try:
         return project_of(Path.cwd())
     except FileNotFoundError as error:
@@ -65,7 +65,7 @@ def current_project() -> Path:
 
 
 def why_not(directory: Path) -> str:
-    """Why `find` found nothing: one clause, e.g. "/x is not in a git repository"; "" where it did find."""
+    """Why `find` returns None: a clause, e.g. "/x is not in a git repository"; "" if it finds a checkout."""
     found = _locate(directory)
     return "" if isinstance(found, Checkout) else found
 
@@ -90,9 +90,9 @@ def _ask(directory: Path) -> Checkout | str:
     answers = os.fsdecode(out).removesuffix("\n").split("\n")
     if len(answers) < len(places):
         return _reason(directory, GitFailed(("git", "rev-parse"), status, err))
-    born = status == 0  # without a commit, HEAD is echoed and fails
+    born = status == 0  # without a commit, git echoes HEAD and fails
     head, branch = (answers[-2], answers[-1]) if born else ("", git_branch(git))
-    if len(answers) != len(places) + (2 if born else 1):  # a line break in a directory's name: one by one
+    if len(answers) != len(places) + (2 if born else 1):  # a line break in a directory's name: query one by one
         answers = [git.line("rev-parse", place) for place in places]
     root, git_dir, common_dir = (Path(os.path.realpath(directory / answer)) for answer in answers[:3])
     name = "" if branch == "HEAD" else branch.removeprefix("refs/heads/")
@@ -100,20 +100,20 @@ def _ask(directory: Path) -> Checkout | str:
 
 
 def git_branch(git: Git) -> str:
-    """The full name of the branch that HEAD stands on, born or not; "" where it is detached."""
+    """The full name of the branch that HEAD points to, even without a commit; "" if HEAD is detached."""
     with git.start("symbolic-ref", "-q", "HEAD") as asked:
         return os.fsdecode(asked.finish()[1]).removesuffix("\n")
 
 
 def _ignored(checkout: Checkout, directory: Path) -> bool:
-    """Whether the codebase is a hole in somebody else's repository (a home directory under git, say)."""
+    """Whether an unrelated repository around the codebase, e.g. a home directory under git, ignores the codebase."""
     place = os.path.realpath(directory)
     if place == str(checkout.root):
         return False
     with checkout.git.start("check-ignore", "-q", "--", place) as asked:
         if asked.finish()[0] != 0:
             return False
-    return not checkout.git.run(*LIST, "--", place)  # files added by force make it theirs
+    return not checkout.git.run(*LIST, "--", place)  # not if files in it were force-added
 
 
 def _reason(directory: Path, failure: GitFailed) -> str:

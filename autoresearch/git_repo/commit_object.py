@@ -1,4 +1,4 @@
-"""Making the commit object: no hook, no signature, a name on machines that have none, a date if one is given."""
+"""Creates commit objects: no hooks, no signature, a fallback identity, and an optional fixed date."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from autoresearch.errors import UsageError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.records.secrets import clean_text
 
-# Identity for machines that have none; one that is configured is never replaced.
+# Identity for machines without a configured one.
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"
 _NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detection is disabled")
 
 
 def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:
-    """The id of a new commit on `parent` ("" for none); nothing refers to it yet. Raises GitFailed.
+    """Create a commit on `parent` ("" for none) and return its id; nothing refers to it yet. Raises GitFailed.
 
     Secrets in the message are masked.
 
-    `when`: seconds since the epoch, as author's and committer's date; the same commit made again has then
-    the same id.
+    `when`: author's and committer's date, in seconds since the epoch; it makes the id reproducible.
     """
     words = clean_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
     command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
@@ -31,7 +30,7 @@ def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | N
 
 
 def path_in_tree(path: str) -> bytes:
-    """A path of the caller's as git stores it; UsageError for one that no commit can hold."""
+    """A path as git stores it. Raises UsageError for a path that no commit can contain."""
     parts = path.split("/")
     if not path or any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) or "\0" in path:
         raise UsageError(f"{path!r} cannot be the name of a file in a commit")
@@ -39,7 +38,7 @@ def path_in_tree(path: str) -> bytes:
 
 
 def _identity(git: Git) -> dict[str, str]:
-    """What is configured of name and address, and ours for the rest."""
+    """Variables for the identity: the configured name and address, with fallbacks for what is missing."""
     identity: dict[str, str] = {}
     for key, variable, ours in (("user.name", "NAME", NAME), ("user.email", "EMAIL", EMAIL)):
         configured = git.line("config", "--default", "", key) or ours

@@ -1,4 +1,4 @@
-"""Reading commits: one file, what differs between two, and a fingerprint of the code. Nothing is written."""
+"""Reads commits: a file, the differences of two, and a fingerprint of the code. Writes nothing."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _DIFF = ("diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--n
 
 @dataclass(frozen=True, slots=True)
 class Diffstat:
-    """How much differs between two commits; a binary file has no lines."""
+    """How much differs between two commits; binary files count no lines."""
 
     files: int = 0
     insertions: int = 0
     deletions: int = 0
-    binary: int = 0  # of the files
+    binary: int = 0  # number of binary files among `files`
 
     def __str__(self) -> str:
         return f"{self.files} file{'' if self.files == 1 else 's'}, +{self.insertions} -{self.deletions}"
 
 
 def is_simpler(stat: Diffstat) -> bool:
-    """Whether the code has fewer lines than its parent's."""
+    """Whether the change removed more lines than it added."""
     return stat.deletions > stat.insertions
 
 
 def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = ()) -> Diffstat:
-    """How much `b` differs from `a`, without these files and directories. Raises GitFailed."""
+    """How much `b` differs from `a`, without the files and directories in `ignoring`. Raises GitFailed."""
     screen = _Ignored.of(ignoring)
     files = insertions = deletions = binary = 0
     for record in checkout.git.run(*_DIFF, "--numstat", "-z", a, b).split(b"\0"):
@@ -59,8 +59,9 @@ def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
 
 
 def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), max_bytes: int = MAX_DIFF_BYTES) -> str:
-    """A unified diff that `git apply` takes, and for people where it is cut: whole lines, and a last one that
-    says so. No more than `max_bytes` is ever read. Raises GitFailed.
+    """A unified diff for `git apply`; above `max_bytes` it is cut after a whole line, and a last line says so.
+
+    Never reads more than `max_bytes` (and one more). Raises GitFailed.
     """
     words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b, "--", ".")
     without = [f":(top,exclude,literal){path.rstrip('/')}" for path in ignoring]
@@ -77,7 +78,7 @@ def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), 
 
 
 def read_file(checkout: Checkout, commit: str, path: str) -> bytes:
-    """A file as a commit holds it. NotFoundError where it has none there, UsageError for no path of a commit."""
+    """A file's content in a commit. Raises NotFoundError if there is none, UsageError for an impossible path."""
     name = os.fsdecode(path_in_tree(path))
     try:
         return checkout.git.run("cat-file", "blob", f"{commit}:{name}")
@@ -88,8 +89,8 @@ def read_file(checkout: Checkout, commit: str, path: str) -> bytes:
 
 
 def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] = ()) -> str:
-    """A sha256 that two commits share exactly where they hold the same files (names, modes, content), these
-    files and directories aside. Raises GitFailed."""
+    """A SHA-256 that is equal for two commits if and only if their files (names, modes, content) are, apart from
+    the files and directories in `ignoring`. Raises GitFailed."""
     screen = _Ignored.of(ignoring)
     digest = hashlib.sha256()
     for record in checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
@@ -100,7 +101,7 @@ def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] 
 
 @dataclass(frozen=True, slots=True)
 class _Ignored:
-    """Files, and directories with all in them."""
+    """Files to ignore, and directories with all their contents."""
 
     paths: frozenset[bytes]
     beginnings: tuple[bytes, ...]

@@ -1,4 +1,4 @@
-"""Keeping what we write out of `git status`, in .git/info/exclude: the user's .gitignore is theirs."""
+"""Hides autoresearch's files from `git status` in .git/info/exclude; the user's .gitignore is never changed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
 
 
 def exclude(checkout: Checkout, pattern: str) -> None:
-    """Add one pattern (gitignore(5)) unless it is there; what stood there stays, byte for byte.
+    """Add one pattern (gitignore(5)) unless it is there; the existing content is kept byte for byte.
 
-    Safe against other processes doing the same; all worktrees of the repository share the file.
-    Raises EnvironmentUnusable where it cannot be written.
+    Safe against concurrent processes; all worktrees of the repository share the file.
+    Raises EnvironmentUnusable if it cannot be written.
     """
-    path = Path(os.path.realpath(checkout.common_dir / "info" / "exclude"))  # may be a link into dotfiles
+    path = Path(os.path.realpath(checkout.common_dir / "info" / "exclude"))  # may be a link into the user's dotfiles
     line = pattern.encode("utf-8", "surrogateescape")
     try:
         path.parent.mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def exclude(checkout: Checkout, pattern: str) -> None:
 
 
 def pattern_for(checkout: Checkout, path: Path) -> str:
-    """The pattern that names exactly this path of the checkout; "" where it lies outside or is the root."""
+    """The pattern that matches exactly this path of the checkout; "" if it lies outside or is the root."""
     root, real = os.fsencode(checkout.root), os.fsencode(os.path.realpath(path))
     if not real.startswith(root + b"/"):
         return ""
@@ -52,7 +52,7 @@ def pattern_for(checkout: Checkout, path: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """The flock of a directory: no lock file is left in the user's .git."""
+    """Hold the flock of a directory, so that no lock file is left in the user's .git."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):  # a network file system may not lock directories

@@ -1,4 +1,4 @@
-"""The files of a commit, as a checkout of it would have them, in a directory that git knows nothing of."""
+"""Exports the files of a commit, as a checkout would write them, to a directory outside git's control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autoresearch.git_repo.worktrees import POINTERS
 
 
 def export(checkout: Checkout, commit: str, place: Path) -> None:
-    """Write every file of a commit below `place`, which is new; the checkout and its index are left alone.
+    """Write every file of a commit below `place`, which must not exist; the checkout and its index stay untouched.
 
     Raises GitFailed, OSError.
     """
@@ -27,6 +27,6 @@ def export(checkout: Checkout, commit: str, place: Path) -> None:
 
 
 def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
-    """Tracked and untracked, never ignored files below a directory now, relative to the root of the checkout."""
+    """Tracked and untracked, but not ignored files below a directory, relative to the root of the checkout; sorted."""
     listed = checkout.git.run(*LIST, "--cached", "--others", "--exclude-standard", "--", str(directory))
     return sorted({name for name in listed.split(b"\0") if name})

@@ -1,7 +1,7 @@
-"""What was changed in an isolated worktree, as a patch against the commit it started from.
+"""Extracts the changes made in an isolated worktree, as a patch against its base commit.
 
-Told by the files alone, under the rules (.gitignore, .gitattributes) of that commit, with an index taken before and
-git's directory named. What was staged, committed, renamed, configured or ignored by whoever worked there is not asked.
+Only the files on disk count, under that commit's rule files (.gitignore, .gitattributes), with an index saved before
+and an explicit git directory. Whatever was staged, committed, configured or ignored in the worktree has no effect.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _PATCH = (
 
 
 class TooLarge(Exception):  # noqa: N818 - it says what the change is
-    """More was changed than anybody could review; the message is a clause with the numbers."""
+    """The change is too large to be reviewed; the message is a clause with the numbers."""
 
 
 class Trespass(Exception):  # noqa: N818 - it says what was done
-    """The change holds what no change may hold; the message is a clause."""
+    """The change contains something forbidden; the message is a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedPatch:
-    """What was done: a patch against `base` that `git apply` takes, and the tree that it leads to."""
+    """The changes: a patch against `base` for `git apply`, and the resulting tree."""
 
     base: str
     patch: bytes
@@ -53,10 +53,10 @@ class ExtractedPatch:
 
 
 def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
-    """What was done since it was opened; new files that match `leavings` (gitignore patterns) are none of it.
+    """Extract the changes since the worktree was opened, without new files that match `leavings` (gitignore patterns).
 
-    Raises TooLarge before anything large is read, Trespass for what no change may hold (a repository inside, a link
-    that leads outside), GitFailed.
+    Raises TooLarge before anything large is read, Trespass for forbidden changes (a nested repository, a link that
+    leads outside, a changed submodule), GitFailed.
     """
     if identity(opened.path) != opened.identity:
         raise Trespass("the worktree itself was removed or replaced")
@@ -76,15 +76,16 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
 
 
 def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
-    """git on our own repository and index; the worktree's `.git` is not asked, and no object of it stays."""
+    """Run git on the original repository with the private index: the worktree's `.git` is ignored, and new objects
+    are temporary."""
     where = (f"--git-dir={opened.checkout.common_dir}", f"--work-tree={opened.path}")
     git = Git(opened.path, opened.enclosure.index)
     return git.run(*where, *EXACT, *arguments, feed=feed, extra=opened.objects)
 
 
 def _walk(root: Path, rules: Mapping[str, GitRuleFile]) -> list[str]:
-    """The rules that are new. Refuses repositories inside; what is neither file, link nor directory is removed:
-    git would wait for a pipe."""
+    """Paths of new rule files. Raises Trespass for nested repositories; removes what is neither file, link nor
+    directory, because git would block on a named pipe."""
     new, todo = [], [root]
     while todo:
         place = todo.pop()
@@ -104,9 +105,9 @@ def _walk(root: Path, rules: Mapping[str, GitRuleFile]) -> list[str]:
 
 
 def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, GitRuleFile | None]:
-    """Put the rules of the commit in force again; returns what was made of them meanwhile (None: removed).
+    """Restore the commit's rule files on disk; returns the edited ones, as they were found (None: removed).
 
-    A new one is emptied, not removed: whether it is ignored itself, as pytest's is in its cache, git then says.
+    New ones are emptied, not removed, so that git can tell whether they are ignored, like pytest's in its cache.
     """
     edited: dict[str, GitRuleFile | None] = {}
     for path in new:
@@ -125,7 +126,7 @@ def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, GitRuleFi
 
 
 def _keep_submodules(opened: Opened) -> None:
-    """An empty directory that went missing is no change: submodules are not checked out here."""
+    """Recreate missing submodule directories, which are always empty here, so that they do not count as a change."""
     for entry in _git(opened, "ls-files", "-s", "-z").split(b"\0"):
         if entry.startswith(SUBMODULE.encode()):
             place = opened.path / os.fsdecode(entry.partition(b"\t")[2])
@@ -134,8 +135,8 @@ def _keep_submodules(opened: Opened) -> None:
 
 
 def _changed(opened: Opened) -> list[str]:
-    """Tracked paths that are not as they were; no more than one over MAX_FILES matters."""
-    with contextlib.suppress(GitFailed):  # it fails where a file differs, and has then done its work
+    """Tracked paths that were changed or removed."""
+    with contextlib.suppress(GitFailed):  # it exits with an error if a file differs, but has then done its work
         _git(opened, "update-index", "-q", "--refresh")
     listed = _git(opened, "diff-files", "-z", "--name-only", "--no-renames")
     return [os.fsdecode(path) for path in listed.split(b"\0") if path]
@@ -163,7 +164,7 @@ def _weigh(root: Path, paths: Collection[str]) -> None:
 
 
 def _put(opened: Opened, edited: Mapping[str, GitRuleFile | None]) -> None:
-    """Bring what was made of the rules into the index, byte for byte."""
+    """Put the edited rule files into the index, byte for byte."""
     lines = []
     for path, rule in edited.items():
         if rule is None:
@@ -187,7 +188,7 @@ def _refuse_trespass(opened: Opened, found: Iterable[Difference]) -> None:
 
 
 def _leaves(root: Path, path: str, target: str) -> bool:
-    """Whether a relative link, as it is written or as it is followed, ends outside of the tree or in git's own."""
+    """Whether a relative link, as written or as resolved, leads outside of the tree or into `.git`."""
     written = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     real = os.path.realpath(root / path)
     followed = os.path.relpath(real, root)
@@ -195,7 +196,7 @@ def _leaves(root: Path, path: str, target: str) -> bool:
 
 
 def _patch(opened: Opened, tree: str) -> bytes:
-    """The patch; never more of it is read than may be."""
+    """The patch as bytes. Raises TooLarge above MAX_PATCH_BYTES, without reading more."""
     git = Git(opened.checkout.common_dir)
     with git.start("-c", "core.quotePath=true", *_PATCH, opened.base, tree, extra=opened.objects) as running:
         assert running.process.stdout is not None

@@ -1,4 +1,4 @@
-"""The files of a checkout, sorted by what a snapshot does with them."""
+"""The files of a checkout, classified by what a snapshot does with them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, text
 
-CROWD = 20  # so many left out of one directory for one reason are told as one line
+CROWD = 20  # more files left out of one directory for the same reason are reported as one entry
 OWN = "results and records"
 NESTED = "a git repository of its own"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path (a directory ends in `/`) that the snapshot does not hold as it is on disk, and why."""
+    """A path (a directory's ends in `/`) that the snapshot does not contain as it is on disk, and why."""
 
     path: str
     reason: str
-    size: int = 0  # bytes; 0 where nobody counted
+    size: int = 0  # bytes; 0 if unknown
 
     def __str__(self) -> str:
         counted = f", {self.size / 2**20:.1f} MB" if self.size >= 2**20 else ""
@@ -32,7 +32,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """An index entry that is set without looking at the file; mode "0" removes it."""
+    """An index entry to set without reading the file; mode "0" removes the entry."""
 
     mode: str
     oid: str
@@ -40,35 +40,35 @@ class Pin:
 
     @property
     def line(self) -> bytes:
-        """As `git update-index -z --index-info` reads it."""
+        """The entry in the input format of `git update-index -z --index-info`."""
         return b"%s %s 0\t%s\0" % (self.mode.encode(), self.oid.encode(), self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The differences, sorted by what to do about them. Paths in bytes are git's, relative to the root."""
+    """The differences from HEAD, classified by what to do. Paths in bytes are git's, relative to the root."""
 
-    head: str  # commit; "" where there is none
+    head: str  # commit; "" if there is none
     take: tuple[bytes, ...]  # to be read from disk
     pins: tuple[Pin, ...]  # to be set or removed in the index
     left_out: tuple[LeftOut, ...]
-    dirty: tuple[str, ...]  # where the snapshot will differ from HEAD, sorted
+    dirty: tuple[str, ...]  # paths in which the snapshot will differ from HEAD, sorted
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """What the caller wants left out: directories or files relative to the root, and the size limit."""
+    """What the caller excludes: directories or files, relative to the root, and larger untracked files."""
 
     paths: tuple[bytes, ...]
     max_bytes: int
 
     def holds(self, path: bytes) -> bool:
-        """Whether `path` is one of the caller's, or inside one."""
+        """Whether `path` is one of the excluded paths, or inside one."""
         return any(path == own or path.startswith(own + b"/") for own in self.paths)
 
 
 def own_screen(checkout: Checkout, leave_out: Iterable[Path], max_bytes: int) -> Exclusions:
-    """The caller's paths as git names them; those outside the checkout or around it say nothing."""
+    """The caller's exclusions as git paths; paths outside the checkout, or containing it, are ignored."""
     root = os.fsencode(checkout.root)
     real = (os.fsencode(os.path.realpath(path)) for path in leave_out)
     return Exclusions(tuple(path[len(root) + 1 :] for path in real if path.startswith(root + b"/")), max_bytes)
@@ -76,7 +76,7 @@ def own_screen(checkout: Checkout, leave_out: Iterable[Path], max_bytes: int) ->
 
 @dataclass(slots=True)
 class FileClasses:
-    """A Survey in the making."""
+    """Collects the parts of a Survey."""
 
     git: Git
     own: Exclusions
@@ -87,26 +87,26 @@ class FileClasses:
     settled: list[bytes] = field(default_factory=list)  # differs from HEAD without being read from disk
 
     def leave(self, path: bytes, reason: str, size: int = 0) -> None:
-        """Leave a path out and remember why."""
+        """Leave a path out and record the reason."""
         self.left_out.append(LeftOut(text(path), reason, size))
 
     def place(self, path: bytes) -> bytes:
-        """Where a path lies on disk."""
+        """The absolute path on disk."""
         return os.fsencode(self.git.cwd) + b"/" + path
 
     def survey(self) -> Survey:
-        """What was found."""
+        """The finished Survey."""
         dirty = tuple(sorted({text(path) for path in (*self.take, *self.settled)}))
         left_out = _crowds_as_one(self.left_out)
         return Survey(self.head, tuple(self.take), tuple(self.pins), left_out, dirty)
 
     def size(self, path: bytes) -> int | None:
-        """Bytes of a file, link or submodule that git can take; None, and told, for anything else."""
+        """Bytes of a file, link or submodule that git can store; None for anything else, which is left out."""
         place = self.place(path)
         try:
             status = os.lstat(place)
         except OSError:
-            return 0  # it went away just now; git will see that, too
+            return 0  # it was removed just now; git will notice that, too
         kind = stat.S_IFMT(status.st_mode)
         if kind == stat.S_IFREG and not os.access(place, os.R_OK, effective_ids=True):
             self.leave(path, "cannot be read", status.st_size)
@@ -118,7 +118,7 @@ class FileClasses:
 
 
 def _crowds_as_one(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Told by directory where one reason leaves out more than CROWD files of it."""
+    """Merge the entries of a directory into one where a reason leaves out more than CROWD of its files."""
     groups = Counter((left.path.rpartition("/")[0], left.reason) for left in left_out)
     told: dict[tuple[str, str], LeftOut] = {}
     for left in left_out:

@@ -1,8 +1,8 @@
-"""What a snapshot must not hold: secrets, virtual environments, checkpoints. Names only, no file is opened.
+"""What a snapshot must not contain: secrets, virtual environments, checkpoints. Checks names only, opens no file.
 
-A name that is left out wrongly makes the commit differ from the code that ran; one that is taken wrongly
-can be a published key. Hence secrets are matched widely except where a name is source code, and weights
-narrowly: by the directory names that trainers use and by suffixes that hold nothing else.
+A file excluded wrongly makes the commit differ from the code that ran; one included wrongly may publish a key.
+Hence secrets are matched broadly, except for names of source code, and weights narrowly: by the directory names that
+trainers use and by suffixes used for nothing else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CHECKPOINT_DIRECTORY = re.compile(r"(?:saved_)?checkpoints\Z|(?:global_step_?|c
 
 
 def is_secret(path: str) -> bool:
-    """Whether a repository path names a key, a token or a file of credentials; source code never does."""
+    """Whether a repository path names a key, a token or a credentials file; source code never counts as one."""
     *directories, name = path.lower().split("/")
     if not _SECRET_DIRECTORIES.isdisjoint(directories):
         return True
@@ -62,9 +62,9 @@ def is_secret(path: str) -> bool:
 
 
 def is_checkpoint(path: str) -> bool:
-    """Whether an untracked path is weights: by suffix, or inside a trainer's checkpoint directory.
+    """Whether an untracked path holds weights: by suffix, or inside a trainer's checkpoint directory.
 
-    Source code and YAML under such a directory are taken: a package may be called `checkpoints`.
+    Source code and configuration files in such a directory do not count: a package may be called `checkpoints`.
     """
     *directories, name = path.lower().split("/")
     if name.endswith(_CHECKPOINT_SUFFIXES):

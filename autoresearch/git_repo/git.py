@@ -1,8 +1,8 @@
-"""The one place that starts git: always the same environment, a time limit, and errors that tell all.
+"""The only module that starts git: a fixed environment, a time limit, and complete error messages.
 
-Plain git, not GitPython: its import costs 95 ms, its `Repo` starts git processes with the inherited
-`GIT_*` variables, and every question asked here is one process of 3 ms (field note mechanics 2.1, 2.5).
-The tests use GitPython as a second reader of what was written.
+It runs the git program rather than GitPython, whose import takes 95 ms and whose `Repo` starts git with the inherited
+`GIT_*` variables; a git command takes 3 ms (field note mechanics 2.1, 2.5). The tests use GitPython as an independent
+reader of what was written.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from autoresearch.errors import EnvironmentUnusable
 TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
 
 SETTINGS = (
-    "gc.auto=0",  # a detached gc would work on in the user's repository after we are gone
+    "gc.auto=0",  # a detached gc would go on in the user's repository after this process ended
     "maintenance.auto=false",
     "core.hooksPath=/dev/null",  # post-index-change and reference-transaction run under plumbing, too
-    "core.fsmonitor=",  # a monitor may be stale; the empty value disables it in old and new versions
-    "core.splitIndex=false",  # else a private index writes sharedindex.* into the user's .git
-    "index.skipHash=true",  # the private index lives for milliseconds
-    "core.safecrlf=false",  # its warning is fatal when "true"; nothing of the user's is rewritten
+    "core.fsmonitor=",  # a monitor may be stale; the empty value disables it in old and new versions of git
+    "core.splitIndex=false",  # otherwise a private index writes sharedindex.* into the user's .git
+    "index.skipHash=true",  # the private index exists for milliseconds only
+    "core.safecrlf=false",  # "true" makes its warning fatal; no file of the user's is rewritten here
     "i18n.commitEncoding=UTF-8",
 )
-LIST = ("--literal-pathspecs", "ls-files", "-z")  # names are names, not patterns
+LIST = ("--literal-pathspecs", "ls-files", "-z")  # paths are not patterns
 FLAGS = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
-# What of GIT_* is the user's configuration or name. The rest says "another repository" (GIT_DIR,
-# GIT_INDEX_FILE ... as set in hooks and aliases) and would send our commands there.
+# GIT_* variables that hold the user's configuration or identity. The others, set in hooks and aliases (GIT_DIR,
+# GIT_INDEX_FILE ...), would redirect commands to another repository.
 KEPT = frozenset(
     {
         "GIT_EXEC_PATH",
@@ -56,7 +56,7 @@ KEPT_PAIRS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")  # GIT_CONFIG_COUNT of the
 
 
 class GitFailed(EnvironmentUnusable):
-    """git could not be started, took too long, or said no; `command`, `returncode` and `stderr` say which."""
+    """git could not be started, timed out, or failed; see `command`, `returncode` and `stderr`."""
 
     code = "git_failed"
 
@@ -70,7 +70,7 @@ class GitFailed(EnvironmentUnusable):
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git at work in one directory, optionally on an index of its own."""
+    """Runs git in one directory, optionally on a separate index."""
 
     cwd: Path
     index: Path | None = None
@@ -79,19 +79,19 @@ class Git:
     def run(
         self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
     ) -> bytes:
-        """stdout of one git command; GitFailed on any other exit than 0."""
+        """stdout of one git command. Raises GitFailed for an exit code other than 0."""
         with self.start(*arguments, feed=feed, extra=extra) as running:
             return running.stdout()
 
     def line(self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None) -> str:
-        """stdout of a command that answers with one line, e.g. an object id."""
+        """stdout of a command that prints one line, e.g. an object id. Raises GitFailed."""
         return os.fsdecode(self.run(*arguments, feed=feed, extra=extra)).removesuffix("\n")
 
     @contextlib.contextmanager
     def start(
         self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
     ) -> Iterator[Running]:
-        """Start a command now and ask for its output later; it is gone when the block ends."""
+        """Start a command now, to read its output later; it is killed at the end of the block if still running."""
         environment = clean_environment(os.environ)
         if self.index is not None:
             environment["GIT_INDEX_FILE"] = str(self.index)
@@ -104,7 +104,7 @@ class Git:
                 stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                process_group=0,  # filters and submodule commands of git end with it
+                process_group=0,  # git's filters and submodule commands are killed with it
             )
         except OSError as error:
             raise _cannot_start(self.cwd, arguments, error) from error
@@ -118,7 +118,7 @@ class Git:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A git process that was started."""
+    """A started git process."""
 
     process: _Process
     command: tuple[str, ...]
@@ -126,7 +126,7 @@ class Running:
     timeout_s: float
 
     def finish(self) -> tuple[int, bytes, str]:
-        """Wait; exit status, stdout, stderr. GitFailed where the time limit passes first."""
+        """Wait for the process; returns exit status, stdout, stderr. Raises GitFailed on timeout."""
         try:
             out, err = self.process.communicate(self.feed, self.timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -135,7 +135,7 @@ class Running:
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
     def stdout(self) -> bytes:
-        """Wait; stdout. GitFailed on any other exit than 0."""
+        """Wait for the process; returns stdout. Raises GitFailed on timeout or an exit status other than 0."""
         status, out, err = self.finish()
         if status:
             raise GitFailed(self.command, status, err)
@@ -143,12 +143,12 @@ class Running:
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A process whose end is noticed at once: with a time limit, the standard `wait` naps and looks."""
+    """A process whose end is noticed at once: the standard `wait` with a timeout polls with sleeps."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status; TimeoutExpired where the limit passes first."""
+        """The exit status. Raises TimeoutExpired."""
         if sys.platform == "linux" and timeout is not None and self.returncode is None:
-            with contextlib.suppress(OSError):  # an old kernel: then it naps
+            with contextlib.suppress(OSError):  # an old kernel: fall back to polling
                 fd = os.pidfd_open(self.pid)
                 try:
                     select.select([fd], [], [], timeout)
@@ -158,22 +158,22 @@ class _Process(subprocess.Popen[bytes]):
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment for git: the caller's, without variables that redirect or colour what git does."""
+    """The environment for git: the inherited one, without GIT_* variables that redirect or alter what git does."""
     environment = {
         name: value
         for name, value in inherited.items()
         if not name.startswith("GIT_") or name in KEPT or name.startswith(KEPT_PAIRS)
     }
     environment |= {
-        "GIT_OPTIONAL_LOCKS": "0",  # else even `git status` rewrites the user's index
+        "GIT_OPTIONAL_LOCKS": "0",  # otherwise even `git status` rewrites the user's index
         "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",  # messages are matched
+        "LC_ALL": "C",  # messages are matched as text
     }
     return environment
 
 
 def text(path: bytes) -> str:
-    """A file name of git for people and records: UTF-8, other bytes as `\\xNN`, so that JSON takes it."""
+    """A git path for display and records: UTF-8, other bytes as `\\xNN`, so that it is valid in JSON."""
     return path.decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""The commit of a hypothesis: its parent, patches, whole files. Made on a private index, never in a checkout."""
+"""Commits a hypothesis: its parent plus patches and whole files. Uses a private index, never a checkout."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.private_index import private_index
 from autoresearch.records.failpoint import failpoint
 
-FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index holds half of a tree
+FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
 STRICT = ("-c", "apply.ignoreWhitespace=no", "-c", "apply.whitespace=nowarn")
 _PREFIXED = re.compile(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
 
 
 class PatchError(ConflictError):
-    """A patch does not apply to the parent commit; `said` is git's explanation."""
+    """A patch does not apply to the parent commit; `said` is git's error message."""
 
     code = "patch_failed"
 
@@ -36,10 +36,10 @@ class PatchError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a hypothesis changes in its parent's tree: patches first, in order, then files.
+    """The changes of a hypothesis to its parent's tree: patches first, in order, then files.
 
-    `files` maps a path to its whole new content; None takes the file out. A file keeps its mode (a link
-    becomes a file); a new one is executable where it begins with `#!`.
+    `files` maps a path to its whole new content; None removes the file. A file keeps its mode (a link
+    becomes a file); a new one is executable if it begins with `#!`.
     """
 
     patches: Sequence[str | bytes] = ()
@@ -48,16 +48,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit that was made; nothing refers to it until a branch is claimed."""
+    """A created commit; nothing refers to it until a branch is claimed."""
 
     commit: str
     tree: str
     parent: str
-    stat: Diffstat  # against the parent, without the paths that do not count
+    stat: Diffstat  # against the parent, without the uncounted paths
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the code is the parent's."""
+        """Whether the code equals the parent's."""
         return self.stat.files == 0
 
 
@@ -70,11 +70,11 @@ def commit_hypothesis(
     uncounted: Collection[str] = (),
     when: int | None = None,
 ) -> Committed:
-    """Commit a change on `parent`. The same arguments make the same tree, and with `when` the same commit.
+    """Commit a change on `parent`. The same arguments give the same tree, and with `when` the same commit.
 
-    `uncounted` are paths (files or directories) that say nothing about the code, such as the blueprint: they
-    are committed, but do not count in `stat`. Raises PatchError, UsageError for an impossible path,
-    ConflictError for a file in a directory's place, GitFailed where the repository cannot be used.
+    `uncounted`: paths (files or directories) that are not code, such as the blueprint: they are committed, but not
+    counted in `stat`. `when`: see `commit_tree`. Raises PatchError, UsageError for an impossible path, ConflictError
+    for a file in a directory's place, GitFailed if the repository cannot be used.
     """
     commit = resolve_commit(checkout, parent)
     with private_index(checkout) as git:
@@ -90,12 +90,12 @@ def commit_hypothesis(
 
 
 def resolve_commit(checkout: Checkout, name: str) -> str:
-    """The id of a commit given by id or branch. Raises GitFailed where there is none."""
+    """The id of a commit given by id or branch. Raises GitFailed if there is none."""
     return checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
 def _apply(git: Git, number: int, parent: str, patch: str | bytes) -> None:
-    """Bring one patch into the index: wholly or not at all, and without guessing (no 3-way merge)."""
+    """Apply one patch to the index, completely or not at all, and exactly (no 3-way merge). Raises PatchError."""
     data = patch if isinstance(patch, bytes) else patch.encode("utf-8", "surrogateescape")
     data += b"" if data.endswith(b"\n") else b"\n"
     depth = "-p1" if _PREFIXED.search(data) else "-p0"  # `diff.noprefix` is popular
@@ -106,13 +106,13 @@ def _apply(git: Git, number: int, parent: str, patch: str | bytes) -> None:
 
 
 def _put(git: Git, files: Mapping[str, bytes | None], zero: str) -> None:
-    """Bring whole files into the index, byte for byte: no filter touches them."""
+    """Put whole files into the index byte for byte, bypassing filters."""
     if not files:
         return
     wanted = {path_in_tree(path): content for path, content in sorted(files.items())}
     modes = _modes(git)
     gone = [path for path, content in wanted.items() if content is None]
-    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # first: a directory may take a file's place
+    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # removals first: a directory may replace a file
     put = {path: content for path, content in wanted.items() if content is not None}
     _check(gone, put, modes)
     for path, content in put.items():
@@ -135,7 +135,7 @@ def _mode(before: bytes | None, content: bytes) -> bytes:
 
 
 def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:
-    """git would silently remove a directory for a file of its name, and a file for a directory."""
+    """Raise ConflictError for collisions: git would silently replace a directory by a file, and the reverse."""
     for path in gone:
         if path not in modes:
             raise _blocked(path, "cannot be removed: there is no such file")

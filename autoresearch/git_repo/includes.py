@@ -1,4 +1,4 @@
-"""Includes: untracked inputs (data, checkpoints) that a worktree gets as links into the user's checkout."""
+"""Includes: untracked inputs (data, checkpoints), linked from a worktree into the user's checkout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GITLINK, _BLOCKING = "160000", "other"
 
 
 def check_includes(checkout: Checkout, includes: Iterable[str], commit: str) -> tuple[Finding, ...]:
-    """What speaks against linking these paths into a worktree of `commit`; touches nothing.
+    """Findings against linking these paths into a worktree of `commit`; changes nothing.
 
-    A path that is missing in the checkout, leaves the repository, or holds something of the commit is an
+    A path that is missing in the checkout, leaves the repository, or contains files of the commit is an
     error. A submodule may be included: its directory in a worktree is empty. Raises GitFailed.
     """
     wanted = list(includes)
@@ -33,11 +33,11 @@ def check_includes(checkout: Checkout, includes: Iterable[str], commit: str) -> 
 def link_includes(
     root: Path, worktree: Path, includes: Iterable[str], submodules: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Make the links and return their paths. ConflictError where something of the commit is in the way,
-    NotFoundError where the checkout has no such path any more.
+    """Create the links and return their paths. Raises ConflictError if a file of the commit is in the way,
+    NotFoundError if the checkout no longer has such a path.
 
-    A submodule's directory stays one, and gets a link to each entry: git then takes it for one that is not
-    checked out, where a link in its place would be a change, and an error for `git status`.
+    A submodule's directory remains a directory and gets a link to each entry: git then takes it for a submodule that
+    is not checked out, whereas a link in its place would be a change, and an error for `git status`.
     """
     made = []
     for relative in dict.fromkeys(map(_normal, includes)):
@@ -62,11 +62,11 @@ def link_includes(
 
 
 def hide_links(checkout: Checkout, includes: Iterable[str]) -> None:
-    """Keep the links out of `git status` and `git add` in every worktree, through .git/info/exclude.
+    """Hide the links from `git status` and `git add` in every worktree, through .git/info/exclude.
 
-    Only those that are ignored in the checkout anyway: `data/` in a .gitignore names directories, and a link
-    to one is none. What is not ignored there would vanish from the person's own `git status`: it is left.
-    Raises EnvironmentUnusable where the file cannot be written.
+    Only for includes that are ignored in the checkout: the pattern `data/` in a .gitignore matches directories, but
+    not a link to one. Other includes are not hidden, because they would vanish from the user's own `git status`.
+    Raises EnvironmentUnusable if the file cannot be written.
     """
     for relative in dict.fromkeys(map(_normal, includes)):
         if not _outside(relative) and _ignored(checkout, relative):
@@ -125,7 +125,7 @@ def _check(checkout: Checkout, wanted: list[str], number: int, kinds: dict[str, 
 
 
 def _kinds(checkout: Checkout, commit: str) -> dict[str, str]:
-    """Each path of the commit: "tree", a submodule's mode, or something else that is in the way."""
+    """The kind of each path of the commit: "tree", _GITLINK for a submodule, or _BLOCKING for anything else."""
     kinds: dict[str, str] = {}
     for record in checkout.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", commit).split(b"\0"):
         head, _, path = record.partition(b"\t")
@@ -135,13 +135,13 @@ def _kinds(checkout: Checkout, commit: str) -> dict[str, str]:
 
 
 def _normal(include: str) -> str:
-    """`./data/` as `data`; what leaves the repository stays as it is."""
+    """Normalize a path: `./data/` becomes `data`; leading `..` parts are kept."""
     path = os.path.normpath(include) if include else ""
     return "" if path == "." else path
 
 
 def _outside(relative: str) -> str:
-    """Why a normal path names nothing inside the repository, as the end of a sentence."""
+    """Why a normalized path names nothing inside the repository, as the end of a sentence; "" if it does."""
     if not relative:
         return "names no path"
     if relative.startswith("/"):

@@ -1,8 +1,8 @@
 """An isolated worktree for untrusted edits.
 
-The files are those of a slot, but while somebody works there its `.git` names a repository of its own that only borrows
-our objects: commits, branches, stashes and settings made there are nobody else's. What was done is told by
-`git_repo.extract_patch`.
+The files are those of a slot, but while it is open, its `.git` points to a separate temporary repository that only
+borrows the original's objects: commits, branches, stashes and settings made in it affect nothing else.
+`git_repo.extract_patch` reads the changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoresearch.git_repo.worktrees import EXACT, Slot
 from autoresearch.records.failpoint import failpoint
 
 RULES = (".gitignore", ".gitattributes")
-_CONFIG = {  # by the length of a commit's name (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
+_CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
     40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
 }
@@ -32,46 +32,46 @@ _CONFIG = {  # by the length of a commit's name (gitrepository-layout(5), git-co
 
 @dataclass(frozen=True, slots=True)
 class GitRuleFile:
-    """A file that tells git what to look at and how, as it lies on the disk."""
+    """A .gitignore or .gitattributes file as it is on disk."""
 
-    mode: str  # as git has it
-    content: bytes  # of a link: where it leads
+    mode: str  # git's file mode
+    content: bytes  # for a link, its target
 
 
 @dataclass(frozen=True, slots=True)
 class IsolatedWorktree:
-    """A slot, and beside it `<path>.git`, `<path>.index` and `<path>.objects`: all ours, made anew for each use."""
+    """A slot, with `<path>.git`, `<path>.index` and `<path>.objects` beside it, created anew for each use."""
 
     slot: Slot
 
     @property
     def path(self) -> Path:
-        """Where to work."""
+        """The directory to work in."""
         return self.slot.path
 
     @property
     def repository(self) -> Path:
-        """The repository that the worktree names meanwhile; git must be able to write to it, for `git status` even."""
+        """The temporary repository that `.git` points to; git must be able to write to it, even for `git status`."""
         return self.beside("git")
 
     @property
     def index(self) -> Path:
-        """An index of ours, of the files as they were at the beginning."""
+        """A private index of the files as they were at the beginning."""
         return self.beside("index")
 
     def beside(self, kind: str) -> Path:
-        """A place of ours that belongs to this worktree, and is outside of it."""
+        """The path `<path>.<kind>`, which belongs to this worktree but lies outside of it."""
         return self.path.with_name(f"{self.path.name}.{kind}")
 
     @contextlib.contextmanager
     def opened(self, commit: str) -> Iterator[Opened]:
-        """The files of a commit, and nothing else, to be worked on; raises as `Slot.switch` does."""
+        """Open the worktree with exactly the files of a commit, for edits; raises as `Slot.switch` does."""
         base = self.slot.checkout.git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
         self.slot.switch(base)
         wipe_nested(self.path)
         link, admin = (self.path / ".git").read_bytes(), admin_of(self.path)
         assert admin is not None, "a slot that was switched has one"
-        shutil.copy2(admin / "index", self.index)  # with its time stamp, lest git trusts a file that it never saw
+        shutil.copy2(admin / "index", self.index)  # with its mtime, so that git does not trust files that it never read
         failpoint("enclosure.switched")
         self._borrow(base)
         (self.path / ".git").write_bytes(b"gitdir: " + os.fsencode(self.repository) + b"\n")
@@ -82,7 +82,7 @@ class IsolatedWorktree:
             self._close(link)
 
     def _borrow(self, commit: str) -> None:
-        """A repository without a branch, a remote or a hook, whose HEAD is the commit and whose objects are ours."""
+        """Create the temporary repository: no branch, remote or hook; HEAD is the commit; objects are borrowed."""
         place, checkout = self.repository, self.slot.checkout
         wipe(place)
         for name in ("objects/info", "refs/heads", "info"):
@@ -96,13 +96,13 @@ class IsolatedWorktree:
         (place / "HEAD").write_text(commit + "\n")
 
     def _rules(self) -> dict[str, GitRuleFile]:
-        """The rules of the commit: every tracked .gitignore and .gitattributes."""
+        """The commit's rule files: every tracked .gitignore and .gitattributes, by path."""
         listed = Git(self.path).run("ls-files", "-z", "--", *(f":(glob)**/{name}" for name in RULES))
         paths = (os.fsdecode(path) for path in listed.split(b"\0") if path)
         return {path: rule for path in paths if (rule := rule_at(self.path / path))}
 
     def _close(self, link: bytes) -> None:
-        """The worktree is our slot's again, if it is still there; else the next use makes it anew."""
+        """Restore the slot's `.git` and remove the temporary repository; the next use recreates a missing worktree."""
         for place in (self.index, self.beside("objects"), self.repository):
             wipe(place)
         if self.path.is_dir() and not self.path.is_symlink():
@@ -113,7 +113,7 @@ class IsolatedWorktree:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An enclosure in use, and what of its beginning is remembered."""
+    """An isolated worktree in use, and its state at the beginning."""
 
     enclosure: IsolatedWorktree
     base: str  # the commit
@@ -122,29 +122,29 @@ class Opened:
 
     @property
     def path(self) -> Path:
-        """Where to work."""
+        """The directory to work in."""
         return self.enclosure.path
 
     @property
     def checkout(self) -> Checkout:
-        """Whose objects it borrows."""
+        """The checkout whose objects are borrowed."""
         return self.enclosure.slot.checkout
 
     @property
     def objects(self) -> dict[str, str]:
-        """Variables for git: new objects go where they are thrown away with the rest, the others are ours."""
+        """Environment variables for git: new objects go to a temporary directory, existing ones are borrowed."""
         place = self.enclosure.beside("objects")
         place.mkdir(exist_ok=True)
         borrowed = os.fsdecode(_quoted(self.checkout.common_dir / "objects"))
         return {"GIT_OBJECT_DIRECTORY": str(place), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
 
     def apply(self, patch: bytes) -> None:
-        """Change the files by a patch against the commit, before anybody works here. Raises GitFailed."""
+        """Apply a patch against the commit to the files, before the work begins. Raises GitFailed."""
         Git(self.path).run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Which directory this is, a link not followed; (0, 0) where it is none."""
+    """Device and inode of a directory, links not followed; (0, 0) if it is not a directory."""
     try:
         status = path.lstat()
     except OSError:
@@ -153,7 +153,7 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def rule_at(path: Path) -> GitRuleFile | None:
-    """The file as it lies there; None where there is none, or something else."""
+    """The rule file at a path; None if there is no file or link."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -166,7 +166,7 @@ def rule_at(path: Path) -> GitRuleFile | None:
 
 
 def _quoted(path: Path) -> bytes:
-    """A path as git reads it in lists of object directories: in quotes where a sign in it means something."""
+    """A path as git reads it in lists of object directories: quoted if it contains special characters."""
     raw = os.fsencode(path)
     if not raw.startswith(b'"') and b":" not in raw and b"\n" not in raw:
         return raw

@@ -1,4 +1,4 @@
-"""What a worktree of a commit will lack: submodules, and files whose content a filter keeps elsewhere."""
+"""What a worktree of a commit will lack: submodules, and files whose content a filter (e.g. LFS) stores elsewhere."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from autoresearch.git_repo.private_index import private_index
 
 _POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\n")
 _POINTER_BYTES = 1024  # the specification's limit
-_LOOKED_AT = 10_000  # pointers whose objects are looked for
+_LOOKED_AT = 10_000  # at most so many pointers are checked for their objects
 
 
 @dataclass(slots=True)
 class _CommitTree:
-    """What of a commit's tree matters here: path to blob, and the submodules."""
+    """A commit's tree: blob by path, and the submodules."""
 
     blobs: dict[bytes, bytes] = field(default_factory=dict)
     submodules: list[bytes] = field(default_factory=list)
 
 
 def lacking(checkout: Checkout, commit: str, includes: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Warnings for submodules that no include stands in for, and for files that will be LFS pointers.
+    """Warnings for submodules that no include replaces, and for files that filters (such as LFS) will not restore.
 
-    Touches nothing and runs neither `git submodule` nor `git lfs`. Raises GitFailed.
+    Changes nothing and runs neither `git submodule` nor `git lfs`. Raises GitFailed.
     """
     tree = _read(checkout, commit)
     linked = {os.path.normpath(include) for include in includes}
@@ -58,7 +58,7 @@ def _empty(submodules: Sequence[bytes]) -> list[Finding]:
 
 
 def _filtered(checkout: Checkout, commit: str, tree: _CommitTree) -> list[Finding]:
-    """Files whose content is made by a program (gitattributes(5), `filter`) that is not there."""
+    """Findings for files whose content is produced by a filter program (gitattributes(5), `filter`) that is missing."""
     attributes = [oid for path, oid in tree.blobs.items() if path.rpartition(b"/")[2] == b".gitattributes"]
     if not any(b"filter=" in checkout.git.run("cat-file", "blob", oid.decode()) for oid in attributes):
         return []
@@ -86,7 +86,7 @@ def _filtered(checkout: Checkout, commit: str, tree: _CommitTree) -> list[Findin
 
 
 def _absent_objects(checkout: Checkout, tree: _CommitTree, paths: Sequence[bytes]) -> list[Finding]:
-    """LFS files whose content is not on this machine: git-lfs would go to the network for it."""
+    """A finding for LFS files whose content is not on this machine: git-lfs would download it."""
     oids = [tree.blobs[path] for path in paths[:_LOOKED_AT]]
     store = checkout.common_dir / "lfs" / "objects"
     absent = []
@@ -100,7 +100,7 @@ def _absent_objects(checkout: Checkout, tree: _CommitTree, paths: Sequence[bytes
 
 
 def _pointers(checkout: Checkout, oids: Sequence[bytes]) -> list[str]:
-    """The LFS object that each blob points to; "" for one that is no pointer."""
+    """The LFS object that each blob points to; "" for a blob that is not a pointer."""
     sizes = checkout.git.run("cat-file", "--batch-check=%(objectsize)", feed=b"\n".join(oids) + b"\n").split()
     small = [oid for oid, size in zip(oids, sizes, strict=True) if int(size) <= _POINTER_BYTES]
     answer = checkout.git.run("cat-file", "--batch", feed=b"".join(oid + b"\n" for oid in small)) if small else b""
@@ -116,7 +116,7 @@ def _pointers(checkout: Checkout, oids: Sequence[bytes]) -> list[str]:
 
 
 def _configured(checkout: Checkout, name: str) -> bool:
-    """Whether git has a program that makes the files of this filter."""
+    """Whether a program is configured in git for this filter."""
     return any(checkout.git.line("config", "--default", "", f"filter.{name}.{key}") for key in ("smudge", "process"))
 
 

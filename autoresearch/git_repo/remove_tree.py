@@ -1,4 +1,4 @@
-"""Removing what a run left in a directory of ours: whatever its modes, and never through a symbolic link."""
+"""Removes what a run left in autoresearch's directories, whatever the file modes, never following symbolic links."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from autoresearch.errors import EnvironmentUnusable
 
 
 def wipe(path: Path) -> None:
-    """Remove a file, a link or a directory and all in it; nothing there is fine.
+    """Remove a file, a link or a directory with its contents; does nothing if the path does not exist.
 
-    What cannot be removed (root's files, written by a container) is set aside beside it, as
-    `.<name>.left-<n>`. Raises EnvironmentUnusable where not even that is possible.
+    What cannot be removed (e.g. root's files, written by a container) is renamed to `.<name>.left-<n>` beside it.
+    Raises EnvironmentUnusable if that is not possible either.
     """
     if not os.path.lexists(path):
         return
@@ -34,20 +34,20 @@ def wipe(path: Path) -> None:
 
 
 def make_writable(path: Path) -> None:
-    """Give its owner all rights to a directory and those below, links not followed; best effort."""
+    """Give the owner all permissions on a directory and its subdirectories, links not followed; best effort."""
     pending = [path]
     while pending:
         place = pending.pop()
         with contextlib.suppress(OSError):
             mode = stat.S_IMODE(place.stat(follow_symlinks=False).st_mode)
             if mode & stat.S_IRWXU != stat.S_IRWXU:
-                place.chmod(mode | stat.S_IRWXU)  # never a link: those were sorted out below
+                place.chmod(mode | stat.S_IRWXU)  # never a link: links are excluded below
             with os.scandir(place) as entries:
                 pending += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def empty(root: Path, relative: str) -> None:
-    """Leave an empty directory at `root/relative`, unless a part of the way there is a link or a file."""
+    """Make `root/relative` an empty directory, unless one of its parents is a link or a file."""
     place = root / relative
     if not stays_inside(root, place.parent):
         return
@@ -57,7 +57,7 @@ def empty(root: Path, relative: str) -> None:
 
 
 def wipe_nested(root: Path) -> None:
-    """Remove every `.git` below the root's own: `git clean` leaves one that lies where files are tracked."""
+    """Remove every `.git` below the root except its own: `git clean` keeps those in directories with tracked files."""
     todo = [root]
     while todo:
         place = todo.pop()
@@ -71,7 +71,7 @@ def wipe_nested(root: Path) -> None:
 
 
 def stays_inside(root: Path, place: Path) -> bool:
-    """Whether a directory is really below `root` (itself without links) where its path says, no link between."""
+    """Whether `place` is a directory at or below `root` (a path without links), with no symbolic link in its path."""
     return place.is_dir() and os.path.realpath(place) == str(place) and (place == root or root in place.parents)
 
 

@@ -1,8 +1,8 @@
-"""A commit that holds exactly the code that runs, made without touching the user's checkout.
+"""Commits exactly the code that runs, without touching the user's checkout.
 
-HEAD, staged, changed, deleted and untracked (not ignored) files go into a private index, from there into
-a tree and a commit. The user's index, HEAD, branch, stash and reflogs stay as they are, byte for byte;
-only objects are added, which nothing refers to until a branch is claimed.
+HEAD with staged, changed, deleted and untracked (not ignored) files goes into a private index, from there into
+a tree and a commit. The user's index, HEAD, branch, stash and reflogs stay byte for byte as they are; only objects
+are added, which nothing refers to until a branch is claimed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from autoresearch.git_repo.private_index import private_index
 from autoresearch.git_repo.survey import MAX_BYTES, look
 from autoresearch.records.failpoint import failpoint
 
-ATTEMPTS = 3  # files come and go while we look
+ATTEMPTS = 3  # files may change during the survey
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The commit that was made. `parent` is "" in a repository without a commit."""
+    """The created commit; `parent` is "" in a repository without a commit."""
 
     tree: str
     commit: str
@@ -45,9 +45,9 @@ def snapshot(
 ) -> Snapshot:
     """Commit what is on disk, with `extra` files, on `parent` (default HEAD).
 
-    `extra` maps paths in the tree to content that must be there, whatever is ignored or left out; where
-    git takes the very file anyway, it goes git's way (filters, mode). Raises GitFailed where the
-    repository cannot be read or written, UsageError for an impossible path.
+    `extra` maps paths in the tree to content that must be there, even if ignored or left out; a file that the
+    snapshot takes anyway with this content is stored as usual (filters, mode). Raises GitFailed if the repository
+    cannot be read or written, UsageError for an impossible path.
     """
     own = own_screen(checkout, tuple(leave_out), max_bytes)
     for attempt in range(1, ATTEMPTS + 1):
@@ -60,7 +60,7 @@ def snapshot(
                 if attempt == ATTEMPTS:
                     raise
                 continue
-            # Blobs were just written or staged by git itself; to look for each is a quarter of the time.
+            # git itself has just written or staged the blobs; checking each one would take a quarter of the time.
             tree = git.line("write-tree", "--missing-ok")
         failpoint("repository.tree")
         above = found.head if parent is None else parent
@@ -71,13 +71,13 @@ def snapshot(
 
 
 def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
-    """Bring the private index to what is on disk; blobs go into the repository."""
+    """Update the private index to the files on disk; blobs are written to the repository."""
     pins = list(found.pins)
     for path, content in extra.items():
         oid = git.line("hash-object", "-w", "--stdin", feed=content)
         pins.append(Pin("100644", oid, path))
     if pins:
-        # Removals first, and without a look at the disk: a tracked directory may be a link by now.
+        # Removals first, and without checking the disk: a tracked directory may have become a link.
         lines = sorted(pins, key=lambda pin: pin.mode != "0")
         git.run("update-index", "-z", "--index-info", feed=b"".join(pin.line for pin in lines))
     failpoint("repository.pinned")
@@ -89,7 +89,7 @@ def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
 
 
 def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
-    """Those extra files that the tree would not hold, or not with this content."""
+    """The extra files that the tree would not contain, or not with this content."""
     missing = {path_in_tree(path): content for path, content in extra.items()}
     same = {path for path, content in missing.items() if _on_disk(git, path) == content}
     tracked = same.difference(found.take)

@@ -1,8 +1,8 @@
-"""What differs from HEAD in a checkout, and what of it a snapshot takes or leaves out. Writes nothing.
+"""What differs from HEAD in a checkout, and which of it a snapshot takes or leaves out. Writes nothing.
 
-One `git status` answers nearly everything; `git ls-files -v` runs beside it to find what its user told
-git to overlook (assume-unchanged, skip-worktree), because what runs is the file and not the promise.
-Format of the answer: git-status(1), "Porcelain Format Version 2", NUL separated.
+One `git status` reports nearly everything. `git ls-files -v` runs in parallel, to find files that the user told git
+to overlook (assume-unchanged, skip-worktree), because runs use the files on disk all the same.
+Output format: git-status(1), "Porcelain Format Version 2", NUL separated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autoresearch.git_repo.git import LIST, Git, text
 from autoresearch.git_repo.private_index import private_index
 from autoresearch.git_repo.untracked import expand, sort_untracked
 
-MAX_BYTES = 50 * 2**20  # an untracked file above this is data
+MAX_BYTES = 50 * 2**20  # a larger untracked file is taken for data
 
 STATUS = (
     *("status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"),
@@ -32,7 +32,7 @@ _ABSENT, _GITLINK = b"000000", b"160000"
 
 @dataclass(frozen=True, slots=True)
 class _ChangedFile:
-    """One changed entry. `change` is XY (HEAD to index, index to disk), `sub` is N... or S<commit><M><U>."""
+    """One changed entry; `change` is XY (HEAD to index, index to disk), `sub` is N... or S<commit><M><U>."""
 
     change: bytes
     sub: bytes
@@ -44,7 +44,7 @@ class _ChangedFile:
 
     @classmethod
     def parse(cls, record: bytes) -> _ChangedFile:
-        """`1 XY sub mH mI mW hH hI path`, or unmerged `u XY sub m1 m2 m3 mW h1 h2 h3 path`: 2 is HEAD's."""
+        """Parse `1 XY sub mH mI mW hH hI path`, or unmerged `u XY sub m1 m2 m3 mW h1 h2 h3 path`, where 2 is HEAD."""
         if record.startswith(b"1 "):
             _, change, sub, head, index, work, oid, _, path = record.split(b" ", 8)
             return cls(change, sub, head, index, work, oid, path)
@@ -53,18 +53,18 @@ class _ChangedFile:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the disk differs from the index; otherwise the index has it already."""
+        """Whether the file on disk differs from the index; otherwise the index already holds the change."""
         return not self.change.endswith(b".")
 
 
 def survey(checkout: Checkout, *, leave_out: Iterable[Path] = (), max_bytes: int = MAX_BYTES) -> Survey:
-    """What a snapshot would take and leave; for `--dry-run`. Raises GitFailed."""
+    """What a snapshot would take and leave out; for `--dry-run`. Raises GitFailed."""
     with private_index(checkout) as git:
         return look(git, own_screen(checkout, leave_out, max_bytes))
 
 
 def look(git: Git, own: Exclusions) -> Survey:
-    """Ask git (on a private index), then decide path by path. Raises GitFailed."""
+    """Run `git status` (on a private index), then classify path by path. Raises GitFailed."""
     piles = FileClasses(git, own)
     untracked: list[bytes] = []
     for record in _status(git).split(b"\0"):
@@ -75,7 +75,7 @@ def look(git: Git, own: Exclusions) -> Survey:
             entry = _ChangedFile.parse(record)
             _tracked(piles, entry)
             if entry.work_mode == _ABSENT and entry.on_disk and _is_directory(piles.place(entry.path)):
-                untracked.append(entry.path + b"/")  # git status does not see it in a file's place
+                untracked.append(entry.path + b"/")  # git status does not report a directory that replaced a file
         elif record.startswith(b"? "):
             untracked.append(record[2:])
     sort_untracked(piles, list(expand(piles, untracked)))
@@ -83,7 +83,7 @@ def look(git: Git, own: Exclusions) -> Survey:
 
 
 def _status(git: Git) -> bytes:
-    """The answer of `git status`, with nothing hidden from it."""
+    """Output of `git status`, including files that git was told to overlook."""
     with git.start(*LIST, "-v") as flags:
         answer = git.run(*STATUS)
         hidden = _hidden(flags.stdout(), os.fsencode(git.cwd) + b"/")
@@ -95,9 +95,9 @@ def _status(git: Git) -> bytes:
 
 
 def _hidden(listed: bytes, base: bytes) -> list[bytes]:
-    """Those entries of `ls-files -v -z` that git was told to overlook and that are on disk."""
+    """Paths in the output of `ls-files -v -z` that git was told to overlook and that are on disk."""
     listed = b"\0" + listed
-    if listed.count(b"\0H ") == listed.count(b"\0") - 1:  # ten times as fast as looking for the others
+    if listed.count(b"\0H ") == listed.count(b"\0") - 1:  # ten times faster than the regex
         return []
     return [path for path in _HIDDEN.findall(listed) if os.path.lexists(base + path)]
 
@@ -107,7 +107,7 @@ def _is_directory(place: bytes) -> bool:
 
 
 def _tracked(piles: FileClasses, entry: _ChangedFile) -> None:
-    """One changed entry of the index: take the file, pin HEAD's version, or note that it is gone."""
+    """Classify a changed entry of the index: take the file, pin HEAD's version, or note that it was removed."""
     path = entry.path
     removal = Pin("0", "0" * len(entry.head_oid), path)
     reason = OWN if piles.own.holds(path) else file_screen.SECRET if file_screen.is_secret(text(path)) else ""
@@ -126,9 +126,9 @@ def _tracked(piles: FileClasses, entry: _ChangedFile) -> None:
 
 
 def _wanted(piles: FileClasses, entry: _ChangedFile) -> None:
-    """A tracked path that is there and may be taken."""
+    """Classify a tracked path that exists and may be taken."""
     path = entry.path
-    if entry.work_mode == _GITLINK != entry.index_mode:  # a file made way for a repository
+    if entry.work_mode == _GITLINK != entry.index_mode:  # a repository replaced a file
         piles.leave(path + b"/", NESTED)
     elif b"M" in entry.sub or b"U" in entry.sub:
         piles.leave(path + b"/", "uncommitted changes in a submodule; the commit holds its HEAD")

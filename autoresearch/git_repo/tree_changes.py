@@ -1,4 +1,4 @@
-"""What differs between two trees, by mode and content; and which of it is protected."""
+"""Differences of two trees, by mode and content, and which of them affect protected files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RAW = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-e
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One path that differs: its mode and the id of its content, before and after; NOTHING where it is not."""
+    """One path that differs: its mode and blob id before and after; mode NOTHING if it does not exist."""
 
     path: str
     mode_before: str
@@ -26,12 +26,12 @@ class Difference:
 
     @property
     def gone(self) -> bool:
-        """Whether the path is not there any more."""
+        """Whether the path was removed."""
         return self.mode == NOTHING
 
 
 def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:
-    """Every path that differs between two commits or trees. `objects`: where git finds them, as variables."""
+    """Every path that differs between two commits or trees; `objects`: variables that tell git where objects are."""
     fields = git.run(*_RAW, before, after, extra=objects).split(b"\0")
     found = []
     for head, path in zip(fields[0:-1:2], fields[1::2], strict=False):
@@ -43,7 +43,7 @@ def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | 
 def intact(
     checkout: Checkout, base: str, commit: str, protection: Protection, *, ours: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """What of the protected is another in `commit` than in `base`: `tests/test_a.py (a test)`; () where all is intact.
+    """The protected files that differ between `base` and `commit`, e.g. `tests/test_a.py (a test)`; () if none do.
 
     `ours`: files and directories that the harness itself writes into the commit (`.autoresearch`, the recipe). Raises
     GitFailed.

@@ -1,4 +1,4 @@
-"""Untracked files: which of them are code."""
+"""Decides which untracked files are code and belong in a snapshot."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from autoresearch.git_repo import file_screen
 from autoresearch.git_repo.file_classes import NESTED, OWN, Exclusions, FileClasses
 from autoresearch.git_repo.git import LIST, text
 
-BUDGET_BYTES = 2**30  # in all; an unignored data set must not be copied into .git
-BLOCK_BYTES = 4096  # what the smallest object takes on a disk
+BUDGET_BYTES = 2**30  # in all: a data set that is not ignored must not be copied into .git
+BLOCK_BYTES = 4096  # disk space of the smallest object
 
 _VENV_PARTS = frozenset({b"bin", b"include", b"lib", b"lib64", b"share"})
 
 
 def expand(piles: FileClasses, untracked: Sequence[bytes]) -> Iterator[bytes]:
-    """The files of untracked directories, without looking into those that are left out as a whole."""
-    above: dict[bytes, str] = {b"": "named already"}  # directory -> why nothing in it is wanted; "" if it is
+    """Yield the untracked files, expanding directories except those that are left out as a whole."""
+    above: dict[bytes, str] = {b"": "named already"}  # directory -> why it is left out as a whole; "" if it is not
     inside: list[str] = []
     for path in untracked:
         directory = path.removesuffix(b"/")
@@ -31,7 +31,7 @@ def expand(piles: FileClasses, untracked: Sequence[bytes]) -> Iterator[bytes]:
             inside.append(os.fsdecode(path))
     if not inside:
         return
-    places = inside if sum(map(len, inside)) < 100_000 else []  # a command line is finite: then ask for all
+    places = inside if sum(map(len, inside)) < 100_000 else []  # limit of a command line: then list all
     listed = piles.git.run(*LIST, "-o", "--exclude-standard", "--", *places)
     for path in filter(None, listed.split(b"\0")):
         bare = path.removesuffix(b"/")
@@ -39,12 +39,12 @@ def expand(piles: FileClasses, untracked: Sequence[bytes]) -> Iterator[bytes]:
             continue
         if bare == path:
             yield path
-        else:  # git never looks into another repository
+        else:  # git never enters another repository
             piles.leave(path, NESTED)
 
 
 def _pruned(piles: FileClasses, directory: bytes, above: dict[bytes, str]) -> str:
-    """Why nothing in `directory` is wanted, told once; "" where it is wanted."""
+    """Why `directory`, or one above it, is left out as a whole, recorded once; "" if it is not."""
     if directory not in above:
         above[directory] = _pruned(piles, directory.rpartition(b"/")[0], above)
         if not above[directory] and (reason := _whole(piles, directory)):
@@ -54,19 +54,19 @@ def _pruned(piles: FileClasses, directory: bytes, above: dict[bytes, str]) -> st
 
 
 def _whole(piles: FileClasses, directory: bytes) -> str:
-    """Why an untracked directory is left out as a whole; "" where it is not."""
+    """Why an untracked directory is left out as a whole; "" if it is not."""
     if piles.own.holds(directory):
         return OWN
     place = piles.place(directory)
     parent, _, name = place.rpartition(b"/")
     marks = [place + b"/pyvenv.cfg", place + b"/conda-meta"]
-    if name in _VENV_PARTS:  # made in a directory that holds code, too
+    if name in _VENV_PARTS:  # the virtual environment may have been created in a directory with code
         marks.append(parent + b"/pyvenv.cfg")
     return file_screen.VENV if any(map(os.path.lexists, marks)) else ""
 
 
 def sort_untracked(piles: FileClasses, paths: Sequence[bytes]) -> None:
-    """Untracked files: what is no secret, no data and no weights is code."""
+    """Take the untracked files that are neither secrets, weights nor data (by size); leave the others out."""
     wanted: list[tuple[int, bytes]] = []
     for path in paths:
         size = piles.size(path)
@@ -77,7 +77,7 @@ def sort_untracked(piles: FileClasses, paths: Sequence[bytes]) -> None:
         else:
             wanted.append((size, path))
     left = BUDGET_BYTES
-    for size, path in sorted(wanted):  # the small ones first: they are the code
+    for size, path in sorted(wanted):  # smallest first: they are most likely code
         left -= max(size, BLOCK_BYTES)
         if left >= 0:
             piles.take.append(path)

@@ -1,4 +1,4 @@
-"""What git knows about linked worktrees, read from its own files (gitrepository-layout(5), "worktrees")."""
+"""git's registry of linked worktrees, read from its files (gitrepository-layout(5), "worktrees")."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 from autoresearch.git_repo.checkout import Checkout
 
-REASON = "autoresearch"  # how the reason of every lock of ours begins
-PATIENCE_S = 2.0  # so old is a lock that its owner left behind; git holds one for milliseconds
+REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch
+PATIENCE_S = 2.0  # an older lock is abandoned; git holds one for milliseconds
 
 
 def admins(checkout: Checkout) -> Path:
-    """Where git keeps what belongs to each linked worktree (gitrepository-layout(5), "worktrees")."""
+    """The directory of git's admin directories of linked worktrees (gitrepository-layout(5), "worktrees")."""
     return checkout.common_dir / "worktrees"
 
 
 def admin_of(path: Path) -> Path | None:
-    """The directory that a worktree's .git file names."""
+    """The admin directory that a worktree's .git file names; None if it names none."""
     try:
         words = (path / ".git").read_bytes()
     except OSError:
@@ -29,7 +29,7 @@ def admin_of(path: Path) -> Path | None:
 
 
 def path_of(admin: Path) -> Path | None:
-    """The worktree that git's directory of it names; relative from git 2.48 on, if so configured."""
+    """The worktree that an admin directory names (by a relative path from git 2.48 on, if configured), or None."""
     try:
         target = os.fsdecode((admin / "gitdir").read_bytes().removesuffix(b"\n"))
     except OSError:
@@ -38,7 +38,7 @@ def path_of(admin: Path) -> Path | None:
 
 
 def our_reason(admin: Path) -> str:
-    """The reason of a lock of ours; "" where it is not ours."""
+    """The reason of a worktree's lock if autoresearch made it, else ""."""
     try:
         words = (admin / "locked").read_bytes().decode("utf-8", "replace")
     except OSError:
@@ -47,7 +47,7 @@ def our_reason(admin: Path) -> str:
 
 
 def break_lock(lock: Path) -> None:
-    """Wait for the owner of a lock in our worktree to be done, then take it for abandoned."""
+    """Wait until a lock in a slot is released, or `PATIENCE_S` old and thus abandoned: then remove it."""
     with contextlib.suppress(FileNotFoundError):
         while time.time() - lock.stat().st_mtime < PATIENCE_S:
             time.sleep(0.02)

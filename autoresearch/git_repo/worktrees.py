@@ -1,8 +1,8 @@
-"""Slots: linked worktrees of our own, outside the user's checkout, switched from commit to commit.
+"""Slots: autoresearch's own linked worktrees, outside the user's checkout, switched from commit to commit.
 
-Making a worktree of 10k files costs some 140 ms (seconds on a churned ext4), switching one a fraction of it
-(field note mechanics 2.2). A slot is ours alone: whatever a run left in it is removed, links are never
-followed, and a slot that cannot be used any more is made again.
+Creating a worktree of 10k files takes some 140 ms (seconds on a churned ext4), switching one a fraction of it
+(field note mechanics 2.2). Only autoresearch uses a slot: whatever a run left in it is removed, symbolic links are
+never followed, and an unusable slot is created again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from autoresearch.records.rundir import write_atomically
 
 ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
 
-# The user's settings that would make git trust a file without a look, or leave files out.
+# Overrides user settings that would make git trust a file without checking it, or leave files out.
 EXACT = tuple(
     part
     for setting in (
@@ -44,7 +44,7 @@ EXACT = tuple(
     )
     for part in ("-c", setting)
 )
-# Without git-lfs, a "required" filter would fail the checkout; pointers are what the findings announce.
+# Without git-lfs, a "required" filter would fail the checkout; the findings warn that files will be LFS pointers.
 POINTERS = tuple(
     part
     for setting in ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
@@ -54,10 +54,11 @@ POINTERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One linked worktree at `path`, detached and locked, used by one run at a time; make it with `slot`.
+    """One linked worktree at `path`, detached and locked, used by one run at a time; create it with `slot`.
 
-    Nothing exists before the first `switch`. A small file beside it, `<path>.slot`, names the repository and the reason
-    that the directory belongs to, so that it may be wiped; a directory without it, or with another's, is refused.
+    Nothing exists before the first `switch`. The marker file beside it, `<path>.slot`, holds the repository and the
+    reason that the directory belongs to, which permits wiping it; a directory without a marker, or with another
+    owner's, is refused.
     """
 
     checkout: Checkout
@@ -66,15 +67,15 @@ class Slot:
 
     @property
     def marker(self) -> Path:
-        """The file that says whose slot this is."""
+        """The file that records the slot's owner."""
         return self.path.with_name(self.path.name + ".slot")
 
     def switch(self, commit: str, includes: Iterable[str] = ()) -> None:
-        """Leave exactly the files of `commit` here, and a link for each include; any leftover is gone.
+        """Make the slot hold exactly the files of `commit` and a link for each include; leftovers are removed.
 
-        A slot that was deleted, moved, locked or broken by hand is mended or made again. Raises GitFailed
-        where git cannot, ConflictError for a directory that is not ours and an include that is in the way,
-        EnvironmentUnusable where leftovers can neither be removed nor set aside.
+        A slot that was deleted, moved, locked or broken by hand is repaired or created again. Raises GitFailed,
+        ConflictError for a directory that is not autoresearch's or an include that collides with the commit,
+        EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
         commit = self.checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
         submodules = self._switch(commit)
@@ -82,7 +83,7 @@ class Slot:
         link_includes(self.checkout.root, self.path, includes, submodules)
 
     def check_owner(self) -> None:
-        """Raise ConflictError where the slot belongs to another repository that still exists, or another reason."""
+        """Raise ConflictError if the slot belongs to another repository that still exists, or to another reason."""
         owner = self._owner()
         if owner in (None, self._identity) or not Path(owner["repository"]).is_dir():
             return
@@ -94,14 +95,14 @@ class Slot:
         )
 
     def remove(self) -> None:
-        """Unregister the worktree and remove its directory; doing it twice does nothing. Another's is left alone."""
+        """Unregister the worktree and remove its directory; idempotent. Another owner's slot is left alone."""
         if self._is_ours():
             wipe(self.path)
             self._unregister()
             self.marker.unlink(missing_ok=True)
 
     def changes(self) -> tuple[str, ...]:
-        """Paths that differ from the commit now, untracked ones included, ignored ones and our links not."""
+        """Paths that differ from the commit, including untracked ones, but not ignored ones and links of includes."""
         place = self._registered()
         if place is None:
             return ()
@@ -110,7 +111,7 @@ class Slot:
         return tuple(path for path in paths if not self._is_our_link(path))
 
     def check_commit(self, commit: str) -> None:
-        """Raise ConflictError where this is another's by now, or holds another commit: who trains here is not it."""
+        """Raise ConflictError if the slot has another owner by now, or is not at `commit`, the commit of its run."""
         self.check_owner()
         place = self._registered()
         head = self._git(place, "rev-parse", "HEAD").decode().strip() if place else ""
@@ -123,7 +124,7 @@ class Slot:
             )
 
     def changed_files(self) -> dict[str, str]:
-        """Tracked files whose content is not that of the commit -> the hash of what is there now; "" for none."""
+        """Tracked files that differ from the commit -> SHA-256 of their current content; "" if missing."""
         place = self._registered()
         if place is None:
             return {}
@@ -134,7 +135,7 @@ class Slot:
     def _switch(self, commit: str) -> tuple[str, ...]:
         place = self._registered()
         if place is not None:
-            with contextlib.suppress(GitFailed):  # a broken index, say: then it is made again
+            with contextlib.suppress(GitFailed):  # e.g. a broken index: the slot is then created again
                 return self._fill(place, commit)
         return self._fill(self._make(commit), commit)
 
@@ -143,7 +144,7 @@ class Slot:
         return place.is_symlink() and str(place.readlink()) == str(self.checkout.root / path)
 
     def _registered(self) -> Path | None:
-        """git's directory of this worktree, where both point at each other and it is ours; else None."""
+        """git's admin directory of this worktree, if both point at each other and the slot is ours; else None."""
         admin = admin_of(self.path)
         if admin is None or not self._is_ours() or os.path.realpath(admin.parent) != str(admins(self.checkout)):
             return None
@@ -151,12 +152,12 @@ class Slot:
         return admin if sound else None
 
     def _make(self, commit: str) -> Path:
-        """A new worktree without files; what was at this place, and is ours, goes."""
+        """Create the worktree without files, replacing what is at the path, and return its admin directory."""
         self._claim()
         wipe(self.path)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                # -f twice: a registration of ours whose directory is gone is still locked
+                # -f twice: a slot's registration stays locked after its directory is gone
                 options = ("-f", "-f", "--detach", "--no-checkout", "--lock")
                 self.checkout.git.run("worktree", "add", *options, "--", str(self.path), commit)
                 break
@@ -171,9 +172,9 @@ class Slot:
         return place
 
     def _claim(self) -> None:
-        """Say that this directory is ours, unless it is somebody else's."""
+        """Write the marker, unless the directory belongs to another owner: ConflictError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _directory_locked(self.path.parent):  # of two that claim it at once, one finds the other's marker
+        with _directory_locked(self.path.parent):  # of two concurrent claims, the second finds the first's marker
             if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
                 raise ConflictError(
                     f"{self.path} exists and is no worktree of ours",
@@ -192,7 +193,7 @@ class Slot:
         return {"repository": str(self.checkout.common_dir), "reason": self.reason}
 
     def _owner(self) -> dict[str, str] | None:
-        """What the marker says; None where there is none that can be read."""
+        """The owner in the marker; None if there is no readable marker."""
         try:
             record = json.loads(self.marker.read_bytes())
             return {"repository": str(record["repository"]), "reason": str(record["reason"])}
@@ -200,11 +201,11 @@ class Slot:
             return None
 
     def _is_ours(self) -> bool:
-        """Whether there is a marker that names nobody else; one that a full disk cut short names nobody."""
+        """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
         return self.marker.exists() and self._owner() in (None, self._identity)
 
     def _fill(self, place: Path, commit: str) -> tuple[str, ...]:
-        """Bring index, HEAD and files to the commit, then remove the rest; says where submodules would be."""
+        """Set index, HEAD and files to the commit and remove the rest; returns the paths of submodules."""
         self._keep_locked(place)
         for lock in ("index.lock", "HEAD.lock"):
             break_lock(place / lock)
@@ -221,15 +222,15 @@ class Slot:
         return submodules
 
     def _bring(self, place: Path, commit: str) -> None:
-        """What is not in the index goes (first: a .gitattributes among it would be obeyed), then all is reset."""
+        """Remove untracked files first, because git would obey a .gitattributes among them; then check out."""
         self._git(place, "clean", "-ffdxq")  # -f twice: nested repositories, too
         failpoint("repository.cleaned")
         filters = () if shutil.which("git-lfs") else POINTERS
         self._git(place, *filters, "checkout", "--quiet", "--force", "--detach", commit, "--")
 
     def _must_begin_anew(self, place: Path, commit: str) -> bool:
-        """Whether no file may stay: filters changed, so that the same blob is another file on disk, or a
-        submodule did, into whose directory `git clean` never looks."""
+        """Whether every file must be written again: because filters changed, so that the same blob gives another file,
+        or because a submodule did, whose directory `git clean` never enters."""
         try:
             head = (place / "HEAD").read_text().strip()
         except (OSError, UnicodeDecodeError):
@@ -238,24 +239,24 @@ class Slot:
             return False
         try:
             raw = self._git(place, "diff-tree", "-r", "-z", "--no-renames", head, commit)
-        except GitFailed:  # a branch that somebody checked out, or nonsense
+        except GitFailed:  # HEAD names a branch that was checked out by hand, or is invalid
             return True
         fields = raw.split(b"\0")  # `:mode mode oid oid status`, path, ... (git-diff-tree(1), "Raw output format")
         attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in fields[1::2])
         return attributes or any(b"160000" in change[:14] for change in fields[::2])
 
     def _submodules(self, place: Path) -> tuple[str, ...]:
-        """Paths of submodules in the commit: empty directories here, and git never looks into them."""
+        """Paths of submodules in the commit: they are empty directories here, which git never enters."""
         listed = self._git(place, "ls-files", "-s", "-z").split(b"\0")
         return tuple(os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 "))
 
     def _git(self, place: Path, *arguments: str) -> bytes:
-        # The repository is named, never looked for: without our .git file git would find one further up.
+        # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         where = (f"--git-dir={place}", f"--work-tree={self.path}")
         return Git(self.path).run(*where, *EXACT, *arguments)
 
     def _keep_locked(self, place: Path) -> None:
-        """`git worktree prune`, also the one in gc, leaves a locked worktree alone."""
+        """Keep the worktree locked, so that `git worktree prune` (also part of gc) leaves it alone."""
         lock = place / "locked"
         if not lock.is_file() or lock.read_bytes() != self.reason.encode():
             write_atomically(lock, self.reason.encode(), durable=False)
@@ -267,7 +268,7 @@ class Slot:
 
 
 def slot(checkout: Checkout, path: Path, *, reason: str = "") -> Slot:
-    """The slot at `path`; nothing is made yet. `reason` stands in `git worktree list` as that of its lock.
+    """The slot at `path`; creates nothing yet. `reason` is shown by `git worktree list` as the lock's reason.
 
     Raises ConflictError for a path inside the user's checkout.
     """
@@ -283,7 +284,7 @@ def slot(checkout: Checkout, path: Path, *, reason: str = "") -> Slot:
 
 
 def slots_below(checkout: Checkout, directory: Path) -> tuple[Slot, ...]:
-    """Every slot of this repository in a directory or one below, known to git or by its marker."""
+    """Every slot of this repository in a directory or its subdirectories, registered in git or known by its marker."""
     top = Path(os.path.realpath(directory))
     places: dict[Path, str] = {}
     for admin in admins(checkout).glob("*"):
@@ -299,23 +300,23 @@ def slots_below(checkout: Checkout, directory: Path) -> tuple[Slot, ...]:
 
 
 def prune(checkout: Checkout, directory: Path) -> tuple[Path, ...]:
-    """Remove every slot of this repository in a directory or one below: what a dead campaign left.
+    """Remove every slot of this repository in a directory or its subdirectories, left by a dead campaign.
 
-    Says which. The caller knows that the campaign is dead; worktrees that are not ours are left alone.
+    Returns their paths. The caller must know that the campaign is dead; other worktrees are left alone.
     """
     found = slots_below(checkout, directory)
     for one in found:
-        one._mark()  # git knew it by its lock
+        one._mark()  # the marker may be missing: git's lock then identified the slot
         one.remove()
     for place in {one.path.parent for one in found} | {directory}:
-        with contextlib.suppress(OSError):  # others may keep something there
+        with contextlib.suppress(OSError):  # not empty: used by others
             place.rmdir()
     return tuple(one.path for one in found)
 
 
 @contextlib.contextmanager
 def _directory_locked(directory: Path) -> Iterator[None]:
-    """Hold the flock of a directory, which leaves no file behind."""
+    """Hold the flock of a directory, which needs no lock file."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -325,7 +326,7 @@ def _directory_locked(directory: Path) -> Iterator[None]:
 
 
 def _digest(path: Path) -> str:
-    """The hash of a file, of a link that of where it points; "" where there is neither."""
+    """SHA-256 of a file's content, or of a link's target; "" if there is neither."""
     try:
         data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
     except OSError:
