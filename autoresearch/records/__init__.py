@@ -1,1 +1,1 @@
-"""The only truth about runs: run directory, ledger, events, finish flag."""
+"""The authoritative records of runs: run directory, ledger, events, finish flag."""

@@ -1,4 +1,4 @@
-"""Append whole lines to files that others append to at the same time."""
+"""Appends whole lines to files with concurrent writers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
-    """Add `line` (which ends in a newline) by one O_APPEND write; EnvironmentUnusable if it cannot be.
+    """Add `line` (which ends in a newline) by one O_APPEND write. Raises EnvironmentUnusable.
 
-    No lock: one write is one line on a local file system. Where a killed writer left half a line, ours
-    starts on a new one, so that readers lose only the half.
+    No lock is needed: on a local file system one write is atomic. If a killed writer left half a line, this one
+    starts on a new line, so that readers lose only the half.
     """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -37,7 +37,7 @@ def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
 
 
 def json_line(record: Mapping[str, Any], *, executed: Container[str] = ()) -> bytes:
-    """A record as one line: numbers that are not finite become null, secrets are masked but in what is executed."""
+    """A record as a line of JSON: non-finite numbers become null, secrets are masked except in `executed` entries."""
     text = json.dumps(mask_values(_finite(record), executed), ensure_ascii=False, allow_nan=False, default=str)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -56,7 +56,7 @@ def _is_torn(fd: int) -> bool:
 
 
 def unwritable(path: Path, error: OSError) -> EnvironmentUnusable:
-    """One sentence about a file that cannot be written, and what to do about it."""
+    """The error for a file that cannot be written, with a hint what to do; code `disk_full` or `unwritable`."""
     if error.errno in FULL:
         return EnvironmentUnusable(
             f"{path} cannot be written: {error.strerror}",
@@ -72,7 +72,7 @@ def unwritable(path: Path, error: OSError) -> EnvironmentUnusable:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it. EnvironmentUnusable where this account may not, or the disk is full."""
+    """Create a directory and its parents. Raises EnvironmentUnusable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,7 +80,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make a new name in a directory durable; file systems that cannot do that are forgiven."""
+    """fsync a directory, to make new names in it durable; ignored on file systems that do not support it."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,19 +1,19 @@
-"""The directory of a campaign: the one place that knows its file names, and its journal.
+"""The directory of a campaign: all its file names, and its journal.
 
-campaign.json     what was decided at the start (CampaignSpec); never changed
-journal.jsonl     what happened to its ideas, one object a line, by its controller; the truth about ideas
-requests.jsonl    what people ask of it (pause, stop, skip, add, set), by any command; read by the controller
-verdicts.jsonl    claims about rows of the ledger made later: confirmed, demoted, smoke, marked
-results.tsv       the ledger; the truth about runs
-controller.lock   flock'd by the controller while it lives
-controller.json   who that is: pid, start, boot id
-controller.log    what it printed
+campaign.json     the settings at the start (CampaignSpec); never changed
+journal.jsonl     the history of its ideas, one object per line, by its controller; authoritative about ideas
+requests.jsonl    users' requests (pause, stop, skip, add, set), by any command; read by the controller
+verdicts.jsonl    later claims about rows of the ledger: confirmed, demoted, smoke, marked
+results.tsv       the ledger; authoritative about runs
+controller.lock   held by flock by the controller while it lives
+controller.json   the controller's identity: pid, start, boot id
+controller.log    the controller's output
 controller.sessions.json   the tmux session of the last controller, to be closed by the next one
-judge.lock        flock'd while a run is judged and its row is written
+judge.lock        held by flock while a run is judged and its row is written
 queue/            ideas added by `campaign add`
-tpe.journal       the optimiser's own
-turns/            what the researcher was asked, and what it answered
-waiting.json      what it waits for (a usage limit, an outage), as long as it does
+tpe.journal       the optimiser's own file
+turns/            the agent's prompts and answers
+waiting.json      what the campaign is waiting for (a usage limit, an outage), while it does
 <experiment>/     run directories
 finish.flag       at the end of the campaign
 """
@@ -34,7 +34,7 @@ from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
 from autoresearch.records.rundir import is_locked, read_json, write_json
 
-# of an idea: its code and its settings, which must come back as they were (a queue with a secret in them is refused)
+# an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
 
 
@@ -98,31 +98,31 @@ class CampaignDir:
 
     @property
     def controlled(self) -> bool:
-        """Whether a controller lives: the kernel's lock says so, whatever killed the last one."""
+        """Whether a controller is alive, according to its flock, which the kernel releases however it dies."""
         return is_locked(self.lock)
 
 
 def write_spec(place: CampaignDir, spec: CampaignSpec) -> None:
-    """Write campaign.json, atomically and durably; its presence is the campaign's beginning."""
+    """Write campaign.json, atomically and durably; the campaign exists from then on."""
     write_json(place.spec, spec.to_json())
     sync_directory(place.path)
 
 
 def read_spec(place: CampaignDir) -> CampaignSpec:
-    """The spec of a campaign, under the rules as they were changed since.
+    """The spec of a campaign, with the changes of rules made since its start.
 
-    Raises NotFoundError where there is none, or none that can be understood.
+    Raises NotFoundError if there is none, or if it is damaged.
     """
     spec = declared_spec(place)
     for line in entries(place.journal, needle=b'"rules"'):
         if line.get("do") == "rules":
-            with contextlib.suppress(ValueError):  # damaged: passed over, as in the fold
+            with contextlib.suppress(ValueError):  # damaged: skipped, as when the journal is folded
                 spec = spec.with_rules(line)
     return spec
 
 
 def declared_spec(place: CampaignDir) -> CampaignSpec:
-    """The spec as it was decided at the start. Raises NotFoundError as `read_spec` does."""
+    """The spec as it was at the start. Raises NotFoundError as `read_spec` does."""
     record = read_json(place.spec)
     if record is None and place.spec.exists():
         raise NotFoundError(
@@ -146,10 +146,10 @@ def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
 
 
 def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict[str, Any]]:
-    """The objects after line `since`, each with its number as `seq`; half a line is passed over.
+    """Yield the objects after line `since`, each with its line number as `seq`; invalid lines are skipped.
 
-    With a `needle`, lines that do not hold these bytes are not looked at.
-    A last line that lacks only its end counts: the next one to be added ends it, and then it would count.
+    With a `needle`, only lines that contain these bytes are parsed.
+    A last line that lacks only its newline counts, because the next append will add the newline.
     """
     with lines.reading(path) as fd:
         if fd is None:

@@ -1,4 +1,4 @@
-"""Records of an earlier run are moved aside, to `earlier/<its run id>/`: never deleted, never overwritten."""
+"""Moves records of an earlier run aside, to `earlier/<its run id>/`: they are never deleted or overwritten."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from autoresearch.core.text.naming import RUN_ID
 from autoresearch.records.appending import sync_directory
 
 DIRECTORY = "earlier"
-MOVING = ".moving"  # filled first and then named, so that a kill in between is continued, not repeated
+MOVING = ".moving"  # filled first and renamed at the end, so that an interrupted move is continued
 
 
 def unfinished(result_dir: Path) -> Path:
-    """Where a move that was interrupted has put its files so far."""
+    """The directory that holds the files of an interrupted move, if any."""
     return result_dir / DIRECTORY / MOVING
 
 
 def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
-    """Move those of `files` that exist into one new directory; returns where they are now. May raise OSError.
+    """Move those of `files` that exist into one new directory; returns their new paths. Raises OSError.
 
-    A file inside the result directory keeps its place under it. Interrupted and called again, it goes on.
+    Files inside the result directory keep their relative path. Called again after an interruption, it continues.
     """
     present = [f for f in files if os.path.lexists(f)]
     moving = unfinished(result_dir)
     if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
-        _name(result_dir, moving, "")  # a second set of the same names: the first one gets its own place
+        _name(result_dir, moving, "")  # a second set of the same names: finish the first one
     if not present and not moving.is_dir():
         return []
     moving.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def _inside(result_dir: Path, file: Path) -> Path:
 
 
 def _name(result_dir: Path, moving: Path, run: str) -> Path:
-    """Give the filled directory its name: the run's, or the next number."""
+    """Rename the filled directory to the run's id or the next free number; returns the new path."""
     base, n = (f"{run}-" if RUN_ID.match(run) else ""), 1
     final = result_dir / DIRECTORY / (base.rstrip("-") or "1")
     while os.path.lexists(final):

@@ -1,9 +1,9 @@
-"""events.jsonl: what happened to a run, one JSON object a line, by the Runner and by whoever intervened.
+"""events.jsonl: the events of a run, one JSON object per line, written by the Runner and by intervening commands.
 
-    {"t": wall clock seconds, "s": seconds since the Runner started or null, "event": word, ...}
+    {"t": wall clock seconds, "s": seconds since the Runner started or null, "event": identifier, ...}
 
-An event's sequence number is the number of its line, from 1. A last line without its end is not there
-yet; a line that is no event (half of one, from a killed writer) keeps its number and is passed over.
+An event's sequence number is its line number, from 1. A last line without a newline does not count yet; an invalid
+line (half of one, from a killed writer) keeps its number and is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autoresearch.records.appending import append_line, json_line
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of events.jsonl; `event["step"]` and `event.get("step")` read its own fields."""
+    """One line of events.jsonl; `event["step"]` and `event.get("step")` read its other fields."""
 
     seq: int
     t: float
@@ -37,25 +37,25 @@ class Event:
         return name in self.fields
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A field of its own, or `default`."""
+        """The value of a field, or `default`."""
         return self.fields.get(name, default)
 
     def record(self) -> dict[str, Any]:
-        """The flat object, with its number: what `events --json` prints."""
+        """The event as a flat object with its number, as `events --json` prints it."""
         return {"seq": self.seq, "t": self.t, "s": self.s, "event": self.event, **self.fields}
 
 
 def append(path: Path, event: str, *, s: float | None = None, t: float | None = None, **fields: Any) -> None:
-    """Record an intervention; `s` None where the Runner's clock is not at hand.
+    """Append an intervention; `s` is None if the Runner's clock is not known.
 
-    Numbers that are not finite become null. EnvironmentUnusable where it cannot be written.
+    Non-finite numbers become null. Raises EnvironmentUnusable if it cannot be written.
     """
     record = {"t": round(time.time() if t is None else t, 3), "s": s, "event": event, **fields}
     append_line(path, json_line(record))
 
 
 def read(path: Path, since: int = 0) -> tuple[list[Event], int]:
-    """The events after number `since`, and the number to give next time. A missing file has none."""
+    """The events after number `since`, and the number to pass next time; a missing file has no events."""
     found: list[Event] = []
     seq = 0
     with lines.reading(path) as fd:
@@ -71,7 +71,7 @@ def read(path: Path, since: int = 0) -> tuple[list[Event], int]:
 
 
 def last(path: Path, count: int) -> list[Event]:
-    """The last events, oldest first; only they are parsed, and only they are held in memory."""
+    """The last `count` events, oldest first; only these are parsed and kept in memory."""
     with lines.reading(path) as fd:
         if fd is None:
             return []
@@ -83,7 +83,7 @@ def last(path: Path, count: int) -> list[Event]:
 
 
 def last_seq(path: Path) -> int:
-    """The number of the last whole line; 0 where there is none."""
+    """The number of the last complete line; 0 if there is none."""
     with lines.reading(path) as fd:
         return 0 if fd is None else lines.count(fd)
 

@@ -1,12 +1,12 @@
-"""Evidence: the rows of a campaign as we wrote them, out of reach of the code that is trained.
+"""Evidence: a campaign's rows as autoresearch wrote them, out of reach of the training code.
 
     <state>/evidence/<hash of the ledger's path>.tsv   a second ledger
-    <state>/evidence/<run>.key                         what its Runner seals the exit record with, until it is collected
+    <state>/evidence/<run>.key                         the key of the exit record's seal, until the run is collected
 
-A row is written to the second ledger first, once, and then into the campaign's own `results.tsv`. Decisions are made
-from the second. A line of `results.tsv` that differs from it is set aside, to
-`results.tsv.foreign`, and ours comes back. In the sandbox, training code cannot write here; without one it could, and
-then this finds whoever does not know of it.
+A row is first written, once, to the second ledger, and then to the campaign's own `results.tsv`. Decisions are based
+on the second ledger. A line of `results.tsv` that differs from it is moved to `results.tsv.foreign`, and the original
+is restored. In the sandbox, training code cannot write here; without a sandbox it could, so this detects only code
+that does not know of the second ledger.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
 
-TAMPERED = "tampered: "  # how a flag begins that says so
+TAMPERED = "tampered: "  # prefix of a flag that reports tampering
 
 
 def path_of(ledger: Path) -> Path:
-    """Where the evidence of a ledger lies."""
+    """Path of the second ledger that belongs to a ledger."""
     name = hashlib.sha256(os.path.realpath(ledger).encode()).hexdigest()[:24]
     return state_home() / "evidence" / f"{name}.tsv"
 
 
 def read_from(ledger: Path) -> Path:
-    """The file that says which rows count: the evidence, where there is any (a campaign of before has none)."""
+    """The ledger whose rows count: the evidence if it exists (older campaigns have none), else `ledger`."""
     found = path_of(ledger)
     return found if found.exists() else ledger
 
 
 def new_key(run: str) -> str:
-    """A key for the exit record of a run, kept until `forget_key`."""
+    """Create the key that seals a run's exit record; it is kept until `forget_key`."""
     path, key = _key_path(run), secrets.token_hex(16)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(path, key.encode(), mode=0o600, durable=False)
@@ -47,7 +47,7 @@ def new_key(run: str) -> str:
 
 
 def key_of(run: str) -> str:
-    """The key of a run; "" where it has none (any more)."""
+    """The key of a run; "" if it has none (any more)."""
     try:
         return _key_path(run).read_text()
     except OSError:
@@ -55,7 +55,7 @@ def key_of(run: str) -> str:
 
 
 def forget_key(run: str) -> None:
-    """Its records are written."""
+    """Delete a run's key, when its records are written."""
     _key_path(run).unlink(missing_ok=True)
 
 
@@ -64,9 +64,9 @@ def _key_path(run: str) -> Path:
 
 
 def record(ledger: Path, row: LedgerRow) -> bool:
-    """Write the row of a run, once; whether the ledger lacked it. Safe to repeat after any kill.
+    """Write the row of a run, once; returns whether the ledger changed. Safe to repeat after any kill.
 
-    A row of that run which stands there already, and is not ours, is set aside, and ours says so.
+    If the ledger already has a foreign row of that run, it is moved aside, and the new row is flagged as TAMPERED.
     """
     ours, theirs = Ledger(path_of(ledger)), Ledger(ledger)
     if not ours.path.exists():
@@ -81,18 +81,18 @@ def record(ledger: Path, row: LedgerRow) -> bool:
 
 
 def restore_row(ledger: Path, run: str) -> bool:
-    """Give a run the row that we wrote, and set aside what else says it is that; whether anything changed."""
+    """Restore a run's row from the evidence, and move other rows of that run aside; whether anything changed."""
     return Ledger(ledger).replace(Ledger(path_of(ledger)).find(run)[0])
 
 
 def restore(ledger: Path) -> list[str]:
-    """Give every run the row that we wrote, and set aside what else says it is theirs; whose rows changed."""
+    """Restore every run's row from the evidence, and move other rows aside; returns the runs whose rows changed."""
     theirs = Ledger(ledger)
     return [row.run_id for row in Ledger(path_of(ledger)).rows() if theirs.replace(row)]
 
 
 def take_in(ledger: Path, over: Iterable[str]) -> None:
-    """Take the rows of these runs as ours, where nothing is known of them: they were recorded by another account."""
+    """Adopt the ledger's rows of these runs if the evidence has none: they were recorded by another account."""
     ours = Ledger(path_of(ledger))
     known = {row.run_id for row in ours.rows()}
     wanted = set(over) - known

@@ -1,4 +1,4 @@
-"""The exit record: the Runner's last word about a run, or ours about a Runner that died without one."""
+"""The exit record of a run, written by the Runner, or by the CLI for a Runner that died without one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CLAIMS_NOTHING = (Ending.STOPPED, Ending.LAUNCH_FAILED)
 
 @dataclass(frozen=True, slots=True)
 class ExitRecord:
-    """How a run ended. Exit code and reason are separate facts; None means: not known."""
+    """How a run ended. Exit code and reason are independent; None means unknown."""
 
     run: str
     ending: Ending
     reason: str
     returncode: int | None = None  # 128 + n for signal n
     signal: int | None = None
-    cause: str = ""  # a stable word where the ending alone does not say enough, e.g. "lease_busy"
+    cause: str = ""  # a stable identifier that details the ending, e.g. "lease_busy"
     first_step_s: float | None = None
     first_step: int | None = None
     kl: float | None = None
@@ -43,14 +43,14 @@ class ExitRecord:
     kill_sent: int = 0
     left: tuple[int, ...] = ()
     cleanup: tuple[dict[str, Any], ...] = ()
-    job: str = ""  # of a far run: what its launcher called it,
-    node: str = ""  # where it ran,
-    queue_s: float | None = None  # and how long it waited there, which is no time of the run
-    evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": it ended well); None: there was none
+    job: str = ""  # for a remote run: the launcher's job id
+    node: str = ""  # for a remote run: where it ran
+    queue_s: float | None = None  # for a remote run: time in the queue, which is not part of the run's time
+    evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": succeeded); None: there was none
 
 
 def read(rundir: RunDir) -> ExitRecord | None:
-    """The exit record of a run; None where there is none (yet)."""
+    """The exit record of a run; None if there is none (yet)."""
     data = read_json(rundir.exit_record)
     if data is None:
         return None
@@ -66,9 +66,9 @@ def read(rundir: RunDir) -> ExitRecord | None:
 
 
 def set_aside(rundir: RunDir, run: str) -> bool:
-    """Move an exit record that its Runner did not write out of the way, to exit.foreign.json; whether there was one.
+    """Move an exit record with an invalid seal to exit.foreign.json; returns whether there was one.
 
-    A Runner that is stopped before it begins never gets its key: an end that claims nothing needs none.
+    A Runner that is stopped before it begins never gets its key, so endings that claim no result need no seal.
     """
     key = evidence.key_of(run)
     data = read_json(rundir.exit_record) if key else None
@@ -81,10 +81,10 @@ def set_aside(rundir: RunDir, run: str) -> bool:
 
 
 def recover(rundir: RunDir, run: str) -> bool:
-    """Give the Runner's finished record its name; whether there was one. The caller holds the Runner's lock.
+    """Rename a complete exit.rec to exit.json; returns whether there was one. The caller holds the Runner's lock.
 
     The Runner fills the reserved `exit.rec` and then renames it. A kill in between, or a disk that has become
-    read-only, keeps only the rename from being done: the record is whole, or no JSON at all.
+    read-only, prevents only the rename: the record is complete, or it is not JSON at all.
     """
     reserved = rundir.path / "exit.rec"
     data = read_json(reserved)
@@ -95,7 +95,7 @@ def recover(rundir: RunDir, run: str) -> bool:
 
 
 def write(rundir: RunDir, record: ExitRecord) -> None:
-    """Write a record for a Runner that can't; the caller holds the Runner's lock."""
+    """Write the exit record in place of a dead Runner; the caller holds the Runner's lock."""
     data = {name: getattr(record, name) for name in ExitRecord.__dataclass_fields__}
     whole = json.loads(json.dumps({"schema": 1, **data, "ending": record.ending.value}))
     if key := evidence.key_of(record.run):

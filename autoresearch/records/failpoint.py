@@ -1,7 +1,7 @@
-"""Named places where a test can kill this process, to prove that what is left behind is sound.
+"""Named points where a test can kill this process, to prove that what is left behind is consistent.
 
-`AUTORESEARCH_FAILPOINT="room.NAME:kill"` names one place, `room.NAME:kill:3` its third passing; nothing else
-of the product reads or sets it.
+`AUTORESEARCH_FAILPOINT="room.NAME:kill"` selects one point, `room.NAME:kill:3` its third execution; only the
+failpoints read the variable, and only tests set it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _passed: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """SIGKILL this process where the variable holds `<name>:kill`; otherwise one look at the environment."""
+    """SIGKILL this process if the variable is `<name>:kill`; otherwise costs one lookup in the environment."""
     wanted = os.environ.get(VARIABLE)
     if wanted is None or not wanted.startswith(f"{name}:kill"):
         return

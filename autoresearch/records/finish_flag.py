@@ -1,11 +1,10 @@
-"""finish.flag: the mark that a run is over, whatever happened; a full disk cannot prevent it.
+"""finish.flag: marks that a run is over, whatever happened; a full disk cannot prevent it.
 
-Somebody who only asks whether the file exists gets what the published skill promises; somebody who
-reads it finds one JSON object. Its bytes are reserved before the launch, as `.finish.flag.reserve`, and
-the reserve is filled and renamed at the end.
+Its existence has the meaning that the published skill promises; its content is one JSON object. Its disk space is
+reserved before the launch, as `.finish.flag.reserve`; at the end, the reserve is filled and renamed.
 
-A trainer may write the flag itself (AgentJet: `Training completed at 1737...`). Such a foreign flag is
-evidence, not our verdict: it is recorded in ours under `foreign`, and replaced.
+A trainer may write the flag itself (AgentJet: `Training completed at 1737...`). Such a foreign flag is evidence, but
+not autoresearch's verdict: it is replaced by a flag that quotes it under `foreign`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ RESERVED_BYTES = 4096
 REFUSED = "refused"  # used instead of an ending: the run was never started
 READ_MAX = 1 << 16
 FOREIGN_MAX = 500  # characters kept of a flag not written by autoresearch
-TEXT_MAX = (1000, 400, 150)  # characters of any one text in ours: the most that fits the reserve
+TEXT_MAX = (1000, 400, 150)  # limits of characters per text in a flag; the first that fits the reserve is used
 _COMPLETED = re.compile(r"completed at (\d+(?:\.\d+)?)", re.IGNORECASE)
 
 
@@ -40,7 +39,7 @@ class Flag:
 
     exists: bool
     content: Mapping[str, Any] = field(default_factory=dict)  # empty if it is foreign
-    text: str = ""  # as it stands there, at most 64 KiB
+    text: str = ""  # the file's text, at most 64 KiB
     written: float | None = None  # its mtime, wall clock
 
     @property
@@ -60,7 +59,7 @@ class Flag:
 
     @property
     def completed(self) -> float | None:
-        """The wall-clock second at which a trainer that wrote it itself says it was done."""
+        """When the trainer was done (wall clock, seconds), according to a flag that it wrote itself; else None."""
         match = None if self.ours else _COMPLETED.search(self.text)
         return float(match[1]) if match else None
 
@@ -94,7 +93,7 @@ def reserve(result_dir: Path) -> None:
         result_dir.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            write_all(fd, b" " * RESERVED_BYTES)  # written, not only allocated: every file system keeps that
+            write_all(fd, b" " * RESERVED_BYTES)  # written, not only allocated: works on every file system
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -104,7 +103,7 @@ def reserve(result_dir: Path) -> None:
 
 
 def write(result_dir: Path, content: Mapping[str, Any]) -> None:
-    """Mark a run as over; writing the same flag again changes nothing. EnvironmentUnusable if it cannot be.
+    """Mark a run as over; writing the same flag again changes nothing. EnvironmentUnusable if it cannot be written.
 
     `content` holds at least schema, run, ending. A flag of another run is moved aside first.
     """
@@ -116,7 +115,7 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
             earlier.move(result_dir, [path], found.run)
             found = Flag(exists=False)
         elif (unfinished := earlier.unfinished(result_dir)).is_dir():
-            earlier.move(result_dir, (), read(unfinished / NAME).run)  # it was killed just there
+            earlier.move(result_dir, (), read(unfinished / NAME).run)  # continue an interrupted move
         data = _bytes(mask_values({**content, **_foreign(found)}))
         if found.text != data.decode():
             _put(result_dir, data)
@@ -151,7 +150,7 @@ def _bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def _bounded(value: Any, limit: int) -> Any:
-    """JSON has no NaN, and a flag no novels."""
+    """Fit values for a flag: non-finite numbers become None, texts are cut to `limit` characters."""
     if isinstance(value, Mapping):
         return {str(k): _bounded(v, limit) for k, v in value.items()}
     if isinstance(value, float):
@@ -160,7 +159,7 @@ def _bounded(value: Any, limit: int) -> Any:
 
 
 def _put(result_dir: Path, data: bytes) -> None:
-    """Into the reserve, which is then renamed; by the ordinary way if it is gone or too small."""
+    """Write into the reserve and rename it; or atomically as usual if the reserve is missing or too small."""
     reserved = result_dir / RESERVE
     if len(data) > _size(reserved):
         write_atomically(result_dir / NAME, data)

@@ -1,10 +1,10 @@
-"""The index of runs: a full id or a directory finds any run from anywhere, other names those of one project.
+"""The index of runs: finds any run by its full id or directory, and the runs of a project by other names.
 
-    runs.jsonl     every run ever started from this account, one object a line, append-only
-    live/<run>     the same object for each run that has no finished records yet
-    locks/<key>    flock'd while a command launches from one blueprint
+    runs.jsonl     every run ever started from this account, one object per line, append-only
+    live/<run>     the same object for each run without finished records
+    locks/<key>    held by flock while a command launches from one blueprint
 
-It lies in `$XDG_STATE_HOME/autoresearch`. It is a hint: the run directories are the truth.
+It lies in `$XDG_STATE_HOME/autoresearch`. It is only a hint: the run directories are authoritative.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCK_KEY = later(r"[A-Za-z0-9_-]{1,64}\Z")
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Where one run is, and the names it answers to."""
+    """The paths of one run, and the names by which it can be found."""
 
     run: str
     slug: str
@@ -41,13 +41,13 @@ class IndexEntry:
     blueprint_sha: str = ""
     created: float = 0.0  # wall clock, seconds
     project: str = ""  # of the codebase (`git_repo.checkout.project_of`); "" in entries of old versions
-    started_in: str = ""  # the project where it was typed
+    started_in: str = ""  # the project in which the command was run
 
 
 def state_home(environ: Mapping[str, str] = os.environ) -> Path:
     """`$XDG_STATE_HOME/autoresearch`, by default `~/.local/state/autoresearch`.
 
-    A relative value does not count, as the XDG specification has it.
+    A relative value is ignored, as the XDG specification demands.
     """
     base = environ.get("XDG_STATE_HOME", "")
     if base.startswith("/"):
@@ -67,20 +67,20 @@ def _home() -> Path:
 
 
 class Index:
-    """The runs of this account. EnvironmentUnusable where the directory cannot be read or written."""
+    """The runs of this account. Raises EnvironmentUnusable if the directory cannot be read or written."""
 
     def __init__(self, directory: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> None:
         self.directory = directory or state_home(environ)
 
     @property
     def runs(self) -> Path:
-        """The file of all entries."""
+        """Path of the file with all entries."""
         return self.directory / "runs.jsonl"
 
     def add(self, entry: IndexEntry, *, prepared: bool = False) -> None:
-        """Enter a run, as living: first where `live` finds it, so that a kill in between loses nothing.
+        """Add a run as live, first to `live/`, so that a kill in between loses nothing.
 
-        One that is only `prepared` has no other name than its id until it is added again, as started.
+        A run that is only `prepared` can be found by its id alone, until `start`.
         """
         if not RUN_ID.match(entry.run):
             raise ValueError(f"not a run id: {entry.run[:80]!r}")
@@ -92,18 +92,18 @@ class Index:
             append_line(self.runs, data, durable=False)
 
     def start(self, run: str) -> None:
-        """A prepared run starts: from now on all its names find it."""
+        """Mark a prepared run as started: it can be found by all its names from now on."""
         if entry := self.by_id(run):
             append_line(self.runs, _line(entry), durable=False)
 
     def discard_live(self, run: str) -> None:
-        """The run has its finished records; unknown ones are none the wiser."""
+        """Remove a run with finished records from `live/`; does nothing for unknown runs."""
         if RUN_ID.match(run):
             with self._usable():
                 (self.directory / "live" / run).unlink(missing_ok=True)
 
     def live(self, *, known: Container[str] = ()) -> list[IndexEntry]:
-        """Every run that has no finished records yet, oldest first; `known` ones are left out unread."""
+        """Every run without finished records, oldest first; `known` ones are left out without reading them."""
         found = []
         with self._usable():
             names = _names(self.directory / "live")
@@ -117,18 +117,18 @@ class Index:
         return sorted(found, key=lambda e: (e.created, e.run))
 
     def live_stamp(self) -> int:
-        """Changes when a run is added to `live` or leaves it (mtime, in ns); 0 before there was any."""
+        """The mtime of `live/` in ns, which changes when a run is added or removed; 0 before the first run."""
         try:
             return (self.directory / "live").stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 
     def find_live_by_blueprint(self, path: str, sha: str) -> list[IndexEntry]:
-        """The living runs of exactly this blueprint, newest first."""
+        """The live runs of exactly this blueprint (path and hash), newest first."""
         return [e for e in reversed(self.live()) if (e.blueprint, e.blueprint_sha) == (path, sha)]
 
     def by_id(self, name: str) -> IndexEntry | None:
-        """The run of a full run id or session name, whichever project it is of."""
+        """The run with this full run id or session name, of any project."""
         if RUN_ID.match(name):
             with self._usable(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if entry := _parse((self.directory / "live" / name).read_bytes()):
@@ -137,11 +137,11 @@ class Index:
         return found[0] if found else None
 
     def by_slug(self, slug: str, project: str = "", *, limit: int = FOUND_MAX) -> list[IndexEntry]:
-        """The runs of a slug, newest first: those of one project, or all."""
+        """The runs with this slug, of one project or of all, newest first."""
         return self._matching("slug", slug, limit, project)
 
     def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
-        """The runs whose result directory, else whose run directory this is, newest first."""
+        """The runs with this result directory, or else with this run directory, newest first."""
         for place in _places(name):
             for kind in ("result_dir", "run_dir"):
                 if found := self._matching(kind, place, limit):
@@ -149,12 +149,12 @@ class Index:
         return []
 
     def recent(self, count: int, project: str = "") -> list[IndexEntry]:
-        """The newest runs of a project, or of all, newest first."""
+        """The `count` newest runs of a project, or of all, newest first."""
         needle = _json(project) if project else b""
         return self._newest(count, needle, lambda entry: _is_of(entry, project))
 
     def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[IndexEntry]:
-        """Names are data: they are compared, and never become part of a path."""
+        """The newest runs whose field `kind` equals `value`. Names are only compared, never used in a path."""
         if not value or len(value) > NAME_MAX or "\0" in value:
             return []
         # the bytes as `_line` writes them: lines without them are never parsed
@@ -164,7 +164,7 @@ class Index:
     def _newest(self, count: int, needle: bytes, wanted: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
         found: dict[str, IndexEntry] = {}
         with self._usable(), contextlib.suppress(FileNotFoundError):
-            self.runs.stat()  # a file in the place of the directory is a fault, not an empty index
+            self.runs.stat()  # raises if the directory is a file: that is an error, not an empty index
         with self._usable(), lines.reading(self.runs) as fd:
             for line in lines.backwards(fd, needle=needle) if fd is not None else ():
                 if len(found) >= count:
@@ -175,7 +175,7 @@ class Index:
 
     @contextlib.contextmanager
     def launch_lock(self, key: str) -> Iterator[None]:
-        """Alone with a blueprint: two commands that launch from it take turns."""
+        """Hold the lock of a blueprint, so that two commands do not launch from it at the same time."""
         if not _LOCK_KEY.match(key):
             import hashlib
 
@@ -212,12 +212,12 @@ def _names(directory: Path) -> list[str]:
 
 
 def _is_of(entry: IndexEntry, project: str) -> bool:
-    """Whether a run belongs to a project: its codebase does, or it was started there. "" is every project."""
+    """Whether a run belongs to a project, by its codebase or because it was started there; "" is every project."""
     return not project or project in (entry.project, entry.started_in)
 
 
 def _places(name: str) -> list[str]:
-    """A directory as it was typed, made absolute, and where it really is."""
+    """A directory as an absolute path, and with symbolic links resolved; [] for an impossible name."""
     if not name or len(name) > NAME_MAX or "\0" in name:
         return []
     try:
@@ -236,7 +236,7 @@ def _json(value: object) -> bytes:
 
 
 def _parse(line: bytes) -> IndexEntry | None:
-    """An entry; None for half a line, or one that is none of ours."""
+    """Parse an entry; None for an incomplete or invalid line."""
     try:
         record = json.loads(line)
         entry = IndexEntry(**{f.name: record[f.name] for f in fields(IndexEntry) if f.name in record})

@@ -1,7 +1,7 @@
-"""experiment_log.md: the story of one run for people, and who may write into a result directory.
+"""experiment_log.md: a run's readable history, and the ownership of result directories.
 
-Created before anything else of a run, the command first; then one line per event and intervention, by
-the Runner and by us, in one format:
+The log is created before anything else of a run, and begins with the command; then the Runner and the CLI append one
+line per event and intervention, in one format:
 
     - 2026-11-21 10:00:00Z +12.3s first training step
 """
@@ -33,10 +33,10 @@ _UNSHOWN = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def claim(result_dir: Path, run: str, alive: Callable[[str], bool | None]) -> None:
-    """Make a result directory `run`'s own; ConflictError while a living run writes into it.
+    """Claim a result directory for `run`. Raises ConflictError while a live run owns it.
 
-    `alive` says whether a run lives: None for one that nobody knows (yet), which then counts as alive
-    as long as the process that claimed for it lives: a launch between its claim and its first record.
+    `alive` tells whether a run is alive: None for an unknown run, which then counts as alive while the process that
+    claimed the directory lives: a launch between its claim and its first record.
     """
     path = result_dir / OWNER
     try:
@@ -78,7 +78,7 @@ def _holds(alive: bool | None, pid: int, born: str) -> bool:
 
 
 def _born(pid: int) -> str:
-    """A process's start time, which with its pid names it for ever; "" if it is gone, or dead and not reaped yet."""
+    """A process's start time in clock ticks since boot, which with its pid identifies it; "" if gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
         return "" if fields[0] in b"ZX" else fields[19].decode()
@@ -87,12 +87,12 @@ def _born(pid: int) -> str:
 
 
 def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
-    """Move the records of an earlier run, and `more` files of it, to `earlier/`; returns where they are now.
+    """Move the records of an earlier run, and `more` files of it, to `earlier/`; returns their new paths.
 
-    Renames only; interrupted and called again, it goes on where it was.
+    Only renames files; called again after an interruption, it continues.
     """
     flag = result_dir / finish_flag.NAME
-    # the flag is moved last: as long as it is there, it tells whose records these are
+    # the flag is moved last, because it names the run that the records belong to
     files = [result_dir / NAME, result_dir / RESULTS, *more, flag]
     try:
         return earlier.move(result_dir, files, _whose(result_dir) or _whose(earlier.unfinished(result_dir)))
@@ -105,7 +105,7 @@ def _whose(directory: Path) -> str:
 
 
 def owner(result_dir: Path) -> str:
-    """The run whose experiment log lies in a result directory; "" where there is none, or a stranger's."""
+    """The run whose experiment log is in a result directory; "" if there is none, or a foreign one."""
     try:
         with (result_dir / NAME).open("rb") as file:
             match = _TITLE.match(file.read(200))
@@ -115,16 +115,16 @@ def owner(result_dir: Path) -> str:
 
 
 def has_run(result_dir: Path) -> bool:
-    """Whether a run was, is or is being begun in a result directory, or a flag lies there that is none of ours."""
+    """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
     flag = finish_flag.read(result_dir / finish_flag.NAME)
     names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier.DIRECTORY)
     return (flag.exists and not flag.refused) or any((result_dir / name).exists() for name in names)
 
 
 def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Path]:
-    """Make sure that the log there is this run's, moving an earlier run's aside; safe to repeat.
+    """Create this run's log, moving an earlier run's records aside; safe to repeat.
 
-    Returns where the earlier records are now; nothing is moved where this run has begun its log already.
+    Returns the new paths of the earlier records; does nothing if the log is this run's already.
     """
     if owner(result_dir) == spec.run:
         return []
@@ -134,7 +134,7 @@ def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Pa
 
 
 def create(result_dir: Path, spec: RunSpec) -> Path:
-    """Begin the experiment log of a run, as one write; ConflictError if there is a log already."""
+    """Create the experiment log of a run. Raises ConflictError if there is a log, EnvironmentUnusable."""
     path = result_dir / NAME
     _make(result_dir)
     try:
@@ -159,20 +159,20 @@ def _make(directory: Path) -> None:
 
 
 def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None) -> None:
-    """Add one line; `s` seconds since the run started, where they are known.
+    """Append one line; `s`: seconds since the run started, if known; `t`: wall clock, default now.
 
-    EnvironmentUnusable if it cannot be written.
+    Raises EnvironmentUnusable if it cannot be written.
     """
     path = result_dir / NAME
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
     since = "" if s is None else f" +{s:.1f}s"
     line = f"- {stamp}{since} {_line(sentence)}\n".encode("utf-8", "replace")
     _make(result_dir)
-    append_line(path, line, durable=False)  # for people; the truth is elsewhere
+    append_line(path, line, durable=False)  # not durable: the authoritative records are elsewhere
 
 
 def holds(result_dir: Path, words: str) -> bool:
-    """Whether the log says so already; False where there is none."""
+    """Whether the log contains `words`; False if there is no log."""
     try:
         return words.encode() in (result_dir / NAME).read_bytes()
     except OSError:
@@ -180,12 +180,12 @@ def holds(result_dir: Path, words: str) -> bool:
 
 
 def _line(text: str) -> str:
-    """One line of markdown, whatever somebody typed or printed: no control characters, no secrets, no HTML."""
+    """One line of markdown from arbitrary text: without control characters, secrets and HTML, cut to SENTENCE_MAX."""
     return without_html(clean_text(" ".join(_UNSHOWN.sub(" ", text).split()))[:SENTENCE_MAX])
 
 
 def _opening(spec: RunSpec) -> str:
-    """Title, command, and everything that was decided."""
+    """The log's opening: title, command, purpose, settings and notes."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", spec.command)), default=0))
     parts = [
         f"# Experiment log: {spec.run}",

@@ -1,13 +1,13 @@
 """The ledger: an append-only TSV of runs that survives kills, full disks, other writers and hand edits.
 
-Writing: the TSV itself is locked (flock), a torn tail is set aside to `<ledger>.torn`, and a row is one
-O_APPEND write followed by fsync; a short write is cut off again. The file is rewritten in one case only, to put a row
-of ours in the place of another that says it is of the same run (`replace`), and no line of it is lost.
-Reading takes no lock and never writes: a last line without its end is a row that somebody is writing, or was killed
-writing.
+Writing: the TSV itself is locked (flock), a torn tail is moved to `<ledger>.torn`, and a row is one O_APPEND write
+followed by fsync; a short write is truncated again. The file is rewritten only to replace a foreign row of a run by
+autoresearch's own (`replace`), and no line is lost then.
+Reading takes no lock and never writes: a last line without a newline is a row that is being written, or whose writer
+was killed.
 
-People edit ledgers: columns may be added or moved, line ends may be Windows', lines may be blank. Rows
-are written in the file's own column order; what has no column there is only in the run directory.
+Users edit ledgers: columns may be added or moved, line ends may be Windows', lines may be blank. Rows are written in
+the file's own column order; values without a column are only in the run directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.records.secrets import clean_text
 
-HEADER_MAX = 1 << 16  # no header is longer; a first line without an end there is no header
+HEADER_MAX = 1 << 16  # bytes; a first line without a newline within them is not a header
 
 
 class Ledger:
@@ -39,7 +39,7 @@ class Ledger:
     def append_once(self, row: LedgerRow) -> bool:
         """Add a row unless its run id has one; returns whether it was added. Safe to repeat after any kill.
 
-        ConflictError if the file is not a ledger of ours; EnvironmentUnusable if it cannot be written.
+        Raises ConflictError if the file is not an autoresearch ledger, EnvironmentUnusable if it cannot be written.
         """
         if not row.run_id:
             raise ValueError("a row without a run id could be written twice")
@@ -57,9 +57,9 @@ class Ledger:
         return True
 
     def replace(self, row: LedgerRow) -> bool:
-        """Make `row` the one row of its run; whether anything had to be done. Others go to `<ledger>.foreign`.
+        """Make `row` the only row of its run; returns whether the file changed. Other rows go to `<ledger>.foreign`.
 
-        A column that somebody added, and a number in another form, make no difference.
+        Added columns and differently formatted numbers do not count as differences.
         """
         found = self.find(row.run_id)
         if len(found) == 1 and self._same(found[0], row):
@@ -84,12 +84,12 @@ class Ledger:
         return True
 
     def _same(self, theirs: LedgerRow, ours: LedgerRow) -> bool:
-        """Whether they say the same in the columns that this file has."""
+        """Whether two rows are equal in the columns that this file has."""
         header = self.header()
         return all(a == b for name, a, b in _pairs(theirs, ours) if name in header)
 
     def _check(self, fd: int) -> None:
-        """Refuse a file that is not ours before anything in it is mended."""
+        """Raise ConflictError for a file that is not an autoresearch ledger, before anything in it is repaired."""
         header = _header(fd) or _torn_header(fd)
         if not header:
             return
@@ -125,12 +125,12 @@ class Ledger:
             sync_directory(self.path.parent)
 
     def header(self) -> tuple[str, ...]:
-        """The file's own columns; empty where there is no ledger yet."""
+        """The file's own columns; empty if there is no ledger yet."""
         with lines.reading(self.path) as fd:
             return () if fd is None else _header(fd)
 
     def records(self) -> Iterator[dict[str, str]]:
-        """Every row with every column of the file, unknown ones too; surplus cells of a row are left out."""
+        """Yield every row with every column of the file, including unknown ones; surplus cells are left out."""
         with lines.reading(self.path) as fd:
             if fd is None or not (header := _header(fd)):
                 return
@@ -139,18 +139,18 @@ class Ledger:
                     yield record
 
     def rows(self) -> Iterator[LedgerRow]:
-        """Every row, oldest first, read as it goes."""
+        """Yield every row, oldest first, reading lazily."""
         return map(LedgerRow.from_cells, self.records())
 
     @staticmethod
     def rows_in(header: tuple[str, ...], whole: Iterable[bytes]) -> Iterator[LedgerRow]:
-        """The rows in some lines of a ledger with this header, for whoever follows one as it grows."""
+        """Yield the rows in some lines of a ledger with this header, for callers that follow a growing ledger."""
         for line in whole:
             if record := _record(header, line):
                 yield LedgerRow.from_cells(record)
 
     def tail(self, count: int) -> list[LedgerRow]:
-        """The last rows, oldest first, by seeking from the end: as quick at a million rows as at ten."""
+        """The last `count` rows, oldest first, read from the end: as fast with a million rows as with ten."""
         with lines.reading(self.path) as fd:
             if fd is None or not (header := _header(fd)):
                 return []
@@ -163,7 +163,7 @@ class Ledger:
         return [LedgerRow.from_cells(record) for record in reversed(found)]
 
     def find(self, run_id: str) -> list[LedgerRow]:
-        """The rows of one run: one, none, or several if somebody copied a line by hand."""
+        """The rows of one run: none, one, or several if a line was copied by hand."""
         needle = tsv.escape(run_id).encode()
         with lines.reading(self.path) as fd:
             if fd is None or not needle or not (header := _header(fd)):
@@ -172,7 +172,7 @@ class Ledger:
         return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
 
     def holds(self, run_id: str) -> bool:
-        """Whether a run has a row; quick where it is a recent one."""
+        """Whether a run has a row; fast for recent rows."""
         needle = tsv.escape(run_id).encode()
         with lines.reading(self.path) as fd:
             if fd is None or not needle or not (header := _header(fd)):
@@ -180,14 +180,14 @@ class Ledger:
             return _holds(fd, header, run_id)
 
     def was_torn(self) -> bool:
-        """Whether its end is torn, or was and is set aside: rows of runs may be missing."""
+        """Whether the ledger's end is torn, or was and is in `<ledger>.torn`: rows of runs may be missing."""
         if _torn_path(self.path).exists():
             return True
         with lines.reading(self.path) as fd:
             return fd is not None and not next(lines.backwards(fd), b"\n").endswith(b"\n")
 
     def next_index(self) -> int:
-        """One more than the highest idea that has a row; 1 in a new ledger."""
+        """One more than the highest index of an idea in the ledger; 1 for a new ledger."""
         highest = 0
         with lines.reading(self.path) as fd:
             if fd is None or "index" not in (header := _header(fd)):
@@ -202,7 +202,7 @@ class Ledger:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """The ledger opened for appending, alone; an editor that saved by renaming meanwhile is followed."""
+    """Open the ledger for appending and lock it; reopens it if an editor replaced the file by renaming meanwhile."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
@@ -222,7 +222,7 @@ def _is_still(path: Path, fd: int) -> bool:
 
 
 def _mend_tail(fd: int, path: Path) -> None:
-    """Under the lock: end a last row that only lacks its newline, set any other torn tail aside."""
+    """Under the lock: add a missing newline to a complete last row, move any other torn tail to `<ledger>.torn`."""
     size = os.fstat(fd).st_size
     if not size:
         return
@@ -239,9 +239,9 @@ def _mend_tail(fd: int, path: Path) -> None:
 
 
 def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
-    """Whether a last line lacks nothing but its newline (an editor that does not end the last line).
+    """Whether a last line lacks only its newline (some editors do not write the last one).
 
-    Only our own layout can tell: `schema` is its last column and never empty, so every other cut shows.
+    Only autoresearch's own layout permits to tell: its last column `schema` is never empty, so any other cut shows.
     """
     if b"\0" in line:
         return False
@@ -274,20 +274,20 @@ def _torn_path(path: Path) -> Path:
 
 
 def _header(fd: int) -> tuple[str, ...]:
-    """The columns that the first line names; empty where it has no end (yet)."""
+    """The columns in the first line; empty if that has no newline (yet)."""
     start = os.pread(fd, HEADER_MAX, 0)
     line, end, _ = start.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     return tuple(tsv.split(line)) if end else ()
 
 
 def _torn_header(fd: int) -> tuple[str, ...]:
-    """A first line without its end that is not the beginning of a header of ours: somebody else's file."""
+    """Cells of an unfinished first line that is not the beginning of autoresearch's header: a foreign file; else ()."""
     start = os.pread(fd, HEADER_MAX, 0)
     return () if not start.strip(b"\0") or tsv.join(COLUMNS).startswith(start) else tuple(tsv.split(start))
 
 
 def _body(fd: int) -> int:
-    """Where the second line begins."""
+    """The byte offset of the second line."""
     return os.pread(fd, HEADER_MAX, 0).find(b"\n") + 1
 
 
@@ -298,12 +298,12 @@ def _holds(fd: int, header: tuple[str, ...], run_id: str) -> bool:
 
 
 def _record(header: tuple[str, ...], line: bytes) -> dict[str, str]:
-    """Column -> cell; empty for a line that is no row: blank, damaged, or without its end."""
+    """Column -> cell; empty for a line that is not a row: blank, damaged, incomplete, or a repeated header."""
     if not line.strip() or b"\0" in line:
         return {}
     cells = tsv.split(line)
     if not line.endswith(b"\n") and not _is_complete(header, line, first=False):
         return {}
     if cells[: len(header)] == list(header):
-        return {}  # two ledgers were joined by hand
+        return {}  # a second header: two ledgers were joined by hand
     return dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=False))

@@ -1,4 +1,4 @@
-"""A ledger's rows as `ledger show` prints them: TSV as it is, JSON with numbers, markdown for people."""
+"""A ledger's rows as `ledger show` prints them: TSV as in the file, JSON with numbers, markdown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CELL_MAX = 80  # characters of a cell in markdown
 def with_claims(
     records: Iterable[Mapping[str, str]], verdicts: Iterable[Mapping[str, object]]
 ) -> Iterator[dict[str, str]]:
-    """The same rows with a column `claim`: what was said of them later, in verdicts.jsonl.
+    """Yield the rows with a column `claim`, from the later verdicts in verdicts.jsonl.
 
-    A verdict that names a run is about that row, one that names an index about all rows of the idea. Of
-    confirmed, demoted and undecided the last one stands.
+    A verdict with a run applies to that row, one with an index to all rows of the idea. Of confirmed, demoted and
+    undecided, the last one counts.
     """
     later = list(verdicts)
     for record in records:
@@ -45,16 +45,16 @@ def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) 
 
 
 def as_tsv(columns: Sequence[str], records: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Lines without their ends, the header first, escaped as in the file."""
+    """Yield lines without newlines, the header first, escaped as in the file."""
     yield tsv.join(columns).decode().rstrip("\n")
     for record in records:
         yield tsv.join(record.get(name, "") for name in columns).decode().rstrip("\n")
 
 
 def as_objects(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str | int | float | None]]:
-    """One flat JSON-ready object a row: numbers as numbers, an empty or not-finite number as None.
+    """Yield one flat JSON-ready object per row: numbers as numbers, empty or non-finite ones as None.
 
-    Columns that are not ours stay text.
+    Columns unknown to autoresearch stay text.
     """
     for record in records:
         row = LedgerRow.from_cells(record)
@@ -63,12 +63,12 @@ def as_objects(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str |
 
 
 def as_json(records: Iterable[Mapping[str, str]]) -> str:
-    """A JSON array of those objects."""
+    """A JSON array of the objects of `as_objects`."""
     return json.dumps(list(as_objects(records)), allow_nan=False, ensure_ascii=False)
 
 
 def as_markdown(records: Iterable[Mapping[str, str]], columns: Sequence[str] = BRIEF) -> Iterator[str]:
-    """The lines of a markdown table; long cells are cut, nothing in a cell breaks the table."""
+    """Yield the lines of a markdown table; cells are escaped, and cut to CELL_MAX characters."""
     yield "| " + " | ".join(columns) + " |"
     yield "|" + "---|" * len(columns)
     for record in records:

@@ -1,4 +1,4 @@
-"""Walk the lines of a file that others append to, from either end, in blocks: memory stays flat."""
+"""Iterates over the lines of a growing file, from either end, in blocks, using constant memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = 1 << 18
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[int | None]:
-    """A file descriptor for reading, None if there is no such file; EnvironmentUnusable if unreadable."""
+    """Open a file for reading: its descriptor, None if there is no such file; EnvironmentUnusable if unreadable."""
     fd = -1
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ def reading(path: Path) -> Iterator[int | None]:
 
 
 def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
-    """Every line from byte `start` on, with its newline; the last one may be incomplete."""
+    """Yield every line from byte `start` on, with its newline; the last one may be incomplete."""
     offset, rest = start, b""
     while block := os.pread(fd, BLOCK, offset):
         offset += len(block)
@@ -45,7 +45,7 @@ def forwards(fd: int, start: int = 0) -> Iterator[bytes]:
 
 
 def count(fd: int) -> int:
-    """The number of complete lines."""
+    """The number of newlines in a file, i.e. of complete lines."""
     total, offset = 0, 0
     while block := os.pread(fd, BLOCK, offset):
         offset += len(block)
@@ -54,9 +54,9 @@ def count(fd: int) -> int:
 
 
 def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes]:
-    """Lines from the end of the file back to byte `start`, with their newlines as far as they have one.
+    """Yield lines from the end of the file back to byte `start`, with their newlines if they have one.
 
-    With a `needle`, blocks that do not hold it are passed over whole, and only lines that do are yielded.
+    With a `needle`, only lines that contain it are yielded, and blocks without it are skipped quickly.
     """
     end = os.fstat(fd).st_size
     rest = b""
@@ -65,7 +65,7 @@ def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes
         data = os.pread(fd, end - begin, begin) + rest
         end = begin
         if needle and needle not in data:
-            rest = data[: data.find(b"\n") + 1] or data  # the line that this block may hold only the end of
+            rest = data[: data.find(b"\n") + 1] or data  # the first line may begin in the block before
             continue
         lines = _split(data)
         rest = lines[0]

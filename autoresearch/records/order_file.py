@@ -1,7 +1,7 @@
-"""order.json: that a run is to be run at a place, and how far that has come; observed.json: what was seen there last.
+"""order.json: the order to run a run on a target, and its progress; observed.json: the status observed last.
 
-The order is written before anything leaves this machine, and `submitting` before a launcher is asked, so that
-whoever comes after a kill knows that there may be a job to find.
+The order is written before anything leaves this machine, and `submitting` before the launcher is called, so that after
+a kill it is known that a job may exist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
 
-TROUBLE = "trouble.json"  # in a Follower's folder: why the last one could not begin
+TROUBLE = "trouble.json"  # in a Follower's folder: why the last Follower could not start
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Order:
     handle: Handle | None = None
 
     def unattended(self) -> bool:
-        """Whether nobody follows the runs of its place now."""
+        """Whether no Follower is running for the run's target."""
         return not is_locked(Path(self.follower) / "lock")
 
 

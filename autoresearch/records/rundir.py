@@ -1,24 +1,24 @@
-"""The run directory: one place that knows every file name in it, and how to write them safely.
+"""The run directory: all its file names, and how to write the files safely.
 
-spec.json      what was decided; complete before anything is started. It is what the Runner executes, so it alone holds
-               commands with their secrets: mode 0600, and cleared of them once the run is collected
-launching      flock'd by the CLI while it launches this run
+spec.json      the run's settings; complete before anything is started. The Runner executes it, so it is the only file
+               with unmasked commands: mode 0600, and masked once the run is collected
+launching      held by flock by the CLI while it launches this run
 environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
-lock           flock'd by the Runner while it lives; its mtime is the heartbeat
-runner.json    who runs, once the launch is over: pid, start time, boot id, host, the trainer's pid
-session.json   where it was started: launcher, session, socket, attach line
+lock           held by flock by the Runner while it lives; its mtime is the heartbeat
+runner.json    the Runner's identity, once the launch is over: pid, start time, boot id, host, the trainer's pid
+session.json   where it was started: launcher, session, socket, attach command
 run.log        stdout and stderr of prepare commands, trainer and cleanup commands, as they were printed
-evaluation.log stdout and stderr of the evaluation; made anew when it begins, once the trainer is over
-events.jsonl   one object a line, appended by the Runner and by interventions
-inbox.jsonl    signals from elsewhere, appended by the CLI, read by the Runner
+evaluation.log stdout and stderr of the evaluation; created anew when it begins, after the trainer's end
+events.jsonl   one object per line, appended by the Runner and by interventions
+inbox.jsonl    signals from outside the log, appended by the CLI, read by the Runner
 stop           a stop request: {"how": "now"|"drain", "reason": ...}
 exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
-exit.foreign.json  an exit record that the Runner did not write, set aside
-collected.json what the collector made of it; its presence means that row and flag are written
-collect.lock   flock'd while collecting
-order.json     of a run at another place: which one, and what its launcher calls it (records/order_file.py)
-observed.json  ... and what was seen of it there last
-far/           ... and its far directory, where that place sees our paths
+exit.foreign.json  an exit record that the Runner did not write, moved aside
+collected.json the collector's results; its presence means that ledger row and finish flag are written
+collect.lock   held by flock while collecting
+order.json     for a remote run: its target, and the launcher's handle of it (records/order_file.py)
+observed.json  ... its status when last observed
+far/           ... its remote run directory, if the target shares the file system
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class RunDir:
 
     @property
     def removed(self) -> bool:
-        """Whether it was removed, or its campaign's directory was: nobody wants what it does.
+        """Whether the run directory, or its campaign's, was removed, so that the run is no longer wanted.
 
-        Where what held all campaigns is out of sight, too, it may come back: not mounted now, a project that was moved.
+        False if the directory of all campaigns is missing, too: it may come back (not mounted, or a moved project).
         """
         return self.path.parents[1].exists() and not self.spec.exists()
 
@@ -181,9 +181,9 @@ def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
-    """Write to a temporary name beside `path`, fsync, rename; nobody ever sees half a file.
+    """Write to a temporary file beside `path`, fsync, rename; readers never see half a file.
 
-    `durable` False spares the fsync where a power cut would end what the file is about anyway.
+    `durable=False` skips the fsync, for files that have no use after a power failure.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -200,16 +200,16 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: boo
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """os.write until everything is out; a full disk raises OSError, never passes silently."""
+    """Call os.write until all of `data` is written. Raises OSError, e.g. for a full disk."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, executed: bool = False) -> None:
-    """One JSON object, atomically, without secrets; NaN is an error, not a word of JSON.
+    """Write a JSON object atomically, with secrets masked. Raises ValueError for NaN, which JSON does not have.
 
-    `executed`: a program does what it says, so it is written as it is, for nobody else to read.
+    `executed`: a program executes the content, so it is written unmasked, with mode 0600.
     """
     shown = value if executed else mask_values(dict(value))
     text = json.dumps(shown, allow_nan=False, ensure_ascii=False, indent=1)

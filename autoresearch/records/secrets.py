@@ -1,4 +1,4 @@
-"""Secrets in records: what every writer of a record masks by. It lies with the Runner, which writes records, too."""
+"""Masking of secrets for all writers of records. The code lies with the Runner, which writes records, too."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from autoresearch.runner.masking import secrets_in as secrets_in
 
 
 def masked_file(data: bytes, *, yaml: bool = False) -> bytes:
-    """A file of the user's without secrets; the very same bytes where it holds none."""
+    """The content of a user's file with secrets masked; unchanged bytes if it contains none."""
     text = data.decode("utf-8", "surrogateescape")
     masked = mask_text(text)
-    if yaml:  # where a bare *** would be an alias
+    if yaml:  # quote the mask: a bare *** would be a YAML alias
         masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
     return data if masked == text else masked.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
 """spec.json: a RunSpec as one flat JSON object that the Runner reads too.
 
-The Runner's keys lie at the top level beside ours (run, command, cwd, limits, signals, prepare, ...);
-those that only it reads (journal, collector, leases, first_step, cleanup_s) come as `extra`.
+The Runner's keys are at the top level beside the RunSpec's (run, command, cwd, limits, signals, prepare, ...);
+keys that only the Runner reads (journal, collector, leases, first_step, cleanup_s) are passed as `extra`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.records.secrets import learn, mask_values, secrets_in
 
 SCHEMA = 1
-_PATTERNS = ("signals", "lines", "sources")  # what logs and metrics are read by
+_PATTERNS = ("signals", "lines", "sources")  # how logs and metrics are parsed
 T = TypeVar("T")
 
 
 def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
-    """Write spec.json atomically; a key of `extra` that the RunSpec has itself is a ValueError."""
+    """Write spec.json atomically. Raises ValueError for a key of `extra` that the RunSpec has, EnvironmentUnusable."""
     own = asdict(spec)
     if both := own.keys() & extra.keys():
         raise ValueError(f"these keys belong to the RunSpec: {', '.join(sorted(both))}")
@@ -50,8 +50,8 @@ def clear(path: Path) -> None:
 def read(rundir: RunDir) -> RunSpec:
     """The RunSpec of a run directory; keys that are not its own are ignored.
 
-    The secrets of its commands are known to this process from then on, wherever the trainer printed them.
-    OSError where there is no spec.json, NotFoundError where there is one that cannot be understood.
+    From then on, this process masks the secrets of the run's commands wherever the trainer printed them.
+    Raises OSError if there is no spec.json, NotFoundError if it is damaged.
     """
     data = rundir.spec.read_bytes()
     try:

@@ -2,9 +2,9 @@ r"""One ledger line as text: tabs between cells, backslash escapes inside them, 
 
     backslash \\    tab \t    newline \n    carriage return \r    NUL \0    lone surrogate \uXXXX
 
-A line is a record whatever a cell holds, so grep, awk, cut and `read_csv(sep="\t", quoting=3)` agree
-about where cells begin. (csv quoting mangled 19 of 21 evil strings: a bare CR splits its rows.)
-A lone surrogate is a byte of a file name that was not UTF-8; the ledger itself always is.
+A line is always one record, whatever its cells contain, so grep, awk, cut and `read_csv(sep="\t", quoting=3)` agree
+about where cells begin. (csv quoting mangled 19 of 21 malicious strings: a bare CR splits its rows.)
+A lone surrogate stands for a byte of a file name that is not UTF-8; the ledger itself is always UTF-8.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ _MEANING = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r", "0": "\0"}
 
 
 def escape(text: str) -> str:
-    """A cell that holds neither a tab nor the end of a line; the empty string stays empty."""
+    """Escape a text as a cell without tabs and line ends; the empty string stays empty."""
     return _ESCAPED.sub(lambda m: _LETTERS.get(m[0]) or f"\\u{ord(m[0]):04x}", text)
 
 
 def unescape(cell: str) -> str:
-    """What `escape` was given. An escape that is none (a hand edit: `C:\\data`) stays as it is."""
+    """Reverse `escape`. An invalid escape (a hand edit such as `C:\\data`) stays as it is."""
     if "\\" not in cell:
         return cell
     return _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _MEANING.get(m[2], m[0]), cell)
 
 
 def join(cells: Iterable[str]) -> bytes:
-    """One line, with its end."""
+    """One line from unescaped cells, with a newline, as UTF-8."""
     return "\t".join(map(escape, cells)).encode() + b"\n"
 
 
 def split(line: bytes) -> list[str]:
-    """The cells of one line, unescaped; a Windows line end is taken off, damaged UTF-8 is replaced."""
+    """The cells of one line, unescaped; the line end (also Windows') is removed, invalid UTF-8 is replaced."""
     return [unescape(cell) for cell in strip_end(line).decode("utf-8", "replace").split("\t")]
 
 
 def strip_end(line: bytes) -> bytes:
-    """The line without its end, Unix's or Windows'; a carriage return of a cell is escaped, never bare."""
+    """The line without its end, Unix's or Windows'; carriage returns in cells are always escaped."""
     return line.removesuffix(b"\n").removesuffix(b"\r")
