@@ -156,7 +156,7 @@ def test_a_repository_that_git_does_not_trust(top: Path) -> None:
     error = both.ask(1, "run", "exp1.md", "--require-snapshot", check=6)["error"]
     assert "belongs to another user" in error["message"]
     error = both.ask(1, "campaign", "exp1.md", "--count", "1", "--yes", check=6)["error"]
-    assert f"safe.directory {both.repo}" in error["message"]
+    assert "belongs to another user" in error["message"] and f"safe.directory {both.repo}" in error["fix"]
 
 
 def test_a_repository_that_the_second_may_not_write(top: Path) -> None:
