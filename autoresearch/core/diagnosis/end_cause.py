@@ -1,4 +1,4 @@
-"""Why a run ended, where its own output does not say it, or says only what came of it."""
+"""Why a run ended, where its own output does not state the cause or shows only the consequences."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.diagnosis.failure_kinds import CERTAIN_KINDS, FailureKind
 from autoresearch.core.run.ending import Ending
 
-_FROM_OUTSIDE = frozenset({1, 9, 15})  # HUP, KILL, TERM: what kills by name sends
+_FROM_OUTSIDE = frozenset({1, 9, 15})  # HUP, KILL, TERM: the signals sent by commands that kill by name
 _OURS = (Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.MAX_TIME, Ending.LAUNCH_FAILED, Ending.FINISHED)
 
 
 def killed_from_outside(ending: Ending, cause: str, returncode: int | None) -> bool:
-    """Whether somebody else's signal ended the trainer or its Runner. returncode: 128 + n for signal n."""
+    """Whether a signal from outside autoresearch ended the trainer or its Runner. returncode: 128 + n for signal n."""
     if ending in _OURS:
         return False
     if ending is Ending.STOPPED:
@@ -20,14 +20,15 @@ def killed_from_outside(ending: Ending, cause: str, returncode: int | None) -> b
 
 
 def with_the_end(found: Failure | None, ending: Ending, *, killed: bool, kills: str) -> Failure | None:
-    """The cause, given how it ended and what the log says.
+    """The failure to report, from the root cause found in the log and the way the run ended.
 
-    found: the log's own root cause. killed: see `killed_from_outside`. kills: the command or line of a script of the
-    run that ends processes by name; "" for none. A log that names a certain cause is believed; else such a command is,
-    as it ends what it should have left alone; and a run that was cut for its silence, for no reason told, stalled.
+    found: the root cause in the log. killed: see `killed_from_outside`. kills: the command or script line of the
+    run that kills processes by name; "" for none. A certain cause in the log wins. Otherwise, if the run was killed
+    from outside and it has such a command, that command is blamed. A run that was ended as stalled, with no cause in
+    its log, is a STALL.
     """
     if found is not None and found.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
-        found = None  # the trainer's last word when it is ended
+        found = None  # what an interrupted trainer prints, not a cause
     if found is not None and found.kind in CERTAIN_KINDS:
         return found
     if killed and kills:

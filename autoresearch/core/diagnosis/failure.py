@@ -1,9 +1,9 @@
-"""Failure: why a run ended badly, as far as its own output says.
+"""Failure: why a run ended badly, as far as its own output shows.
 
-A log names symptoms louder than causes: one worker runs out of memory, and a hundred lines later Ray says
-that an actor died, the engine that it is dead, and NCCL that nobody answers. So every class has a rank
-(`core.diagnosis.failure_kinds`), and the best rank wins, wherever its line stands. A log also tells of troubles that
-were overcome: what two more training steps followed ended nothing.
+A log shows symptoms more prominently than causes: one worker runs out of memory, and a hundred lines later Ray
+reports that an actor died, the engine that it is dead, and NCCL that it timed out. So every class has a rank
+(`core.diagnosis.failure_kinds`), and the lowest rank wins, wherever in the log its line is. A log also contains
+errors that the run survived: an error followed by two more training steps is not the cause of the end.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from autoresearch.core.text.regex import later
 __all__ = ["Failure", "FailureKind", "LogPosition", "Search", "classify", "traceback"]
 
 MAX_LINE = 300  # characters of the proving line that are kept
-STORM = 5  # the same traceback so often, and no step between, is a storm
-SURVIVED = 2  # steps after a trouble that show that it was overcome; Ray may bring one late
+STORM = 5  # as many equal tracebacks, with no step in between, are a retry storm
+SURVIVED = 2  # steps after an error that show that the run survived it; Ray may print one step late
 
-_HEADS = (HEAD, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang's; Python's of a group
+_HEADS = (HEAD, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang; Python groups
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
-_SOURCE = ("raise ", 'File "', "assert ", "return ")  # code that a traceback quotes proves nothing
-_SPEAKER = later(r"pid=\d{1,10}|\[(?:rank|default)\d{1,5}\]")  # who of many prints a line
+_SOURCE = ("raise ", 'File "', "assert ", "return ")  # source code quoted in a traceback proves nothing
+_SPEAKER = later(r"pid=\d{1,10}|\[(?:rank|default)\d{1,5}\]")  # which of several processes printed a line
 _OVERCOME = later(
     r"(?:[^\s:]{1,40}[ :]{1,3}){0,4}(?:WARNING|WARN|INFO|DEBUG)\b.*"
     r"(?:[Rr]etry|[Ss]kipp(?:ing|ed)|[Ff]all(?:ing)? ?back|[Ww]ill be ignored|[Rr]ecover)"
-)  # a line that says itself how it went on
+)  # a line that states itself that the program went on
 _ECHO = later(
     r"CalledProcessError|ChildFailedError|RayTaskError|SystemExit|Error running subprocess|KeyboardInterrupt"
-)  # a parent's words about a child that has spoken for itself
+)  # a parent process reports the failure of a child that printed its own traceback
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:\([\w.]{1,80}\))?(?::|$)")  # the last line of a traceback
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
 
-# verl prints what a model wrote, and a model may write a traceback (verl/workers/reward_manager/naive.py)
+# verl prints model outputs, and a model may write a traceback (verl/workers/reward_manager/naive.py)
 _QUOTES = ("[prompt]", "[response]")
 _QUOTED = ("[ground_truth]", "[score]", "[reward]")
 _LONGEST_QUOTE = 1 << 16  # bytes
@@ -46,7 +46,7 @@ _LONGEST_QUOTE = 1 << 16  # bytes
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Where a line stands: its number from 1, and the byte at which it begins; 0 and -1 where not known."""
+    """Position of a line in the log: its number from 1 and its byte offset; 0 and -1 where unknown."""
 
     number: int = 0
     offset: int = -1
@@ -56,7 +56,7 @@ class LogPosition:
 class Failure:
     """A class, and the line that proves it (stripped, at most MAX_LINE characters).
 
-    `times`: how often it was said since the last step.
+    `times`: how often it was printed since the last step.
     """
 
     kind: FailureKind
@@ -73,11 +73,11 @@ class Failure:
 
 
 def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
-    """The most likely cause of a bad ending; None where no line speaks of one.
+    """The most likely cause of a bad ending; None if no line shows one.
 
-    lines: a log's lines in order, stripped of colours and prefixes or not. harmless: see `Search`. Within a rank
-    the first line wins, as what follows is its echo. Among exceptions it is the first of the last chain, as programs
-    catch and print harmless ones on their way, unless that chain is only a parent's words about its child.
+    lines: the lines of a log in order, with or without colours and prefixes. harmless: see `Search`. Within a rank
+    the first line wins, as later ones are its consequences. Among exceptions the first of the last chain wins, as
+    programs catch and print harmless ones earlier, unless that chain only reports the failure of a child process.
     """
     search = Search(harmless)
     for number, raw in enumerate(lines, 1):
@@ -89,43 +89,43 @@ def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | No
 class _LogScan:
     rank: Rank
     failure: Failure
-    at_step: int  # how many steps had been printed when it was last said
-    order: int  # which of all lines that were found
+    at_step: int  # how many steps had been printed when it was last seen
+    order: int  # its ordinal among all matching lines
     final: bool = False  # the last line of a traceback
 
 
 @dataclass(slots=True)
 class Search:
-    """What a log says of its run's troubles, line by line.
+    """Collects the failures in a log, fed line by line.
 
-    harmless: patterns of lines that end nothing, nor does a traceback that holds one.
+    harmless: patterns of lines that are never a cause; neither is a traceback that contains such a line.
     """
 
     harmless: Sequence[str] = ()
     _seen: dict[tuple[Rank, FailureKind], _LogScan] = field(default_factory=dict)
     _storms: dict[str, Failure] = field(default_factory=dict)
     _steps: int = 0
-    _lines: int = 0  # found, of whatever kind
+    _lines: int = 0  # matching lines, of any kind
     _step_texts: set[int] = field(default_factory=set)
     _chained: bool = False  # the next traceback belongs to the one before
-    _ignored: bool = False  # ... or is one that Python ignored
-    _fresh: bool = False  # a traceback began, and its last line has not come yet
-    _quote: tuple[str, int] | None = None  # who quotes, and where that began
-    _open: bool = False  # in a traceback, of which every line is looked at for harmless ones
-    _spared: bool = False  # ... and one is
+    _ignored: bool = False  # ... or is an "Exception ignored in" of Python
+    _fresh: bool = False  # a traceback began and its last line has not been seen yet
+    _quote: tuple[str, int] | None = None  # which process prints a quoted model output, and the offset where it began
+    _open: bool = False  # inside a traceback whose lines are checked against `harmless`
+    _spared: bool = False  # ... and one of them matched
 
     @property
     def wants_all(self) -> bool:
-        """Whether every line must be shown now: a model's words are printed, or the frames of a traceback."""
+        """Whether `look` now needs every line: inside a quoted model output, or inside a traceback."""
         return self._quote is not None or (self._open and bool(self.harmless))
 
     @property
     def steps(self) -> int:
-        """How many training steps and validations were shown."""
+        """How many training steps and validations were seen."""
         return self._steps
 
     def step(self, text: str) -> None:
-        """The line of a training step or a validation; one that is printed twice counts once."""
+        """Take in the line of a training step or a validation; a line that is printed twice counts once."""
         if any(c.isdigit() for c in text):
             known = len(self._step_texts)
             self._step_texts.add(hash(text))
@@ -136,11 +136,11 @@ class Search:
         self._quote = None
 
     def nan(self, text: str, place: LogPosition) -> None:
-        """A step's line in which a metric is not a number; one step where it is shows that this was overcome."""
+        """Take in a step's line with a NaN metric; a single later step without one counts as recovery."""
         self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place), at_step=self._steps - 1)
 
     def look(self, raw: str, place: LogPosition = LogPosition()) -> None:
-        """Take in one line, as it stands in the log."""
+        """Take in one raw line of the log."""
         raw = raw[:MAX_SEEN]
         whole = stripped(raw)
         text = whole.lstrip()
@@ -156,7 +156,7 @@ class Search:
         elif text.startswith((*CHAIN, IGNORED)):
             self._chained, self._ignored = True, text.startswith(IGNORED)
         elif not text.startswith(_SOURCE):
-            if "ChildFailedError" in text:  # torchrun: its ranks said the same, each once
+            if "ChildFailedError" in text:  # torchrun: each of its ranks printed the same traceback once
                 self._storms.clear()
             for rank, kind, pattern in PATTERNS:
                 if pattern.search(text):
@@ -167,7 +167,7 @@ class Search:
                     return
 
     def failures(self) -> tuple[Failure, ...]:
-        """What was not overcome, each class once, the root cause first."""
+        """The failures that the run did not survive, each class once, the root cause first."""
         storms = [storm for storm in self._storms.values() if storm.times >= STORM]
         open_ = [seen for seen in self._seen.values() if self._steps - seen.at_step < SURVIVED]
         open_ += [_LogScan(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
@@ -177,7 +177,10 @@ class Search:
         return tuple(by_kind.values())
 
     def overcome(self) -> tuple[Failure, ...]:
-        """What steps followed, the root cause first: believed where the run ended badly and nothing else says why."""
+        """The failures that steps followed, the root cause first.
+
+        They count only if the run ended badly and nothing else explains it.
+        """
         past = [seen for seen in self._seen.values() if self._steps - seen.at_step >= SURVIVED]
         return tuple(seen.failure for seen in _root_first(past))
 
@@ -194,7 +197,7 @@ class Search:
         return speaker == self._quote[0]
 
     def _is_harmless(self, raw: str, *, head: bool, inside: bool) -> bool:
-        """Whether a line says nothing of a failure. inside: it is indented, as the frames of a traceback are."""
+        """Whether to ignore a line. inside: it is indented, like the frames of a traceback."""
         hit = re.search("|".join(f"(?:{one})" for one in self.harmless), plain(raw)) is not None
         if head:
             self._open, self._spared = True, hit
@@ -213,7 +216,7 @@ class Search:
         if final:
             self._fresh = False
             self._count(failure, speaker)
-            if rank in (*_OF_TRACEBACKS, Rank.NAN):  # what a parent repeats stays its child's
+            if rank in (*_OF_TRACEBACKS, Rank.NAN):  # replaces earlier ones with other texts
                 for key, old in list(self._seen.items()):
                     if key[0] in _OF_TRACEBACKS and old.failure.line != failure.line:
                         del self._seen[key]
@@ -225,31 +228,31 @@ class Search:
         old = self._seen.get((rank, failure.kind))
         same = old is not None and _shape(old.failure.line) == _shape(failure.line)
         overcome = old is not None and now - old.at_step >= SURVIVED
-        if old is None or (overcome and (rank is Rank.NAN or not same)):  # another story
+        if old is None or (overcome and (rank is Rank.NAN or not same)):  # a new failure
             self._seen.pop((rank, failure.kind), None)
             self._seen[rank, failure.kind] = _LogScan(rank, failure, now, self._lines, final)
             return
-        if rank is Rank.NAN or not same:  # what a run says at every step, and goes on, is no reason for its end
+        if rank is Rank.NAN or not same:  # an error repeated at every step that the run survives is not why it ended
             old.at_step = now
         old.failure = replace(old.failure, times=old.failure.times + 1)
 
     def _count(self, failure: Failure, speaker: str) -> None:
-        """One more traceback; the ranks of one crash say the same, but each under its own name."""
+        """Count one more traceback, per process: in one crash every rank prints the same one."""
         key = f"{speaker} {_shape(failure.line)}"
         old = self._storms.get(key)
         self._storms[key] = replace(old, times=old.times + 1) if old else failure
 
 
 def _shape(line: str) -> str:
-    """A line without its numbers and addresses."""
+    """The line with every number and address replaced by `#`."""
     return _NUMBERS.sub("#", line)
 
 
 def _root_first(seen: Iterable[_LogScan]) -> list[_LogScan]:
-    """By rank, then as they came; where something else died, what came before it counts more than what came after.
+    """Sort by rank, then by order in the log, with two exceptions around the first symptom.
 
-    A traceback before the first symptom is its root: a rank that raised lets the others lose their peer. Refused
-    connections behind it are its echo: nobody answers for the dead.
+    A traceback before the first symptom is its root cause: when one rank raises, the others lose their peer. Network
+    errors after it, or after a dead engine, are consequences: the dead process refuses connections.
     """
     found = list(seen)
     never = len(found) + max((s.order for s in found), default=0)

@@ -1,6 +1,6 @@
-"""Failure kinds: the classes of causes, the words that prove each, and what to try.
+"""Failure kinds: the classes of causes, their ranks, and the patterns of the log lines that prove each.
 
-Texts are those of torch, vLLM, SGLang, Ray, NCCL, Slurm, hydra and Python as they print them.
+The patterns match messages as torch, vLLM, SGLang, Ray, NCCL, Slurm, hydra and Python print them.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from enum import IntEnum, StrEnum
 
 
 class Rank(IntEnum):
-    """How much a line explains; the lowest rank that was seen wins."""
+    """How well a line explains the end of a run; the lowest rank seen wins."""
 
-    CERTAIN = 0  # words that only this failure prints: out of memory, disk full, time limit
-    STORM = 1  # the same traceback again and again, and no step between: what it says matters less than that
-    EXCEPTION = 2  # a line, most often a traceback's last, that names a cause: a missing module, a bad key
-    NAN = 3  # not fatal by itself; believed where nothing above explains the end
+    CERTAIN = 0  # a message that only this failure prints: out of memory, disk full, time limit
+    STORM = 1  # the same traceback repeated with no step in between: the repetition matters more than its text
+    EXCEPTION = 2  # a line, usually the last of a traceback, that names a cause: a missing module, a bad key
+    NAN = 3  # not fatal by itself; the cause if none of the ranks above was seen
     SYMPTOM = 4  # something else died first: NCCL timeout, dead engine, dead actor, failed job
-    ANY = 5  # an exception or a fatal signal without a class of its own
-    JOB = 6  # somebody reports that a job failed, and knows no more
+    ANY = 5  # an exception or fatal signal without its own class
+    JOB = 6  # only a report that some job failed
 
 
 class FailureKind(StrEnum):
-    """A class of causes; the word goes into the ledger."""
+    """A class of causes; its value is written into the ledger."""
 
     CUDA_OOM = "cuda_oom"
     KV_CACHE = "kv_cache"
@@ -61,10 +61,10 @@ class FailureKind(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> FailureKind | None:
-        return cls.PREEMPTED if value == "slurm_preempted" else None  # its name in records of 2026
+        return cls.PREEMPTED if value == "slurm_preempted" else None  # the name used in records of 2026
 
 
-_ERROR = r"^(?:[A-Za-z_]\w*\.)*"  # the last line of a traceback begins with the exception's dotted name
+_ERROR = r"^(?:[A-Za-z_]\w*\.)*"  # start of a traceback's last line: the exception's dotted name
 
 _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
     # AgentJet's launcher and trainer (modelscope/AgentJet: ajet/utils/*.py, ajet/backbone/trainer_verl.py)
@@ -202,7 +202,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|" + _ERROR + r"DistStoreError: Timed out|^RuntimeError: .{0,80}Timed out waiting \d+ms for (?:recv|send)"
         r"|DistStoreError: wait timeout after|(?:client|TCPStore) .{0,80}(?:has )?timed out",
     ),
-    # SIGKILL for a worker of the DataLoader or of torchrun: most often the kernel, for want of memory or of /dev/shm
+    # SIGKILL of a DataLoader or torchrun worker: usually by the kernel, for lack of memory or of /dev/shm
     (
         Rank.SYMPTOM,
         FailureKind.HOST_OOM,
@@ -241,7 +241,7 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"|^The actor (?:died unexpectedly|is dead because)"
         r"|A worker died or was killed while executing a task",
     ),
-    # hydra says so before the traceback of any exception; it proves nothing where another line speaks
+    # hydra prints this before the traceback of any exception; it proves nothing if another line matches
     (Rank.ANY, FailureKind.CONFIG_ERROR, r"^Error executing job with overrides:"),
     (
         Rank.ANY,
@@ -249,19 +249,19 @@ _TABLE: tuple[tuple[Rank, FailureKind, str], ...] = (
         r"\*\*\* SIGSEGV received|Segmentation fault\b|^Fatal Python error: |^terminate called "
         r"|elastic/multiprocessing/api\.py:\d+\] failed \(exitcode: -(?:6|7|11)\)",
     ),
-    # the headings of an engine's traceback, which knows more
+    # the heading of an engine's traceback; the traceback itself is more specific
     (
         Rank.JOB,
         FailureKind.ENGINE_DEAD,
         r"EngineCore (?:encountered a fatal error|failed to start)|Scheduler hit an exception"
-        r"|^\[swarm\] error (?:boot_failed|server_died|server_unhealthy|engine_(?:offline|crashed|stuck)): ",  # ours
+        r"|^\[swarm\] error (?:boot_failed|server_died|server_unhealthy|engine_(?:offline|crashed|stuck)): ",  # our own
     ),
     (
         Rank.JOB,
         FailureKind.RAY_JOB_FAILED,
         r"Job '[^']{1,200}' failed|Job entrypoint command failed with exit code",
     ),
-    (Rank.JOB, FailureKind.PYTHON_ERROR, r"^KeyboardInterrupt\b"),  # what INT makes of any program, and no reason
+    (Rank.JOB, FailureKind.PYTHON_ERROR, r"^KeyboardInterrupt\b"),  # effect of any SIGINT, not a cause
     (
         Rank.ANY,
         FailureKind.PYTHON_ERROR,

@@ -1,4 +1,4 @@
-"""Harmless: errors that a framework prints on its way and that end nothing, taken out before a cause is looked for."""
+"""Harmless errors: removes errors that a framework prints without failing, before the cause is searched for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HEAD = "Traceback (most recent call last):"
 
 
 def sifted(lines: Iterable[str], harmless: Sequence[str]) -> list[str]:
-    """The lines without those that match one of these patterns, and without tracebacks that hold such a line.
+    """The lines without those that match one of these patterns and without tracebacks that contain such a line.
 
     lines: stripped of prefixes and colours. A traceback ends with the first line that is not indented.
     """
@@ -20,7 +20,7 @@ def sifted(lines: Iterable[str], harmless: Sequence[str]) -> list[str]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Each line on its own, a traceback as one."""
+    """Group lines: each traceback is one block, every other line a block of its own."""
     open_: list[str] = []
     for line in lines:
         starts = line.strip() == _HEAD

@@ -1,4 +1,4 @@
-"""Remedies: what to try against each class of failure, in general and for a trainer that has its own knob."""
+"""Remedies: what to try for each class of failure, in general and with the settings of a specific trainer."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ _OFFLINE = "HF_HUB_OFFLINE=1 once model and data are in the cache; HF_ENDPOINT f
 
 
 def suggestions(kind: Kind, trainer: str = "", *, proxychains: bool = False) -> tuple[str, ...]:
-    """What to try, the most likely first. proxychains: whether that program is installed here."""
+    """What to try, the most likely first. proxychains: whether that program is installed on this host."""
     network = (*((_PROXYCHAINS,) if proxychains else ()), _OFFLINE) if kind is Kind.NETWORK else ()
     family = trainer.removesuffix("_swarm")
     own = _TRAINERS.get((kind, trainer)) or _TRAINERS.get((kind, family)) or ()
-    if not own and family == "agentjet":  # it trains with verl
+    if not own and family == "agentjet":  # AgentJet trains with verl
         own = _TRAINERS.get((kind, "verl"), ())
     return (HINTS[kind], *own, *network, *_MORE.get(kind, ()))

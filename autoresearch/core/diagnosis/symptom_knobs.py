@@ -1,9 +1,9 @@
-"""Knobs: what the same setting is called in each framework's recipe, so that a hypothesis can be written down.
+"""Knobs: the recipe key of the same setting in each framework, so that hypotheses can name concrete keys.
 
 Key names from verl (volcengine/verl at b178a3cd, trainer/config), TRL (huggingface/trl at f2cd5771, GRPOConfig),
 NeMo-RL (NVIDIA-NeMo/RL at 7ea279ab, examples/configs/grpo_math_1B.yaml), slime (THUDM/slime at 624b824a,
 utils/arguments.py), OpenRLHF (at 3c3be623, cli/train_ppo_ray.py), AgentJet (`trainers.agentjet_keys`), tinygrpo.
-A recipe may have another version's names: they are told as hints, and the recipe itself decides.
+A recipe may use the names of another version: these names are only hints, the recipe's own keys are decisive.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Signs: how a symptom is seen in the recorded metrics of a run; each says what it saw, in numbers, or nothing.
+"""Signs: tests for symptoms in the recorded metrics of a run; each returns what it found, in numbers, or "".
 
-A sign compares medians of parts of a series, so that one odd step neither makes nor hides it, and wants enough
-points to have parts. Keys are alternatives (one per framework): the first that was recorded is looked at.
+A sign compares medians of parts of a series, so that a single outlier neither triggers nor hides it; it needs
+enough points for that. Keys are alternatives (one per framework): the first one that was recorded is used.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from statistics import median
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.metrics.objective import Objective
 
-LEAST = 6  # points of a series that has parts
-VALIDATIONS = 4  # ... of one of validations
+LEAST = 6  # points that a series must have to be divided into parts
+VALIDATIONS = 4  # ... that a series of validations must have
 
 
 @dataclass(frozen=True, slots=True)
 class SymptomEvidence:
-    """What is known of a run, or of several for `failures`: metrics by name, in the order of their steps."""
+    """The metrics of a run by name, each in the order of its steps; `failures` may cover several runs."""
 
     objective: Objective
     series: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # failure class -> runs
 
     def of(self, keys: Sequence[str]) -> tuple[str, list[float]]:
-        """The first of these metrics that was recorded, its finite values; ("", []) where there is none."""
+        """Name and finite values of the first of these metrics that has any; ("", []) if none has."""
         for key in keys:
             if values := [value for _, value in self.series.get(key, ()) if math.isfinite(value)]:
                 return key, values
@@ -36,7 +36,7 @@ class SymptomEvidence:
 
     @property
     def validations(self) -> list[float]:
-        """The objective as it came on, larger is better."""
+        """The successive values of the objective, negated if it is minimised, so that larger is better."""
         sign = 1.0 if self.objective.better(1.0, 0.0) else -1.0
         return [sign * value for value in self.of((self.objective.metric, *self.objective.keys))[1]]
 
@@ -45,7 +45,7 @@ Sign = Callable[[SymptomEvidence], str]
 
 
 def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
-    """From at least `least` to no more than `share` of what it began with."""
+    """The metric fell from above `least` to at most `share` of its initial value."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, first, last = _ends(seen, keys)
@@ -55,7 +55,7 @@ def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
 
 
 def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
-    """To `factor` times what it began with, and to at least `least`."""
+    """The metric rose to at least `factor` times its initial value, and to at least `least`."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, first, last = _ends(seen, keys)
@@ -65,7 +65,7 @@ def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
 
 
 def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
-    """The median of the last third is above a level; `over`: instead, any single value is above that."""
+    """The median of the last third is above `level`, or, if `over` is given, any single value is above `over`."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -80,7 +80,7 @@ def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
 
 
 def below(keys: Sequence[str], level: float) -> Sign:
-    """The median of the last third is below a level."""
+    """The median of the last third is below `level`."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -102,7 +102,7 @@ def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
 
 
 def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
-    """So many values after the first tenth, at least, are `factor` times the median or more."""
+    """After the first tenth, at least `times` values are `factor` times the median or more."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -111,7 +111,7 @@ def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
             return ""
         middle = median(values)
         high = [value for value in values if middle > 0 and value >= factor * middle]
-        if len(high) < times or len(high) > len(values) // 4:  # more of them are no spikes
+        if len(high) < times or len(high) > len(values) // 4:  # too many to be spikes
             return ""
         return f"{key} has {len(high)} spikes up to {max(high):.3g}, median {middle:.3g}"
 
@@ -119,7 +119,7 @@ def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
 
 
 def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
-    """It rose, and not any more: the last third adds less than `part` of all that was gained."""
+    """The metric rose and then flattened: the last third adds at most `part` of the total gain."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -135,7 +135,7 @@ def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
 
 
 def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
-    """The last third adds more than `part` of all that was gained."""
+    """The last third adds more than `part` of the total gain."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -151,7 +151,7 @@ def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
 
 
 def never_moved(keys: Sequence[str]) -> Sign:
-    """It has one value throughout."""
+    """The metric is constant throughout the run."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -162,7 +162,7 @@ def never_moved(keys: Sequence[str]) -> Sign:
 
 
 def jagged(keys: Sequence[str], share: float) -> Sign:
-    """Steps to and fro are as large as `share` of the whole range."""
+    """The median change from step to step is larger than `share` of the whole range."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -178,14 +178,14 @@ def jagged(keys: Sequence[str], share: float) -> Sign:
 
 
 def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
-    """One duration is more than a share of another."""
+    """The median of one duration is more than `share` of the median of another."""
 
     def sign(seen: SymptomEvidence) -> str:
         (one, some), (all_, total) = seen.of(part), seen.of(whole)
         if len(some) < 3 or len(total) < 3 or median(total) <= 0:
             return ""
         found = median(some) / median(total)
-        if not share < found <= 1.5:  # beyond that they are not of one clock
+        if not share < found <= 1.5:  # a larger ratio means that the two were not measured alike
             return ""
         return f"{one} is {found:.0%} of {all_} ({median(some):.3g} of {median(total):.3g} s)"
 
@@ -193,7 +193,7 @@ def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
 
 
 def best_was_earlier(part: float = 0.2) -> Sign:
-    """The objective was better before, by a share of all it had gained."""
+    """The objective ended below its best by more than `part` of what it had gained."""
 
     def sign(seen: SymptomEvidence) -> str:
         values = seen.validations
@@ -209,7 +209,7 @@ def best_was_earlier(part: float = 0.2) -> Sign:
 
 
 def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
-    """In the second half the training metric goes up by `least` or more, and the objective does not."""
+    """In the second half the training metric gains `least` or more, the objective at most a fifth of that."""
 
     def sign(seen: SymptomEvidence) -> str:
         key, values = seen.of(keys)
@@ -227,7 +227,7 @@ def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
 
 
 def not_finite() -> Sign:
-    """Some metric is NaN or infinite somewhere."""
+    """Some metric is NaN or infinite at some step."""
 
     def sign(seen: SymptomEvidence) -> str:
         for key in sorted(seen.series):
@@ -240,7 +240,7 @@ def not_finite() -> Sign:
 
 
 def failed_with(*kinds: str) -> Sign:
-    """Runs ended with a failure of one of these classes."""
+    """Some runs ended with a failure of one of these classes."""
 
     def sign(seen: SymptomEvidence) -> str:
         found = [f"{kind} in {seen.failures[kind]}" for kind in kinds if seen.failures.get(kind)]
@@ -250,7 +250,7 @@ def failed_with(*kinds: str) -> Sign:
 
 
 def both(one: Sign, other: Sign) -> Sign:
-    """Two signs together."""
+    """Both signs are present."""
 
     def sign(seen: SymptomEvidence) -> str:
         first = one(seen)
@@ -261,12 +261,12 @@ def both(one: Sign, other: Sign) -> Sign:
 
 
 def either(*signs: Sign) -> Sign:
-    """The first of some signs."""
+    """The first of these signs that is present."""
     return lambda seen: next((said for sign in signs if (said := sign(seen))), "")
 
 
 def _ends(seen: SymptomEvidence, keys: Sequence[str]) -> tuple[str, float, float]:
-    """The medians of the first and the last fifth; no key where there are too few points."""
+    """Key, and the medians of the first and the last fifth; ("", 0, 0) if there are fewer than LEAST points."""
     key, values = seen.of(keys)
     if len(values) < LEAST:
         return "", 0.0, 0.0
@@ -284,10 +284,10 @@ def _thirds(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _start(values: Sequence[float]) -> float:
-    """Where a series begins: the median of its first tenth, three points at least."""
+    """The initial value of a series: the median of its first tenth, of at least three points."""
     return median(values[: max(3, len(values) // 10)])
 
 
 def _jitter(values: Sequence[float]) -> float:
-    """The median size of a step."""
+    """The median absolute change from one value to the next."""
     return median(abs(b - a) for a, b in pairwise(values))

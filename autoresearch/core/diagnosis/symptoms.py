@@ -1,8 +1,8 @@
-"""Symptoms: what goes wrong in RL post-training, how it is seen in the metrics, what may cause it, what to try.
+"""Symptoms: what goes wrong in RL post-training, how it shows in the metrics, what may cause it, what to try.
 
-Each row is a question to the evidence; those that answer with numbers are put before a researcher, together with
-hypotheses and with what would disprove them. The rows are ours; thresholds are where practitioners begin to look, and
-say nothing final: a symptom is a reason for an experiment, never a verdict.
+Each row tests the evidence. The rows that apply are shown to the agent with their numbers, with hypotheses and with
+what would disprove them. The rows were written for autoresearch; the thresholds are where practitioners begin to
+look. A symptom is a reason for an experiment, never a verdict.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TRUE_KL = KL_KEYS[: KL_KEYS.index("actor/ppo_kl")]  # the distance to the refere
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A hypothesis in one clause, and the knobs that it turns."""
+    """A hypothesis in one clause, and the names in `KNOBS` of the settings that it changes."""
 
     text: str
     knobs: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One row of the table."""
+    """One row of the table: a sign, its possible causes, what to try, and what would disprove it."""
 
     name: str
     sign: Sign
@@ -71,7 +71,7 @@ class DetectedSymptom:
     numbers: str
 
     def lines(self, trainer: str = "") -> list[str]:
-        """For a prompt: what was seen, why it may be, what to try and what would disprove it."""
+        """Lines for a prompt: the symptom with its numbers, possible causes, what to try, what would disprove it."""
         told = [f"{self.symptom.name}: {self.numbers}", f"  may come from: {self.symptom.causes}"]
         for one in self.symptom.tries:
             keys = ", ".join(key for knob in one.knobs if (key := key_of(knob, trainer)))

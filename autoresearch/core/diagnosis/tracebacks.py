@@ -1,4 +1,4 @@
-"""Tracebacks in logs: what stands before their lines, and the last one of a log with the chain before it."""
+"""Tracebacks in logs: strips the prefixes of their lines, and finds the last one with its exception chain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
 
-MAX_SEEN = 2000  # characters of a line that are looked at
+MAX_SEEN = 2000  # characters of a line that are examined
 MAX_TRACEBACK = 80  # lines of a traceback that are kept
 
 HEAD = "Traceback (most recent call last):"
@@ -16,10 +16,10 @@ CHAIN = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
-IGNORED = "Exception ignored in"  # Python at exit: what follows ended nothing
-_BAR = later(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # tqdm's, to which the next line is glued
+IGNORED = "Exception ignored in"  # printed by Python at exit: what follows is not fatal
+_BAR = later(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # a tqdm bar, which has no newline before the next line
 _GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
-_LOGGED = later(  # what a logger puts before each line of an error: vLLM, SGLang and slime, hydra, logging
+_LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM, SGLang and slime, hydra, logging
     r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
     r"|\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,40}\](?:\[[\w.]{1,80}\]){0,2}(?: [\w.-]{1,80}:\d{1,6})?(?: -)? "
     r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
@@ -29,9 +29,9 @@ _FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Wa
 
 
 def traceback(lines: Sequence[str]) -> str:
-    """The last traceback with the chain before it, stripped of prefixes; "" if there is none.
+    """The last traceback with its exception chain, stripped of prefixes; "" if there is none.
 
-    At most MAX_TRACEBACK lines: of a longer one the beginning and the end are kept.
+    At most MAX_TRACEBACK lines: a longer one keeps its beginning and end.
     """
     texts = [stripped(line[: 4 * MAX_SEEN]) for line in lines]
     heads = [i for i, line in enumerate(texts) if line.strip() == HEAD]
@@ -51,7 +51,7 @@ def traceback(lines: Sequence[str]) -> str:
 def _block_end(lines: Sequence[str], head: int) -> int:
     """Index after the last line of the traceback that begins at `head`.
 
-    Frames are indented, then comes the exception's own line; Ray adds the worker's frames after it.
+    The frames are indented and the exception's own line follows; Ray adds the worker's frames after it.
     """
     at = head + 1
     last = at
@@ -59,7 +59,7 @@ def _block_end(lines: Sequence[str], head: int) -> int:
         line = lines[at]
         if line.startswith((" ", "\t")) or _FINAL.match(line.strip()):
             last = at + 1
-        elif line.strip() == HEAD or at > last:  # one line of a message of several may stand between
+        elif line.strip() == HEAD or at > last:  # one line of a multi-line message may come in between
             break
         at += 1
     return max(last, head + 1)
@@ -73,7 +73,7 @@ def _bounded(lines: list[str]) -> list[str]:
 
 
 def stripped(line: str) -> str:
-    """One line without colours, prefixes and a logger's stamp; of a bar with a traceback behind it only that."""
+    """One line without colours, prefixes and logger stamp; of a progress bar before a traceback head, only the head."""
     text = plain(line)
     if text.endswith(HEAD) and (bar := _BAR.match(text)) and plain(text[bar.end() :]).strip() == HEAD:
         return HEAD
