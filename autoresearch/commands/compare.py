@@ -92,7 +92,7 @@ def _lines(found: Comparison) -> list[str]:
 
 
 def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = SHOWN) -> list[str]:
-    from autoresearch.lab.campaign_report.texts import plain
+    from autoresearch.lab.campaign_report.formatting import plain
 
     if not pairs:
         return [f"{title}: the same"]

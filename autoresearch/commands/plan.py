@@ -235,7 +235,7 @@ def _version(place: PlanPlace, view: PlanView) -> dict[str, Any]:
 
 
 def _history(view: PlanView) -> list[str]:
-    from autoresearch.lab.campaign_report.texts import stamp
+    from autoresearch.lab.campaign_report.formatting import stamp
 
     return [f"{stamp(r['t'])} {str(r['commit'])[:12]} {r['do']} {r.get('stage') or r.get('version') or ''}".rstrip()
             for r in view.records]  # fmt: skip

@@ -15,8 +15,8 @@ from autoresearch.core.campaign.duplicates import Earlier, all_earlier, earlier,
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.agent_work.briefing import brief
 from autoresearch.lab.agent_work.propose_context import ProposeContext
+from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agents.untrusted_text import fenced
 from autoresearch.records.secrets import mask_text
 

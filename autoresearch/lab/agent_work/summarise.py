@@ -12,11 +12,11 @@ from autoresearch.core.agents.proposal_schema import closed
 from autoresearch.core.agents.proposal_text import one_line
 from autoresearch.core.agents.quoted_numbers import IdeaNumbers, KnownNumbers, unproven
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.lab.agent_work.briefing import facts, schema_section
 from autoresearch.lab.agent_work.propose import Desk, data_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
+from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED
-from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.records.rundir import write_page
 from autoresearch.records.secrets import mask_text
@@ -84,7 +84,7 @@ def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
 
 def prompt_of(matter: ProposeContext) -> str:
     """The whole prompt; the facts are those of a propose turn."""
-    honest = "\n".join(f"- {texts.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
+    honest = "\n".join(f"- {formatting.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
     end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
     return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), end) if part)
 
@@ -113,10 +113,13 @@ def document(matter: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
     spec = matter.view.spec
     known = facts_of(matter)
-    lines = [f"# {texts.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
-    lines += [f"- {texts.cell(text, 600)}" for text in summary.honest(matter.view, matter.lines)]
-    lines += [f"- {texts.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
-    lines += [f"## What {texts.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)", ""]
+    lines = [f"# {formatting.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
+    lines += [f"- {formatting.cell(text, 600)}" for text in summary.honest(matter.view, matter.lines)]
+    lines += [f"- {formatting.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
+    lines += [
+        f"## What {formatting.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)",
+        "",
+    ]
     lines += [f"> **{_marked(opinion.headline, known)}**", ">"]
     for name in LISTS:
         if items := opinion.said.get(name):
@@ -156,19 +159,19 @@ def _settings(overrides: Mapping[str, object], baseline: Mapping[str, object]) -
 
 def _marked(sentence: str, known: KnownNumbers) -> str:
     """A sentence as markdown, with a mark behind what the ledger does not show."""
-    text = texts.cell(sentence, MOST_TEXT)
+    text = formatting.cell(sentence, MOST_TEXT)
     wrong = unproven(sentence, known)
-    return f"{text} **[not in the ledger: {texts.cell(', '.join(wrong), 120)}]**" if wrong else text
+    return f"{text} **[not in the ledger: {formatting.cell(', '.join(wrong), 120)}]**" if wrong else text
 
 
 def _table(matter: ProposeContext) -> list[str]:
     shown = [line for line in matter.lines if line.standing in _SHOWN][-30:]
     rows = [
-        f"| {line.index} | {texts.cell(line.slug)} | {texts.cell(line.changes or line.sentence, 100)} | "
-        f"{line.standing} | {texts.number(line.mean)} | {texts.signed(line.delta)} | {line.n} |"
+        f"| {line.index} | {formatting.cell(line.slug)} | {formatting.cell(line.changes or line.sentence, 100)} | "
+        f"{line.standing} | {formatting.number(line.mean)} | {formatting.signed(line.delta)} | {line.n} |"
         for line in shown
     ]
-    metric = texts.cell(matter.view.spec.objective.metric)
+    metric = formatting.cell(matter.view.spec.objective.metric)
     return [
         f"| # | idea | what changed | standing | {metric} | to parent | runs |",
         "|---|---|---|---|---:|---:|---:|",

@@ -24,7 +24,7 @@ from autoresearch.core.swarm.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
 from autoresearch.lab.agentjet.scaffold_files import COLLECTOR, DEBUG, EPISODE, PROGRAMS, ROLL
 from autoresearch.lab.agentjet.stand_in_model import StandIn, stand_in_model
-from autoresearch.lab.campaign_report.texts import plain
+from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.records.secrets import MASK, mask_text
 
 COLLECT_S = 300.0  # for a data set of millions of rows

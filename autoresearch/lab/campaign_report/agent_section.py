@@ -6,7 +6,7 @@ from collections import Counter
 
 from autoresearch.core.agents.agent import Usage
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.campaign_report import texts
+from autoresearch.lab.campaign_report import formatting
 
 MOST = 20  # of each kind that are told
 
@@ -18,7 +18,7 @@ def words(view: CampaignView) -> list[str]:
         return []
     roles = Counter(note.role for note in research.turns.values())
     asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
-    took = texts.minutes(research.usage.seconds / 60)
+    took = formatting.minutes(research.usage.seconds / 60)
     found = [f"{view.spec.research.agent}: {asked}; {spent(research.usage)}, {took} of its time"]
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:

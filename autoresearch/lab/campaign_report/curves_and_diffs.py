@@ -13,7 +13,7 @@ from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
-from autoresearch.lab.campaign_report import texts
+from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.plot_data import Curve, thinned
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, measure
@@ -91,9 +91,9 @@ def diff_of(repository: Path, before: str, after: str, slug: str = "", parent: s
         stat = git.run(*shown, "--stat=100", *where).decode("utf-8", "replace")
         text = git.run(*shown, *where).decode("utf-8", "replace")
     except GitFailed as failure:
-        return Diff(slug, parent, "", (), texts.plain(failure.message))
-    lines = tuple((_kind(line), line) for line in texts.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)
-    return Diff(slug, parent, texts.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
+        return Diff(slug, parent, "", (), formatting.plain(failure.message))
+    lines = tuple((_kind(line), line) for line in formatting.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)
+    return Diff(slug, parent, formatting.block(stat.rstrip("\n"), 40), lines, "" if text.strip() else "no file differs")
 
 
 def _kind(line: str) -> str:

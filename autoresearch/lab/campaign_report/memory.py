@@ -25,7 +25,7 @@ from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
-from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaign_report.timeline import happenings
 from autoresearch.lab.campaigns.campaign_status import next_commands, reason_now, state_now
@@ -52,7 +52,7 @@ def update_memory(place: CampaignDir, view: CampaignView, stand: Stand, *, now: 
         "view": view,
         "stand": stand,
         "state": state,
-        "updated": texts.stamp(wall),
+        "updated": formatting.stamp(wall),
         "rules": rule_words(view.spec),
         "best": summary.best_line(view, lines),
         "band": summary.band_of(view),
@@ -68,11 +68,11 @@ def update_memory(place: CampaignDir, view: CampaignView, stand: Stand, *, now: 
         "told": told if len(told) <= FIRST + LAST else [*told[:FIRST], *told[-LAST:]],
         "untold": max(0, len(told) - FIRST - LAST),
         "first": FIRST,
-        "text": texts.cell,
-        "code": texts.code,
-        "number": texts.number,
-        "signed": texts.signed,
-        "stamp": texts.stamp,
+        "text": formatting.cell,
+        "code": formatting.code,
+        "number": formatting.number,
+        "signed": formatting.signed,
+        "stamp": formatting.stamp,
     }
     paths = [place.path / name for name in NAMES]
     for path in paths:
@@ -105,7 +105,11 @@ def brief(view: CampaignView, stand: Stand, *, state: CampaignState | None = Non
         [f"  skipped {hypothesis.slug}: {reason}" for hypothesis, reason in view.skipped[-3:]],
         [f"next: {line}" for line in next_commands(view, now)],
     ]
-    told = [texts.plain(line, 240) if line[:1] != " " else "  " + texts.plain(line, 240) for p in parts for line in p]
+    told = [
+        formatting.plain(line, 240) if line[:1] != " " else "  " + formatting.plain(line, 240)
+        for p in parts
+        for line in p
+    ]
     if len(told) <= BRIEF_LINES:
         return told
     end = [line for line in told if line.startswith("next: ")]
@@ -125,7 +129,7 @@ def rule_words(spec: CampaignSpec) -> list[str]:
     if rules.count is not None:
         words.append(f"at most {rules.count} ideas attempted, the baseline included, whatever their ending")
     if rules.deadline is not None:
-        words.append(f"until {texts.stamp(rules.deadline)}; no run is begun that would not fit")
+        words.append(f"until {formatting.stamp(rules.deadline)}; no run is begun that would not fit")
     if rules.budget_gpu_hours is not None:
         words.append(f"at most {rules.budget_gpu_hours:g} GPU hours")
     if rules.budget_usd is not None:
@@ -208,7 +212,7 @@ def _lost(gain: float | None, noise: float | None) -> str:
 
 
 def _named(line: IdeaLine) -> str:
-    return line.slug if line.delta is None else f"{line.slug} {texts.signed(line.delta)}"
+    return line.slug if line.delta is None else f"{line.slug} {formatting.signed(line.delta)}"
 
 
 def _by_key(lines: Sequence[IdeaLine]) -> list[str]:
@@ -249,10 +253,10 @@ def _idea_words(line: IdeaLine) -> str:
     word = line.claim if line.standing is IdeaStatus.CONFIRMED else "not confirmed"
     if line.standing is IdeaStatus.BASELINE:
         word = "nothing beats it so far"
-    delta = "" if line.delta is None else f", {texts.signed(line.delta)} to {line.parent}"
+    delta = "" if line.delta is None else f", {formatting.signed(line.delta)} to {line.parent}"
     runs = f"{line.n} {'run' if line.n == 1 else 'runs'}"
     about = f": {line.sentence}" if line.sentence else ""
-    return f"{line.slug} = {texts.number(line.mean)} ({runs}{delta}; {word}) on {line.branch}{about}"
+    return f"{line.slug} = {formatting.number(line.mean)} ({runs}{delta}; {word}) on {line.branch}{about}"
 
 
 def _assumptions(view: CampaignView) -> list[str]:
@@ -265,7 +269,7 @@ def _assumptions(view: CampaignView) -> list[str]:
         words.append(summary.seed_words(view))
     took = [row.elapsed_min for row in view.rows if row.elapsed_min is not None]
     if took:
-        words.append(f"A run takes {texts.minutes(median(took))} (median of {len(took)}).")
+        words.append(f"A run takes {formatting.minutes(median(took))} (median of {len(took)}).")
     words.append(f"The base is {spec.base or spec.base_commit[:12]}; runs happen in worktrees, not in the checkout.")
     return words
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.metrics.objective import Direction
-from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import Band, IdeaLine, IdeaStatus
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
@@ -84,8 +84,8 @@ def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
 
 
 def _title(line: IdeaLine, metric: str) -> str:
-    value = f"{metric} {texts.number(line.mean)} (n={line.n})" if line.mean is not None else "no metric"
-    return texts.plain(f"{line.index} {line.slug}: {line.standing}, {value}. {line.sentence} {line.why}", 300)
+    value = f"{metric} {formatting.number(line.mean)} (n={line.n})" if line.mean is not None else "no metric"
+    return formatting.plain(f"{line.index} {line.slug}: {line.standing}, {value}. {line.sentence} {line.why}", 300)
 
 
 def _range(
@@ -129,7 +129,9 @@ def budgets_of(view: CampaignView, now: float) -> list[BudgetCurve]:
         found.append(BudgetCurve("ideas", f"{rules.count} ideas", (*steps, (max(end, steps[-1][0]), steps[-1][1]))))
     if rules.deadline is not None and rules.deadline > spec.created:
         left = max(0.0, 1 - (end - spec.created) / (rules.deadline - spec.created))
-        found.append(BudgetCurve("time", f"until {texts.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left))))
+        found.append(
+            BudgetCurve("time", f"until {formatting.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left)))
+        )
     if rules.budget_gpu_hours:
         spent, points = 0.0, [(spec.created, 1.0)]
         for row in rows:

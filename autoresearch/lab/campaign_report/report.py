@@ -20,11 +20,11 @@ from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import (
     agent_section,
     curves_and_diffs,
+    formatting,
     memory,
     plot_data,
     plot_svg,
     summary,
-    texts,
 )
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaigns.campaign_status import next_commands, state_now
@@ -102,23 +102,23 @@ def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) ->
         "view": view,
         "stand": stand,
         "state": state,
-        "written": texts.stamp(wall),
-        "ended": texts.stamp(max(ends)) if ends else texts.UNKNOWN,
-        "lasted": texts.minutes((max(ends) - view.spec.created) / 60) if ends else texts.UNKNOWN,
+        "written": formatting.stamp(wall),
+        "ended": formatting.stamp(max(ends)) if ends else formatting.UNKNOWN,
+        "lasted": formatting.minutes((max(ends) - view.spec.created) / 60) if ends else formatting.UNKNOWN,
         "goal": memory.goal(view.spec),
         "rules": memory.rule_words(view.spec),
         "next": next_commands(view, state),
         "skipped": view.skipped[-MOST_SKIPPED:],
         "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
         "directory": str(place.path),
-        "plain": texts.plain,
-        "cell": texts.cell,
-        "code": texts.code,
-        "block": texts.block,
-        "number": texts.number,
-        "signed": texts.signed,
-        "stamp": texts.stamp,
-        "minutes": texts.minutes,
+        "plain": formatting.plain,
+        "cell": formatting.cell,
+        "code": formatting.code,
+        "block": formatting.block,
+        "number": formatting.number,
+        "signed": formatting.signed,
+        "stamp": formatting.stamp,
+        "minutes": formatting.minutes,
     }
 
 

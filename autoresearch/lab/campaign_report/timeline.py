@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.campaign.view import CampaignView
-from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report import formatting, summary
 
 Told = tuple[float, str]  # seconds since the epoch, what happened
 _OWN = ("t", "do", "seq", "index", "hypothesis")
@@ -16,14 +16,16 @@ def happenings(
     view: CampaignView, verdicts: Sequence[Mapping[str, Any]] = (), requests: Sequence[Mapping[str, Any]] = ()
 ) -> list[Told]:
     """Oldest first; texts are on one line and safe in markdown."""
-    found: list[tuple[float, int, str]] = [(view.spec.created, 0, f"campaign {texts.cell(view.spec.name)} was begun")]
+    found: list[tuple[float, int, str]] = [
+        (view.spec.created, 0, f"campaign {formatting.cell(view.spec.name)} was begun")
+    ]
     runs = {run.run: (idea.slug, run.why, run.replicate) for idea in view.ideas for run in idea.runs}
     for line in view.timeline:
         if said := _journal(line, runs):
             found.append((_time(line), 1, said))
     found += [(row.ended or 0.0, 2, said) for row, said in _rows(view)]
     found += [(claim.t or 0.0, 3, _claimed(claim)) for claim in summary.claims(view, verdicts)]
-    found += [(_time(entry), 0, f"somebody asked: {texts.cell(_scalars(entry))}") for entry in requests]
+    found += [(_time(entry), 0, f"somebody asked: {formatting.cell(_scalars(entry))}") for entry in requests]
     return [(t, text) for t, _, text in sorted(found, key=lambda one: one[:2])]
 
 
@@ -33,40 +35,41 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
         case "prepared" | "request" | "drafted" | "made" | "asked":
             return ""  # the start, the request, the idea and the turn themselves are told
         case "turn":
-            fault = f", {line['fault']}: {texts.cell(str(line.get('said', '')))}" if line.get("fault") else ""
-            return f"turn {texts.cell(str(line.get('name')))} of {texts.cell(str(line.get('agent')))}{fault}"
+            fault = f", {line['fault']}: {formatting.cell(str(line.get('said', '')))}" if line.get("fault") else ""
+            return f"turn {formatting.cell(str(line.get('name')))} of {formatting.cell(str(line.get('agent')))}{fault}"
         case "proposed" | "refused":
             slug = (line.get("hypothesis") or {}).get("slug", "")
-            why = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
-            return f"{do} {texts.cell(str(slug))}{why}"
+            why = f": {formatting.cell(str(line['reason']))}" if line.get("reason") else ""
+            return f"{do} {formatting.cell(str(slug))}{why}"
         case "idea":
             hypothesis = line.get("hypothesis") or {}
-            on = f" on {texts.cell(str(line.get('parent')))}" if line.get("parent") else ""
-            sentence = texts.cell(str(hypothesis.get("sentence", "")))
-            return f"idea {line.get('index')}, {texts.cell(str(hypothesis.get('slug', '')))}{on}: {sentence}"
+            on = f" on {formatting.cell(str(line.get('parent')))}" if line.get("parent") else ""
+            sentence = formatting.cell(str(hypothesis.get("sentence", "")))
+            return f"idea {line.get('index')}, {formatting.cell(str(hypothesis.get('slug', '')))}{on}: {sentence}"
         case "skipped":
             slug = (line.get("hypothesis") or {}).get("slug", "")
-            return f"skipped {texts.cell(str(slug))}: {texts.cell(str(line.get('reason', '')))}"
+            return f"skipped {formatting.cell(str(slug))}: {formatting.cell(str(line.get('reason', '')))}"
         case "started" | "withdrawn":
             slug, why, replicate = runs.get(str(line.get("run")), ("", "", 0))
-            about = f" ({texts.cell(slug)}, {why}, replicate {replicate})" if slug else ""
-            return f"{do} {texts.cell(str(line.get('run')))}{about}"
+            about = f" ({formatting.cell(slug)}, {why}, replicate {replicate})" if slug else ""
+            return f"{do} {formatting.cell(str(line.get('run')))}{about}"
         case "confirming":
             runs_of = f"{line.get('each')} fresh runs of each candidate, {line.get('baseline')} of the baseline"
             return f"round {line.get('round')} of confirmation: {runs_of}"
         case "confirmed_round":
             return f"round {line.get('round')} of confirmation is judged"
         case "queue":
-            faults = [texts.cell(str(fault)) for fault in line.get("faults", ())]
+            faults = [formatting.cell(str(fault)) for fault in line.get("faults", ())]
             return f"cannot be tried as they are: {'; '.join(faults)}" if faults else "all entries can be tried"
         case "fault":
-            return f"the controller ended: {texts.cell(str(line.get('reason', '')))}"
+            return f"the controller ended: {formatting.cell(str(line.get('reason', '')))}"
         case "seed_check":
-            return f"the seed {'works' if line.get('seen') else 'does nothing'}: {texts.cell(str(line.get('reason')))}"
+            found = "works" if line.get("seen") else "does nothing"
+            return f"the seed {found}: {formatting.cell(str(line.get('reason')))}"
         case "state":
-            reason = f": {texts.cell(str(line['reason']))}" if line.get("reason") else ""
-            return f"state {texts.cell(str(line.get('state')))}{reason}"
-    return texts.cell(_scalars(line))
+            reason = f": {formatting.cell(str(line['reason']))}" if line.get("reason") else ""
+            return f"state {formatting.cell(str(line.get('state')))}{reason}"
+    return formatting.cell(_scalars(line))
 
 
 def _rows(view: CampaignView) -> Iterable[tuple[Any, str]]:
@@ -74,12 +77,12 @@ def _rows(view: CampaignView) -> Iterable[tuple[Any, str]]:
         for row in idea.rows:
             value = "no metric" if row.metric_value is None else f"{row.metric_name} = {row.metric_value:.4g}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""
-            took = texts.minutes(row.elapsed_min)
-            yield row, texts.cell(f"{row.status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
+            took = formatting.minutes(row.elapsed_min)
+            yield row, formatting.cell(f"{row.status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
 
 
 def _claimed(claim: summary.ClaimText) -> str:
-    return texts.cell(f"{claim.word} {claim.slug}{f': {claim.detail}' if claim.detail else ''}")
+    return formatting.cell(f"{claim.word} {claim.slug}{f': {claim.detail}' if claim.detail else ''}")
 
 
 def _scalars(entry: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.view import PlanView, StageRun, Version
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.comparison import changed_paths, read_file
-from autoresearch.lab.campaign_report import summary, texts
+from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import figures
 from autoresearch.lab.plans.plan_dir import INSIDE, PlanPlace
@@ -22,7 +22,7 @@ from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
 
 MOST_DIFF_LINES = 400
-WORDS = {"cell": texts.cell, "code": texts.code, "number": texts.number, "stamp": texts.stamp}
+WORDS = {"cell": formatting.cell, "code": formatting.code, "number": formatting.number, "stamp": formatting.stamp}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def write_report(place: PlanPlace, view: PlanView, *, now: float) -> FinalReport
         **WORDS,
         "plan": plans[view.version.number],
         "view": view,
-        "written": texts.stamp(now),
+        "written": formatting.stamp(now),
         "stages": stages,
         "claims": _claims(stages),
         "picture": _relative(place, picture),
@@ -140,8 +140,8 @@ def _approval(view: PlanView, version: Version) -> str:
         return "never approved, and never run"
     note = f": {said['note']}" if said.get("note") else ""
     if said["do"] == "waived":
-        return f"run without an approval (--no-human), {texts.stamp(said['t'])}, by {said['by']}{note}"
-    return f"approved {texts.stamp(said['t'])} by {said['by']}{note}"
+        return f"run without an approval (--no-human), {formatting.stamp(said['t'])}, by {said['by']}{note}"
+    return f"approved {formatting.stamp(said['t'])} by {said['by']}{note}"
 
 
 def _diff(place: PlanPlace, view: PlanView, version: Version) -> str:
@@ -153,6 +153,6 @@ def _diff(place: PlanPlace, view: PlanView, version: Version) -> str:
         for commit in (view.versions[version.number - 2].commit, version.commit)
     )
     names = (f"version {version.number - 1}", f"version {version.number}")
-    return texts.block("\n".join(difflib.unified_diff(before, after, *names, lineterm="")), MOST_DIFF_LINES).replace(
-        "````", "'''"
-    )
+    return formatting.block(
+        "\n".join(difflib.unified_diff(before, after, *names, lineterm="")), MOST_DIFF_LINES
+    ).replace("````", "'''")

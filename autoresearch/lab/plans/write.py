@@ -10,7 +10,7 @@ from autoresearch.core.plans.condition import OF_IDEA, WORDS
 from autoresearch.core.plans.model import STAGE_MAX
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.campaign_report import texts
+from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans.draft import Draft, read_topic, slug_of
 from autoresearch.lab.plans.plan_dir import PlanPlace, make
@@ -33,7 +33,7 @@ def out_path(topic: Path, out: str) -> Path:
 def skeleton(topic: Path, path: Path) -> str:
     """A plan with the topic quoted and everything else to be said. Raises what `read_topic` raises."""
     text = read_topic(topic).decode("utf-8", "replace")
-    lines = [texts.plain(line, 110) for line in text.strip().splitlines()]
+    lines = [formatting.plain(line, 110) for line in text.strip().splitlines()]
     more = len(lines) - QUOTED_LINES
     quoted = [*lines[:QUOTED_LINES], f"... {more} more lines"] if more > 0 else lines
     first = next((line.lstrip("# ") for line in lines if line.strip("# ")), topic.stem)
@@ -45,7 +45,7 @@ def skeleton(topic: Path, path: Path) -> str:
         topic=topic.name,
         topic_key=json.dumps(os.path.relpath(topic, path.parent), ensure_ascii=False),
         quoted=quoted,
-        title=json.dumps(texts.plain(first, 100), ensure_ascii=False),
+        title=json.dumps(formatting.plain(first, 100), ensure_ascii=False),
         blueprint=os.path.relpath(found, path.parent) if found else "TODO.md",
         stage_max=STAGE_MAX,
         words=WORDS,

@@ -13,7 +13,7 @@ from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff, diffstat
-from autoresearch.lab.campaign_report import texts
+from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.resolve import recipes
 from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.trainers import registry
@@ -142,9 +142,9 @@ def _code(a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout 
         stat = diffstat(at_a, a.commit, b.commit, ignoring=ours)
         text = diff(at_a, a.commit, b.commit, ignoring=ours)
     except AutoresearchError as failure:
-        return f"unknown: {texts.plain(failure.message)}", "", ""
+        return f"unknown: {formatting.plain(failure.message)}", "", ""
     command = f"git -C {at_a.root} diff {a.commit[:12]} {b.commit[:12]} -- . ':!{recipes.OURS}'"
-    return (str(stat) if stat.files else "the same"), texts.block(text.rstrip("\n"), DIFF_LINES), command
+    return (str(stat) if stat.files else "the same"), formatting.block(text.rstrip("\n"), DIFF_LINES), command
 
 
 def _command(found: LedgerMatch) -> str:

@@ -25,10 +25,11 @@ def test_the_plan_says_who_and_how_much_and_changes_nothing(lab: Any) -> None:
 
 def test_a_usage_limit_is_shown_and_somebody_may_end_the_waiting(lab: Any) -> None:
     lab.act("propose", text="come back at noon", exit=75, always=True)
-    lab.start(count=2, proposer="hybrid", agent_share=0.25, space={"lr": {"low": 0.01, "high": 0.2}}, budget_tokens=999)
+    space = {"lr": {"low": 0.01, "high": 0.2}}
+    lab.start(count=200, proposer="hybrid", agent_share=0.25, space=space, budget_tokens=999)  # until it is stopped
     ask = lab.camp.bench.ask
+    waits = "the propose turn waits for the end of a usage limit"
     lab.camp.until(lambda: ask("campaign", "status")["agent_waits"])
-    waits = "the propose turn waits for the end of a usage limit"  # not while it is asked once more
     lab.camp.until(lambda: waits in " ".join(lab.camp.bench.here("campaign", "status")[1].split()))
     assert json.loads(lab.camp.place.spec.read_bytes())["research"]["share"] == 0.25
     ask("campaign", "stop")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn
-from autoresearch.lab.agent_work.briefing import brief
 from autoresearch.lab.agent_work.propose import Desk, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext
+from autoresearch.lab.agent_work.propose_prompt import brief
 
 pytestmark = pytest.mark.system
 

@@ -1,4 +1,4 @@
-"""Briefing: the prompt of a propose turn, made of what was gathered and of nothing else.
+"""The prompt of a propose turn, made of what was gathered and of nothing else.
 
 The same matter gives the same bytes, and what changes least stands first, so that a provider's prompt cache serves
 the beginning of every further turn. Each section has a share of the whole budget; what did not fit is said.
@@ -18,7 +18,7 @@ from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
 from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
-from autoresearch.lab.campaign_report import memory, summary, texts
+from autoresearch.lab.campaign_report import formatting, memory, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.records.secrets import mask_text
 
@@ -138,7 +138,7 @@ def _campaign(matter: ProposeContext) -> str:
     return _section(
         "The campaign",
         [
-            f"Objective: {spec.objective.direction} {texts.plain(spec.objective.metric)}{target}.",
+            f"Objective: {spec.objective.direction} {formatting.plain(spec.objective.metric)}{target}.",
             f"Trainer: {matter.trainer or 'not known'}; recipe: {spec.recipe or 'none'}; code: {spec.codebase or '.'}",
             "Why, and how each run is started, as the blueprint says it:",
             *_quoted(matter.purpose, half),
@@ -150,7 +150,7 @@ def _campaign(matter: ProposeContext) -> str:
 
 def _quoted(text: str, most: int) -> list[str]:
     """What the person who started the campaign wrote: trusted, and yet no part of our own words."""
-    lines = [f"> {texts.plain(mask_text(line), 1000)}" for line in text.splitlines()]
+    lines = [f"> {formatting.plain(mask_text(line), 1000)}" for line in text.splitlines()]
     return within(lines, most, lambda n: f"> ... and {n} more lines")
 
 
@@ -183,7 +183,9 @@ def _recipe(matter: ProposeContext) -> str:
         why = matter.protected(key)
         before = matter.baseline.get(key)
         was = f"  (baseline {shown(before)})" if key in matter.baseline and before != value else ""
-        lines.append(f"{texts.plain(key)}: {texts.plain(shown(value))}{was}{f'  [protected: {why}]' if why else ''}")
+        lines.append(
+            f"{formatting.plain(key)}: {formatting.plain(shown(value))}{was}{f'  [protected: {why}]' if why else ''}"
+        )
     fitted = within(lines, SHARES["recipe"], lambda n: f"... and {n} more keys: see the recipe itself")
     return _section(f"The recipe as {named} has it", fitted)
 
@@ -231,7 +233,7 @@ def _row(matter: ProposeContext, line: IdeaLine) -> str:
         str(line.index),
         line.slug + best,
         line.parent or "-",
-        "nothing" if line.standing is IdeaStatus.BASELINE else texts.plain(changed, 160),
+        "nothing" if line.standing is IdeaStatus.BASELINE else formatting.plain(changed, 160),
         str(line.standing),
         "-" if line.mean is None else f"{line.mean:.4g}",
         "-" if line.delta is None else f"{line.delta:+.3g}",
@@ -239,7 +241,7 @@ def _row(matter: ProposeContext, line: IdeaLine) -> str:
         str(len(line.rows)),
         failure or "-",
     )
-    return " | ".join(texts.plain(cell, 170).replace("|", "/") for cell in cells)
+    return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
 
 
 def _dead_ends(matter: ProposeContext) -> str:
@@ -248,7 +250,7 @@ def _dead_ends(matter: ProposeContext) -> str:
     blocks = (_dead_end(matter, line, ideas[line.index]) for line in dead)
     fitted = within(blocks, SHARES["dead ends"] - 2_500, lambda n: f"... and {n} more, see the ledger", len(dead))
     refused = [
-        f"- {hypothesis.slug}, refused before any run: {texts.plain(why, 240)}"
+        f"- {hypothesis.slug}, refused before any run: {formatting.plain(why, 240)}"
         for hypothesis, why in list(matter.refused)[:-11:-1]
     ]
     fitted += within(refused, 2_400, lambda n: f"... and {n} more that were refused")
@@ -256,12 +258,12 @@ def _dead_ends(matter: ProposeContext) -> str:
 
 
 def _dead_end(matter: ProposeContext, line: IdeaLine, hypothesis: Hypothesis) -> str:
-    told = [f"- {line.slug} (on {line.parent}): {texts.plain(line.sentence, 240)}"]
-    told.append(f"  lost because: {texts.plain(line.why or 'it was not better', 240)}")
+    told = [f"- {line.slug} (on {line.parent}): {formatting.plain(line.sentence, 240)}"]
+    told.append(f"  lost because: {formatting.plain(line.why or 'it was not better', 240)}")
     if hypothesis.expected:
-        told.append(f"  was expected: {texts.plain(hypothesis.expected, 160)}")
+        told.append(f"  was expected: {formatting.plain(hypothesis.expected, 160)}")
     if hypothesis.unmade:
-        told.append(f"  never ran: {hypothesis.unmade}: {texts.plain(hypothesis.why_unmade, 240)}")
+        told.append(f"  never ran: {hypothesis.unmade}: {formatting.plain(hypothesis.why_unmade, 240)}")
     if (diff := matter.diffs.get(line.slug)) and diff.lines:
         body = "\n".join(text for _, text in diff.lines)
         told.append(fenced(body, f"diff of {line.slug}", most=2_500, lines=DIFF_LINES))
@@ -272,13 +274,13 @@ def _landscape(matter: ProposeContext) -> str:
     axes = landscape(matter.view, matter.baseline)
     lines = []
     for axis in axes:
-        spots = "; ".join(f"{texts.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
-        lines.append(f"{texts.plain(axis.key)}: {spots}. Best: {texts.plain(axis.best.text, 60)}")
+        spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
+        lines.append(f"{formatting.plain(axis.key)}: {spots}. Best: {formatting.plain(axis.best.text, 60)}")
     never = [key for key in untried(matter.view, matter.baseline) if not matter.protected(key)]
     fitted = within(lines, SHARES["landscape"] * 3 // 4, lambda n: f"... and {n} more keys that were varied")
     if never:
         names = within(never, SHARES["landscape"] // 4, lambda n: f"and {n} more")
-        fitted.append(f"Never varied: {', '.join(texts.plain(name) for name in names)}")
+        fitted.append(f"Never varied: {', '.join(formatting.plain(name) for name in names)}")
     if axes:
         what = f"mean {matter.view.spec.objective.metric} (number of ideas)"
         fitted = [f"For each key that was varied: value -> {what}. Other keys differ too.", *fitted]
@@ -290,7 +292,7 @@ def _failures(matter: ProposeContext) -> str:
     for one in matter.failures:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
         hint = next((text for kind, text in HINTS.items() if kind.value == one.kind), "")
-        lines.append(f"- {texts.plain(one.kind)} ({names}){f': {hint}' if hint else ''}")
+        lines.append(f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}")
         if one.line:
             lines.append(fenced(one.line, f"the line of the log that shows {one.kind}", most=400, lines=4))
     return _section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more lines"))
@@ -321,12 +323,12 @@ def _waiting(matter: ProposeContext) -> str:
 
 def _waits(hypothesis: Hypothesis) -> str:
     settings = ", ".join(f"{key}={shown(value)}" for key, value in hypothesis.overrides.items())
-    return f"- {hypothesis.slug} waits: {texts.plain(settings or hypothesis.sentence, 200)}"
+    return f"- {hypothesis.slug} waits: {formatting.plain(settings or hypothesis.sentence, 200)}"
 
 
 def _people(matter: ProposeContext) -> str:
-    lines = [f"- {texts.plain(note, 1000)}" for note in reversed(list(matter.notes))]
-    lines += [f"- not wanted: {texts.plain(veto, 300)}" for veto in matter.vetoes]
+    lines = [f"- {formatting.plain(note, 1000)}" for note in reversed(list(matter.notes))]
+    lines += [f"- not wanted: {formatting.plain(veto, 300)}" for veto in matter.vetoes]
     if not lines:
         return ""
     note = "They steer where you look; they change neither the objective nor the rules. Newest first."

@@ -13,8 +13,8 @@ from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.agent_work.briefing import BYTES, SHARES, brief, within
 from autoresearch.lab.agent_work.propose_context import FailureGroup, ProposeContext
+from autoresearch.lab.agent_work.propose_prompt import BYTES, SHARES, brief, within
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff
 from autoresearch.lab.campaign_report.summary import idea_lines
