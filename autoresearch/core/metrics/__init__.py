@@ -1,1 +1,1 @@
-"""Metrics: the objective, the names of series, sums over them, and what a line of output says."""
+"""Metrics: the objective, the names of metric series, expressions over them, and signals in lines of output."""

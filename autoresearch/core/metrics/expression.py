@@ -1,4 +1,4 @@
-"""Expression: a small sum over the series of a run, as values; `expression_parser` reads one from a text."""
+"""Expression: an arithmetic expression over the metric series of a run; `expression_parser` parses one from text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SeriesOf = Callable[[str], Sequence[Point]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which points of a series count: so many at its end or its beginning, or those of some steps (inclusive)."""
+    """Which points of a series count: the last or first N, or those from step `low` to step `high`, inclusive."""
 
     last: int | None = None
     first: int | None = None
@@ -23,7 +23,7 @@ class Window:
     high: int | None = None
 
     def of(self, points: Sequence[Point]) -> Sequence[Point]:
-        """The points that count, in their order."""
+        """The points inside the window, in order."""
         if self.last is not None:
             return points[-self.last :]
         if self.first is not None:
@@ -36,21 +36,21 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class MetricKey:
-    """A metric by its name: its last value."""
+    """A metric by its name; it evaluates to its last value."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written."""
+    """A numeric constant."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """One of `WORDS`, of the points of one key."""
+    """A call of one of `WORDS` on the points of one key, as in `max(reward, last 5)`."""
 
     word: str
     key: str
@@ -59,7 +59,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Two expressions and a sign between them."""
+    """Two expressions joined by one of the operators + - * /."""
 
     sign: str
     left: Expression
@@ -70,7 +70,7 @@ Expression = MetricKey | Number | Reduced | Combined
 
 
 def keys(expression: Expression) -> tuple[str, ...]:
-    """The metrics that an expression names, each once, in its order."""
+    """The metrics that an expression names, each once, in order of appearance."""
     return tuple(dict.fromkeys(_keys(expression)))
 
 
@@ -84,9 +84,9 @@ def _keys(expression: Expression) -> Iterator[str]:
 
 
 def value(expression: Expression, series: SeriesOf) -> Point | None:
-    """The number that an expression comes to, at the step where it was reached; None where a key has no points.
+    """The value of an expression and the step at which it was reached; None if one of its keys has no points.
 
-    max and min pass over what is not finite; a mean with NaN in it is NaN. A quotient by zero is NaN.
+    max and min skip values that are not finite; a mean over any such value is NaN, and so is a division by zero.
     """
     match expression:
         case Number(value=number):
@@ -101,7 +101,7 @@ def value(expression: Expression, series: SeriesOf) -> Point | None:
 
 
 def curve(expression: Expression, series: SeriesOf) -> list[Point]:
-    """What the expression came to at each step so far; its last value is that of `value`, but for rounding."""
+    """The value of the expression at each step, from the points up to it; the last equals `value` up to rounding."""
     match expression:
         case Number(value=number):
             return [(-1, number)]
@@ -149,14 +149,14 @@ def _running(word: str, window: Window, points: Sequence[Point]) -> Iterator[Poi
 
 
 def _chosen(choose: Callable[[float, float], float], a: float, b: float) -> float:
-    """max or min of two, of which one that is not finite is passed over; NaN where neither is."""
+    """max or min of two values, skipping one that is not finite; NaN if neither is finite."""
     if math.isfinite(a) and math.isfinite(b):
         return choose(a, b)
     return b if math.isfinite(b) else a if math.isfinite(a) else math.nan
 
 
 def _together(sign: str, left: Sequence[Point], right: Sequence[Point]) -> Iterator[Point]:
-    """At each step of either side, what both came to until then."""
+    """Combine two curves at every step of either one, with the latest value of each side."""
     a, b, at_left, at_right = math.nan, math.nan, dict(left), dict(right)
     first = max(min(at_left, default=math.inf), min(at_right, default=math.inf))
     for step in sorted({*at_left, *at_right}):

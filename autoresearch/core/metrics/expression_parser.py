@@ -1,13 +1,13 @@
-"""What stands where a metric is named: a key, or a small sum over keys. It is parsed, and never run as code.
+"""Parses what names a metric: a key, or an arithmetic expression over keys. It is never executed as code.
 
-    val-core/openai/gsm8k/acc/mean@1        a key, whatever it holds, as long as it begins like no expression
-    max(val/pass@1)                         max min mean first last, of one key
-    mean(reward, last 5)                    of its last (or first) five points
-    mean(reward, 10..20)                    of its points at steps 10 to 20; either end may be left out
-    max(val/pass@1) - 0.5 * first("a, b")   + - * / and brackets; a key that holds a comma stands in quotes
+    val-core/openai/gsm8k/acc/mean@1        a key, with any characters, unless it begins like an expression
+    max(val/pass@1)                         max min mean first last of one key
+    mean(reward, last 5)                    over its last (or first) five points
+    mean(reward, 10..20)                    over its points at steps 10 to 20; either end may be omitted
+    max(val/pass@1) - 0.5 * first("a, b")   + - * / and brackets; a key with a comma must be quoted
 
-A text is an expression if it begins with one of the five words and a bracket, with a quotation mark, or with
-signs, brackets and numbers before those; any other is a key.
+A text is an expression if it begins with one of the five functions and a bracket, or with a quotation mark, with
+or without signs, brackets and numbers before it. Any other text is a key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RANGE = later(r"\s*(?P<low>\d{1,12})?\s*\.\.\s*(?P<high>\d{1,12})?\s*\Z")
 
 
 class ExpressionError(ValueError):
-    """What is wrong with a text, and where; `position` counts characters from 0."""
+    """A syntax error in an expression; `position` counts characters from 0."""
 
     def __init__(self, text: str, position: int, message: str) -> None:
         self.position = position
@@ -41,7 +41,7 @@ class ExpressionError(ValueError):
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> Expression:
-    """What a text means. ExpressionError, with the place and what is expected there, for a broken expression."""
+    """Parse a key or an expression. ExpressionError, with the position and what is expected there, if malformed."""
     if not _STARTS.match(text):
         return MetricKey(text)
     if len(text) > MOST_CHARACTERS:
@@ -56,7 +56,7 @@ def parse(text: str) -> Expression:
 
 
 class _ExpressionParser:
-    """One text, read from left to right."""
+    """Recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -129,7 +129,7 @@ class _ExpressionParser:
         return key
 
     def call(self, word: str) -> Expression:
-        """What stands in the brackets of a word: a key, and maybe which of its points count."""
+        """Parse the arguments of a function: a key and, optionally, a window."""
         if quote := self.sign("\"'"):
             key = self.quoted(quote)
             return Reduced(word, key, self.rest_of_call(word))
@@ -148,7 +148,7 @@ class _ExpressionParser:
         return Reduced(word, key, window)
 
     def rest_of_call(self, word: str) -> Window:
-        """After a key in quotes: the closing bracket, or a comma and a window before it."""
+        """Parse what follows a quoted key: an optional comma and window, and the closing bracket."""
         start, end = self.at, self.closing(word)
         rest = self.text[start:end]
         if rest.strip() and not rest.lstrip().startswith(","):
@@ -183,7 +183,7 @@ class _ExpressionParser:
 
 
 def _last_comma(text: str) -> int:
-    """The last comma outside of brackets; -1 for none."""
+    """Index of the last comma outside brackets; -1 if there is none."""
     depth = 0
     for n in range(len(text) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(text[n], 0)
@@ -193,7 +193,7 @@ def _last_comma(text: str) -> int:
 
 
 def near_miss(text: str) -> str:
-    """What was probably meant where a key looks like a function that there is not: `avg(reward)`; "" else."""
+    """The function that was probably meant by a key such as `avg(reward)`, here `mean(...)`; "" if there is none."""
     found = re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
     meant = {
         "avg": "mean", "average": "mean", "maximum": "max", "best": "max", "minimum": "min", "final": "last",

@@ -68,7 +68,7 @@ _OLD, _NEW = "TGC@", "task_pass_rate@"  # modelscope/AgentJet, at d20cce0e and b
 
 
 def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The same with AgentJet's old names under their new ones too, so that one objective reads both."""
+    """The metrics, with AgentJet's old names copied to the new ones, so that one objective reads both."""
     if not any(key.startswith(_OLD) for key in metrics):
         return metrics
     return {**metrics, **{f"{_NEW}{k[len(_OLD) :]}": value for k, value in metrics.items() if k.startswith(_OLD)}}
@@ -76,13 +76,13 @@ def renamed(metrics: Mapping[str, float]) -> Mapping[str, float]:
 
 @lru_cache(maxsize=1 << 14)
 def is_validation(key: str) -> bool:
-    """Whether this name alone says that a validation was measured."""
+    """Whether this name alone proves a validation metric."""
     return key.startswith(_VALIDATION_PREFIXES)
 
 
 @lru_cache(maxsize=1 << 14)
 def is_training(key: str) -> bool:
-    """Whether this name says that the policy was trained (timings and counters say nothing)."""
+    """Whether this name proves a training step; names of timings and counters do not."""
     if key.startswith(TRAINING_PREFIXES):
         return True
     return not key.startswith(("timing", "perf/")) and any(word in key for word in _TRAINING_WORDS)
@@ -94,13 +94,13 @@ def kl_of(metrics: Mapping[str, float]) -> float | None:
 
 
 def step_of(metrics: Mapping[str, float]) -> int | None:
-    """The step that these metrics name; None if they name none that is a number from 0 on."""
+    """The step that these metrics name; None if they name none that is finite and at least 0."""
     key = _step_key(metrics)
     return int(metrics[key]) if key else None
 
 
 def without_step(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The same without the key that names the step, which is no metric."""
+    """The metrics without the key that names the step."""
     named = _step_key(metrics)
     return {key: value for key, value in metrics.items() if key != named}
 

@@ -1,4 +1,4 @@
-"""Nearest lines: which lines of a log look most like the name of a metric that could not be read."""
+"""Nearest lines: the lines of a log most similar to the name of a metric that could not be read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from autoresearch.core.text.regex import later
 _WORD = later(r"[^\W\d_][\w@%./-]{0,80}")
 _SEPARATOR = later(r"[\W_]+")
 _NUMBER = later(r"\d")
-_MOST_WORDS = 40  # of a line: what looks like a metric stands near its start
-_PHRASE = 3  # words that may make one name: `eval pass rate`
+_MOST_WORDS = 40  # words of a line that are compared: metrics are printed near its start
+_PHRASE = 3  # consecutive words that may form one name: `eval pass rate`
 
 
 def nearest_lines(names: Sequence[str], lines: Iterable[str], count: int = 3) -> list[str]:
-    """The lines whose words are spelt most like one of these names, the nearest first.
+    """The lines whose words are spelt most like one of these names, the most similar first.
 
-    Of lines that differ in their numbers alone the last one stands for all. Of equals the later one is nearer, and
-    before it one that holds a number.
+    Of lines that differ only in their numbers, the last one is used. Ties are broken in favour of lines that contain
+    a number, then of later lines.
     """
     last = {_NUMBER.sub("0", line): (at, line) for at, line in enumerate(lines)}
     likeness = _Likeness(names)
@@ -30,14 +30,14 @@ def nearest_lines(names: Sequence[str], lines: Iterable[str], count: int = 3) ->
 
 
 class _Likeness:
-    """How alike words are to the names that are looked for, from 0 to 1."""
+    """Similarity of words to the wanted names, from 0 to 1."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [SequenceMatcher(None, "", bare, autojunk=False) for name in names if (bare := _bare(name))]
         self._of_word = lru_cache(maxsize=1 << 16)(self._compared)
 
     def of(self, line: str) -> float:
-        """The nearest of a line's words, or of several in a row."""
+        """The highest similarity of any word of the line, or of up to _PHRASE consecutive words."""
         words = [_bare(word) for word in _WORD.findall(line)[:_MOST_WORDS]]
         phrases = ("".join(words[at : at + n]) for n in range(1, _PHRASE + 1) for at in range(len(words) - n + 1))
         return max(map(self._of_word, phrases), default=0.0)
@@ -52,5 +52,5 @@ class _Likeness:
 
 
 def _bare(name: str) -> str:
-    """A name without what people write differently: case, dashes, dots, slashes."""
+    """A name in lower case, without dashes, dots, slashes and other separators."""
     return _SEPARATOR.sub("", name.casefold())

@@ -22,11 +22,11 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a campaign pursues: the last finite value of `metric` counts, the best is reported beside it.
+    """What a campaign optimises: the last value of `metric`, if finite, counts; the best is reported beside it.
 
-    `metric` is a key, or an expression over keys (`core.metrics.expression_parser`); a key that is called like an
-    expression is that key. The last value of an expression is what it comes to over the whole run, its best
-    the best that it came to on the way.
+    `metric` is a key, or an expression over keys (`core.metrics.expression_parser`); if a recorded key has the same
+    text as an expression, the key is used. The last value of an expression is its value over the whole run, its best
+    the best value that it had at any step.
     """
 
     metric: str
@@ -42,15 +42,15 @@ class Objective:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The metrics that have to be read for it: one, or those of its expression."""
+        """The metrics to read: the one it names, or those of its expression."""
         return expression.keys(self._expression)
 
     def keys_among(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The same, where it is known what there is to be read."""
+        """The metrics to read, given the names that were recorded: `metric` itself if it is among them."""
         return (self.metric,) if self.metric in names else self.keys
 
     def series(self, readings: Iterable[Reading]) -> list[Point]:
-        """(step, value) of this metric, in the order in which they were read; of an expression, as it came on."""
+        """(step, value) of the metric in reading order; for an expression, its value at each step."""
         read = tuple(readings)
         return _points(self.metric, read) or expression.curve(self._expression, _series_of(read))
 
@@ -78,7 +78,7 @@ class Objective:
     def _expression(self) -> Expression:
         try:
             return parse(self.metric)
-        except ExpressionError:  # told where it was declared; a record from elsewhere may hold it all the same
+        except ExpressionError:  # reported where it was declared; records of other origin may still contain it
             return MetricKey(self.metric)
 
 
@@ -91,9 +91,9 @@ def _series_of(readings: Sequence[Reading]) -> Callable[[str], list[Point]]:
 
 
 def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
-    """The direction of a metric that nobody gave one: the trainer's, if it is about its metric; a loss is minimized.
+    """The default direction of a metric: the trainer's, if it is the trainer's metric; a loss is minimized.
 
-    None for a sum of several parts, of which nobody can tell. ExpressionError for a broken expression.
+    None for an expression of several parts, which has no default. ExpressionError for a malformed expression.
     """
     found = parse(metric)
     if usual and usual.metric == metric:
@@ -107,5 +107,5 @@ def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
 
 
 def same_metric(a: str, b: str) -> bool:
-    """Whether two texts mean the same: spaces inside an expression mean nothing. ExpressionError for a broken one."""
+    """Whether two texts name the same metric, ignoring spaces in expressions. ExpressionError for a malformed one."""
     return a == b or parse(a) == parse(b)

@@ -1,4 +1,4 @@
-"""Values: numbers and dicts as Python and numpy print them, read back without ever running them."""
+"""Values: parses numbers and dicts as Python and numpy print them, without evaluating code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no"
 _SCALAR = later(rf"(?:(?:np|numpy|torch)\.\w{{1,12}}\(|tensor\()?({NUMBER})(?:, [^()]{{0,60}})?\)?")
 _GROUPED = later(GROUPED)
 _WRAPPED = later(r"(?<=: )np\.float(?:32|64)\(([-+.\de]{1,32})\)(?=[,}])")
-_NO_JSON = later(r"[\"\\]|true|false|null")  # other quotes, escapes, words that mean nothing in Python
-_MAX_CHARS = 1 << 20  # a longer line is no line of metrics
+_NO_JSON = later(r"[\"\\]|true|false|null")  # double quotes, escapes, and JSON literals that Python does not have
+_MAX_CHARS = 1 << 20  # a longer line is not a line of metrics
 
 
 def number(text: str) -> float | None:
     """A number as Python, numpy or torch print it: `1e-06`, `1,000`, `nan`, `np.float64(0.5)`, `tensor(0.5, ...)`."""
-    if "_" not in text:  # float() takes 1_000, which no trainer prints
+    if "_" not in text:  # float() accepts 1_000, which no trainer prints
         try:
             return float(text)
         except ValueError:
@@ -39,7 +39,7 @@ def number(text: str) -> float | None:
 
 
 def truth(value: object) -> bool | None:
-    """A truth value, or the word for one, as YAML 1.1 has them and as they are typed; None for anything else."""
+    """Parse a boolean, or a word for one as in YAML 1.1 (yes, on, y, 1 ...); None for anything else."""
     if isinstance(value, bool):
         return value
     word = value.strip().lower() if isinstance(value, str) else ""
@@ -47,16 +47,16 @@ def truth(value: object) -> bool | None:
 
 
 def python_dict(text: str) -> dict[str, object] | None:
-    """A dict as `repr` prints it; None if it is torn or holds what has no value here.
+    """Parse a dict as `repr` prints it; None if it is truncated or contains an unknown expression.
 
     `np.float64(x)` and `tensor(x)` become x, `nan` and `inf` are numbers. The text is parsed, never
-    evaluated: a call of anything else makes the whole line unreadable.
+    evaluated: any other call makes the whole text unreadable.
     """
     text = text.strip()
     if not (text.startswith("{") and text.endswith("}")) or len(text) > _MAX_CHARS:
         return None
     if not _NO_JSON.search(text):
-        try:  # most are JSON but for the quotation marks, which is read at fifty times the speed
+        try:  # most are JSON except for the quotes, and json is fifty times as fast
             found = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
         except (ValueError, RecursionError):
             pass
@@ -64,7 +64,7 @@ def python_dict(text: str) -> dict[str, object] | None:
             return found if isinstance(found, dict) else None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in some string is not our business
+            warnings.simplefilter("ignore")  # such as one for an invalid escape in a string
             value = _value(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -72,7 +72,7 @@ def python_dict(text: str) -> dict[str, object] | None:
 
 
 def numbers(mapping: Mapping[str, object], *, strings: bool = False) -> dict[str, float]:
-    """The numeric entries of a mapping; None is NaN, as verl's file logger and pandas have it.
+    """The numeric entries of a mapping; None becomes NaN, as in verl's file logger and pandas.
 
     `strings`: numbers in quotes count too (transformers 5 prints them so). Booleans are never numbers.
     """

@@ -1,4 +1,4 @@
-"""Signals: what one line of a trainer's output says."""
+"""Signals: events and metrics recognised in a line of a trainer's output."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from enum import StrEnum
 
 
 class SignalKind(StrEnum):
-    """What a line says, as far as limits and the monitor care."""
+    """What kind of event a line reports, for the limits and the monitor."""
 
     STEP = "step"  # a training-metric event; the first one is the first step
     VALIDATION = "validation"  # a validation result
-    PROGRESS = "progress"  # boot or initial validation moves on: holds the first-step clock
+    PROGRESS = "progress"  # boot or initial validation makes progress: suspends the first-step clock
     ERROR = "error"  # the first line of a traceback, or a known fatal message
-    NAN = "nan"  # a metric is not a number any more
+    NAN = "nan"  # a metric has become NaN
 
 
 @dataclass(frozen=True, slots=True)
 class SignalPattern:
     """One bytes regex for the Runner, written as text (latin-1 safe), multi-line mode, no leading `.*`.
 
-    Named groups that mean something: `step` (integer), `kl` (number), `text` (shown to people), `kind` (of an
-    ERROR: the stable word that stands in the exit record where nothing says more).
-    `hold_s`: a PROGRESS signal suspends the first-step clock for so many seconds after it.
-    `needles`: texts of which every line with a match holds at least one, in the same case: only such lines are
-    shown to the regex, which makes it cheap. () shows it every line.
+    Named groups with a meaning: `step` (integer), `kl` (number), `text` (shown to users), `kind` (for an ERROR: the
+    stable code written to the exit record if nothing more specific is found).
+    `hold_s`: seconds for which a PROGRESS signal suspends the first-step clock.
+    `needles`: every matching line contains at least one of these texts, in the same case; to save time, the regex is
+    applied only to such lines. () applies it to every line.
     """
 
     kind: SignalKind
@@ -38,8 +38,7 @@ class SignalPattern:
 class Reading:
     """Metrics that were printed or written for one step.
 
-    `step` is the trainer's own step, or the ordinal where it prints none. Values are finite or not:
-    NaN and infinities are kept, never dropped.
+    `step` is the trainer's own step, or the ordinal if it prints none. NaN and infinite values are kept.
     """
 
     kind: SignalKind  # STEP or VALIDATION
