@@ -1,1 +1,1 @@
-"""Staged plans: stages, conditions, and where a plan stands."""
+"""Staged plans: stages, conditions, and the current state of a plan."""

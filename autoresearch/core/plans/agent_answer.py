@@ -1,7 +1,7 @@
-"""The plan that a researcher is asked for, as a strict schema, and its answer as what `plan.yaml` holds.
+"""The strict JSON schema of a plan requested from the agent, and conversion of its answer into `plan.yaml` form.
 
-Only what is said in other shapes is turned here (strict schemas know no free maps, and want every key); what it is
-worth is judged as a person's plan is, by `core.plans.model`.
+Only the shape is converted here (strict schemas have no free-form maps and require every key). The content is
+validated by `core.plans.model`, like a plan written by a person.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SCHEMA: Mapping[str, Any] = closed(
 
 
 def plan_of(data: object) -> tuple[dict[str, Any], list[str]]:
-    """What an answer means in the shape of `plan.yaml`, and the sentences about what could not be turned."""
+    """The answer in the form of `plan.yaml`, and one sentence for each part that could not be converted."""
     if not isinstance(data, Mapping):
         return {}, ["the answer is no object with the keys title, question, stages"]
     turner = _Turner()
@@ -93,7 +93,7 @@ def _keys(idea: object) -> list[str]:
 
 
 class _Turner:
-    """Turns lists of {key, value} into maps, and leaves out what says nothing."""
+    """Converts lists of {key, value} into maps, and omits empty values; collects `problems`."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

@@ -1,8 +1,9 @@
-"""A condition over what a stage of a plan came to, such as `confirmed >= 1 and delta > 2 * noise`.
+"""A condition over the results of a stage of a plan, such as `confirmed >= 1 and delta > 2 * noise`.
 
-Comparisons, `and`, `or`, `not`, `+ - * /`, brackets, numbers and the words below; it is parsed, and never run as
-code. A number alone is true unless it is 0 (`not kept`). What was not measured is not known, and so is every
-comparison with it: a condition holds, does not hold, or is undecided (Kleene, *Introduction to Metamathematics*, 64).
+It consists of comparisons, `and`, `or`, `not`, `+ - * /`, brackets, numbers and the words below; it is parsed, never
+executed as code. A number alone is true unless it is 0 (`not kept`). A value that was not measured is unknown, and so
+is every comparison with it: a condition holds, does not hold, or is undecided (three-valued logic: Kleene,
+*Introduction to Metamathematics*, 64).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ KEYWORDS = ("and", "or", "not")
 
 
 class ConditionError(ValueError):
-    """What is wrong with a condition, and where; `position` counts characters from 0."""
+    """An error in a condition; `position` counts characters from 0."""
 
     def __init__(self, text: str, position: int, message: str) -> None:
         self.position = position
@@ -68,9 +69,9 @@ class ConditionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a condition: a number, a word, or a sign with its parts."""
+    """A node of the syntax tree of a condition: a number, a word, or an operator with its operands."""
 
-    sign: str  # "number", "word", or what joins its parts
+    sign: str  # "number", "word", or the operator
     at: int
     parts: tuple[Node, ...] = ()
     number: float = 0.0
@@ -78,17 +79,17 @@ class Node:
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is true or false rather than a number."""
+        """Whether it evaluates to true or false rather than to a number."""
         return self.sign in _COMPARE or self.sign in KEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition, as it was written and as it is understood."""
+    """One condition: its text and its syntax tree."""
 
     text: str
     root: Node
-    words: tuple[str, ...]  # what it asks for, in the order of the text: `best`, `value(lr-high)`
+    words: tuple[str, ...]  # the values it needs, in the order of the text: `best`, `value(lr-high)`
 
     @property
     def slugs(self) -> tuple[str, ...]:
@@ -96,12 +97,12 @@ class Condition:
         return tuple(word.partition("(")[2].rstrip(")") for word in self.words if "(" in word)
 
     def holds(self, facts: Facts) -> bool | None:
-        """Whether it does; None where what it asks for is not known."""
+        """Whether the condition holds for these facts; None if undecided because a value is unknown."""
         return _truth(self.root, facts)
 
 
 def parse(text: str) -> Condition:
-    """What a text means. ConditionError, with the place and what is expected there, for a broken one."""
+    """Parse a condition. ConditionError, with the position and what is expected there, if it is malformed."""
     if len(text) > MOST_CHARACTERS:
         raise ConditionError(text, MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
     reader = _ConditionParser(text)
@@ -115,7 +116,7 @@ def parse(text: str) -> Condition:
 
 
 class _ConditionParser:
-    """One text, read from left to right; `sign` is the token that comes next, "" at the end."""
+    """Recursive-descent parser of one text; `sign` is the next token, "" at the end."""
 
     def __init__(self, text: str) -> None:
         self.text, self.end, self.depth = text, 0, 0
@@ -123,7 +124,7 @@ class _ConditionParser:
         self.step()
 
     def step(self) -> str:
-        """Go on to the next token; the one that was next until now."""
+        """Advance to the next token and return the current one."""
         before = getattr(self, "sign", "")
         self.at = len(self.text) - len(self.text[self.end :].lstrip())
         found = _TOKEN.match(self.text, self.end)
@@ -152,7 +153,7 @@ class _ConditionParser:
         return found
 
     def fit(self, sign: str, part: Node) -> Node:
-        """A part in the place of a number must be one."""
+        """Return the operand; ConditionError if the operator needs a number and the operand is a truth value."""
         if sign not in KEYWORDS and part.is_truth:
             raise self.wrong(f"{sign!r} needs numbers, and this is true or false", part.at)
         return part

@@ -1,10 +1,10 @@
-"""StagedPlan: which experiments are run in which order, and what each outcome will mean, before any of them runs.
+"""StagedPlan: the order of experiments and the meaning of each outcome, fixed before any of them runs.
 
-A plan is stages; each is one campaign with an expectation that can lose, and outcomes. Of these the first whose
-condition holds gives the conclusion and the next step: another stage, `revise` (people or agents think again) or
-`end`. The last one is `otherwise`, so that every possible result leads somewhere. Stages, outcomes written down
-before the experiments, expectation against result, plan_v2: the order of work of the leader skill in
-binary-husky/Alpha-RL-Research @a220a1b, of which the harness keeps what there was asked of an agent's diligence.
+A plan is a list of stages; each is one campaign with an expectation that can fail, and outcomes. The first outcome
+whose condition holds gives the conclusion and the next step: another stage, `revise` (a person or an agent writes a
+new version) or `end`. The last outcome is `otherwise`, so that every possible result has a next step. Stages, outcomes
+written down before the experiments, expectation against result and plan_v2 follow the workflow of the leader skill in
+binary-husky/Alpha-RL-Research @a220a1b; what that skill asks the agent to do, the harness enforces.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ END, REVISE, OTHERWISE = "end", "revise", "otherwise"
 MOST_STAGES = 20
 MOST_OUTCOMES = 20
 MOST_RUNS = 20
-MOST_CHARACTERS = 4000  # of any one text
-SLUG_MAX = 20  # of a plan, and
-STAGE_MAX = 16  # of a stage: together, with the number of a repetition, they name a campaign
+MOST_CHARACTERS = 4000  # of any text in a plan
+SLUG_MAX = 20  # of a plan's slug, and
+STAGE_MAX = 16  # of a stage's name: together with the number of the repetition they name a campaign
 _STAGE = re.compile(rf"[a-z0-9](?:[a-z0-9-]{{0,{STAGE_MAX - 2}}}[a-z0-9])?\Z")
 _KEYS = ("title", "question", "topic", "stages")
 _STAGE_KEYS = ("name", "question", "campaign", "ideas", "expectation", "outcomes", "most_runs")
@@ -45,7 +45,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class StageOutcome:
-    """One way in which a stage may come out; `when` None is `otherwise`."""
+    """One possible outcome of a stage; `when` is None for `otherwise`."""
 
     when: Condition | None
     conclusion: str
@@ -53,7 +53,7 @@ class StageOutcome:
 
     @property
     def condition(self) -> str:
-        """As it is written."""
+        """The text of the condition, or `otherwise`."""
         return self.when.text if self.when else OTHERWISE
 
 
@@ -63,42 +63,42 @@ class Stage:
 
     name: str
     question: str
-    campaign: Mapping[str, Any]  # keys of a campaign file; `file` names one that these keys win over
+    campaign: Mapping[str, Any]  # keys of a campaign file; `file` names a file whose keys these override
     ideas: tuple[Any, ...]  # entries of a queue, tried in this order
     expectation: Expectation
     outcomes: tuple[StageOutcome, ...]  # the last one is `otherwise`
-    most_runs: int = 1  # how often the plan may come to it
+    most_runs: int = 1  # how often the plan may run it
 
     def outcome(self, facts: Mapping[str, float | None]) -> int:
-        """Which outcome these numbers are: the first whose condition holds; an undecided one does not."""
+        """Index of the first outcome whose condition holds; an undecided condition does not hold."""
         holding = (n for n, outcome in enumerate(self.outcomes) if outcome.when is None or outcome.when.holds(facts))
         return next(holding)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedPlan:
-    """A plan that was read and holds together."""
+    """A valid plan."""
 
     title: str
     question: str
-    topic: str  # the file that it answers, relative to the plan; "" where none is named
+    topic: str  # the file with the question that it answers, relative to the plan; "" for none
     stages: tuple[Stage, ...]
 
     def stage(self, name: str) -> Stage | None:
-        """The stage of that name."""
+        """The stage of that name; None if there is none."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What became of a text; `plan` is None where a finding is an error."""
+    """The result of reading a plan; `plan` is None if any finding is an error."""
 
     plan: StagedPlan | None
     findings: tuple[Finding, ...]
 
 
 def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: str = "") -> ReadPlan:
-    """The plan in a YAML document, and all that is wrong with it; `lines`: where each place stands in the text."""
+    """Validate a parsed YAML document; `lines`: the line number of each place, for the findings in file `where`."""
     reader = _PlanReader(lines or {}, where)
     plan = reader.plan(value)
     if plan is not None:
@@ -108,7 +108,7 @@ def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: st
 
 
 class _PlanReader:
-    """Reads one plan; goes on after a fault, so that all are told at once."""
+    """Reads one plan; continues after an error, so that all are reported at once."""
 
     def __init__(self, lines: Mapping[Place, int], where: str) -> None:
         self.lines, self.where = lines, where
@@ -240,7 +240,7 @@ class _PlanReader:
         return tuple(found)
 
     def connected(self, plan: StagedPlan) -> None:
-        """Where the steps lead: to stages that there are, in circles that are bounded, to every stage."""
+        """Check the next steps: they name existing stages, every cycle is bounded, every stage is reachable."""
         names = [stage.name for stage in plan.stages]
         for n, name in enumerate(names):
             if name in names[:n]:
@@ -271,7 +271,7 @@ class _PlanReader:
             self.wrong(place, message, f"say how often in `{target.name}`: `most_runs: 2`")
 
 
-_NOTHING = parse("kept")  # stands in for a condition that could not be read; a plan with one is never used
+_NOTHING = parse("kept")  # placeholder for an invalid condition; a plan with one is never used
 
 
 def _reached(begin: Sequence[str], leads: Mapping[str, set[str]]) -> set[str]:
@@ -285,7 +285,7 @@ def _reached(begin: Sequence[str], leads: Mapping[str, set[str]]) -> set[str]:
 
 
 def _spoken(place: Place) -> str:
-    """`stages[0].outcomes[1].next`"""
+    """A place in the form `stages[0].outcomes[1].next`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
 
 
@@ -295,7 +295,7 @@ def _kind(value: object) -> str:
 
 
 def named_files(plan: StagedPlan) -> Iterator[tuple[Place, str]]:
-    """Every file or folder that the plan itself names, relative to it, and where it does."""
+    """Place and path, relative to the plan, of every file or folder that the plan names."""
     if plan.topic:
         yield ("topic",), plan.topic
     for n, stage in enumerate(plan.stages):

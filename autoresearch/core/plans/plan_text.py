@@ -1,4 +1,4 @@
-"""A plan in words: what people read before they say yes."""
+"""A plan as text for people to review before they approve it, and as data for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autoresearch.core.plans.model import Stage, StagedPlan
 
 
 def told(plan: StagedPlan) -> Iterator[str]:
-    """A line for each stage and each of its outcomes."""
+    """The lines of the text: title, question, then each stage with its outcomes."""
     yield _line(plan.title)
     yield f"  {_line(plan.question)}"
     for n, stage in enumerate(plan.stages, 1):
@@ -21,7 +21,7 @@ def told(plan: StagedPlan) -> Iterator[str]:
 
 
 def as_data(plan: StagedPlan) -> dict[str, Any]:
-    """The same for programs."""
+    """The plan as a JSON-like dict."""
     stages = [
         {
             "name": stage.name,

@@ -1,4 +1,4 @@
-"""The numbers that the conditions of a plan ask for, from the campaign that a stage was."""
+"""The values that the conditions of a stage refer to, computed from its campaign."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autoresearch.core.statistics.noise import noise_of
 
 
 def stage_facts(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Every word of `core.plans.condition`, and those about each idea; None is not known."""
+    """The value of every word of `core.plans.condition`, including those of each idea; None if unknown."""
     ideas = [idea for idea in view.ideas if idea.index > 1]
     begun = [idea for idea in view.ideas if idea.attempted]
     crashed = sum(idea.status == Verdict.CRASH for idea in begun)
@@ -49,14 +49,14 @@ def stage_facts(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> di
 
 
 def judged(stage: Stage, facts: Mapping[str, float | None]) -> tuple[Met, int]:
-    """Expectation against result, and which outcome it is."""
+    """Whether the expectation was met, and the index of the outcome."""
     holds = stage.expectation.when.holds(facts)
     met = Met.UNDECIDED if holds is None else Met.MET if holds else Met.NOT_MET
     return met, stage.outcome(facts)
 
 
 def asked_for(stage: Stage, facts: Mapping[str, float | None]) -> dict[str, float | None]:
-    """The numbers that this stage's conditions ask for."""
+    """The values that the conditions of this stage refer to, by word; None if unknown."""
     conditions = [stage.expectation.when, *(outcome.when for outcome in stage.outcomes if outcome.when)]
     return {word: facts.get(word) for condition in conditions for word in condition.words}
 

@@ -1,10 +1,10 @@
-"""PlanView: where a plan stands, folded from the records on its branch; nothing is remembered elsewhere.
+"""PlanView: the state of a plan, computed only from the records on its branch.
 
-registered  a version: its text, what it names and the code, by their hashes; `start` is where it begins
-approved    a person's yes to exactly that version; `waived`: somebody runs it without one, and says so
-begun       a stage's campaign, before it is started
+registered  a version: hashes of its text, of the files it names and of the code; `start` is its first stage
+approved    a person approved exactly that version; `waived`: it is run without approval, explicitly
+begun       the campaign of a stage, recorded before it is started
 concluded   expectation against result, the outcome, the next step
-ended       the last word
+ended       the plan is over
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autoresearch.core.plans.model import END, REVISE
 
 
 class PlanState(StrEnum):
-    """What a plan waits for."""
+    """The state of a plan, named by what it waits for."""
 
     REGISTERED = "registered"  # for its approval
     READY = "ready"  # for `plan run`
@@ -32,7 +32,7 @@ class Met(StrEnum):
 
     MET = "met"
     NOT_MET = "not met"
-    UNDECIDED = "undecided"  # what the expectation asks for was not measured
+    UNDECIDED = "undecided"  # a value that the expectation needs was not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,23 @@ class Version:
 
     number: int
     digest: str  # sha256 over the plan and every file that it names
-    code: str  # the commit that its stages begin from
+    code: str  # the commit that its stages start from
     start: str  # its first stage
-    file: str  # where the plan lies
-    reason: str = ""  # of a revision
+    file: str  # path of the plan
+    reason: str = ""  # why it was revised
     by: str = ""
     t: float = 0.0
-    commit: str = ""  # that holds it
+    commit: str = ""  # the commit that contains this record
 
 
 @dataclass(slots=True)
 class StageRun:
-    """One stage as it was run: a campaign, and what came of it."""
+    """One run of a stage: its campaign and its conclusion."""
 
-    number: int  # of the plan's runs, from 1
+    number: int  # among the plan's runs, from 1
     stage: str
     version: int
-    prefix: str  # of the campaign's branches; its last part is the campaign's name
+    prefix: str  # of the campaign's branches; its last component is the campaign's name
     t: float = 0.0
     conclusion: Mapping[str, Any] | None = None
 
@@ -69,7 +69,7 @@ class StageRun:
 
 @dataclass(slots=True)
 class PlanView:
-    """A plan as it is now."""
+    """The current state of a plan."""
 
     slug: str
     versions: list[Version] = field(default_factory=list)
@@ -81,23 +81,23 @@ class PlanView:
 
     @property
     def version(self) -> Version:
-        """The one that counts now."""
+        """The current version."""
         return self.versions[-1]
 
     @property
     def approved(self) -> bool:
-        """Whether it may be run: somebody said yes, or that nobody need be asked."""
+        """Whether the current version may be run: it was approved, or approval was waived."""
         return self.version.number in self.approvals
 
     @property
     def live(self) -> StageRun | None:
-        """The stage that was begun and has no conclusion."""
+        """The stage that was begun and has no conclusion yet."""
         last = self.runs[-1] if self.runs else None
         return last if last and last.conclusion is None else None
 
     @property
     def state(self) -> PlanState:
-        """What it waits for."""
+        """The state that follows from the records."""
         if self.ended is not None:
             return PlanState.ENDED
         if self.live:
@@ -112,7 +112,7 @@ class PlanView:
 
 
 def fold(slug: str, records: Iterable[Mapping[str, Any]]) -> PlanView:
-    """The plan after these records, oldest first. KeyError, TypeError or ValueError for one that is damaged."""
+    """The plan after these records, oldest first. KeyError, TypeError or ValueError for a damaged record."""
     view = PlanView(slug)
     for record in records:
         _take(view, record)
