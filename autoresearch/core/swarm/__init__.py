@@ -1,1 +1,1 @@
-"""AgentJet's swarm mode and black-box agents, as text and numbers."""
+"""AgentJet's swarm mode and black-box agents: notes, statuses and metrics, without I/O."""

@@ -1,7 +1,7 @@
-"""Blackbox: an agent given by its command line, the items it works on, and where its reward comes from.
+"""Blackbox: an agent given by its command line, its dataset, and the source of its reward.
 
-Placeholders in braces are filled in word by word when an episode begins; no shell reads them, so that a prompt can
-hold whatever it likes.
+Placeholders in braces are substituted in each word of the command when an episode begins, without a shell, so that
+a prompt may contain any characters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import PurePath
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
-_SHARED = ("workdir", "here", "python")  # where the agent works, the directory of the files, their Python
+_SHARED = ("workdir", "here", "python")  # working directory of the agent, directory of the rendered files, their Python
 AGENT_PLACEHOLDERS = ("prompt", "prompt_file", "base_url", "api_key", "model", "item_id", *_SHARED)
 REWARD_PLACEHOLDERS = ("output_file", "answer", "answer_file", "item_file", *_SHARED)
 AGENT_TIMEOUT_S = 600.0
@@ -39,10 +39,10 @@ class RewardKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """A kind of reward with what it needs: a pattern, the words of a command, a file and a function, a model."""
+    """A kind of reward and its parameters: a pattern, the words of a command, a file and a function, or a judge."""
 
     kind: RewardKind
-    text: str = ""  # the pattern, or the function's name
+    text: str = ""  # the pattern, or the name of the function
     file: str = ""
     words: tuple[str, ...] = ()
     judge_url: str = ""
@@ -50,18 +50,18 @@ class Reward:
 
     @property
     def needs_answer(self) -> bool:
-        """Whether every item must hold an answer to compare with."""
+        """Whether every item of the dataset must have a reference answer."""
         return self.kind in (RewardKind.EXACT, RewardKind.REGEX)
 
 
 @dataclass(frozen=True, slots=True)
 class Blackbox:
-    """All that the rendered files have to know. Paths are as the files will hold them; times in seconds."""
+    """The parameters of the rendered files. Paths are written into the files as they are; times in seconds."""
 
     agent: tuple[str, ...]
     dataset: str
     reward: Reward
-    eval_dataset: str = ""  # "": some rows are held out
+    eval_dataset: str = ""  # "": some rows of `dataset` are held out
     prompt_column: str = "prompt"
     answer_column: str = "answer"
     id_column: str = "id"
@@ -71,12 +71,12 @@ class Blackbox:
 
     @property
     def eval_name(self) -> str:
-        """What validation results are listed under."""
+        """The name of the data set in validation results."""
         return PurePath(self.eval_dataset).stem if self.eval_dataset else f"{PurePath(self.dataset).stem}-held-out"
 
 
 def agent_words(text: str) -> tuple[str, ...]:
-    """The words of an agent's command line. Raises UsageError for one that could never work or never be safe."""
+    """Split an agent's command line. UsageError for one that cannot work or is unsafe."""
     words = _words("--agent-command", text, AGENT_PLACEHOLDERS)
     if not any("{prompt}" in word or "{prompt_file}" in word for word in words):
         raise UsageError(
@@ -87,7 +87,7 @@ def agent_words(text: str) -> tuple[str, ...]:
 
 
 def reward_from(text: str) -> Reward:
-    """The reward that a word such as `exact`, `regex:PATTERN`, `command:...` or `FILE.py:function` names."""
+    """Parse `exact`, `regex`, `regex:PATTERN`, `command:...` or `FILE.py:function`. UsageError for any other text."""
     kind, colon, rest = text.partition(":")
     if text in ("exact", "regex"):
         return Reward(RewardKind(text))
@@ -129,7 +129,7 @@ def _words(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _no_shell_reads_it(flag: str, words: Sequence[str]) -> None:
-    """A text that a model or a dataset wrote must not become shell code."""
+    """UsageError if text from a model or a dataset would be executed as shell code."""
     for n, word in enumerate(words[:-1]):
         by_a_shell = any(PurePath(before).name in _SHELLS for before in words[:n])
         if (

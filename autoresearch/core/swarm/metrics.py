@@ -1,10 +1,10 @@
-"""What a swarm client's own evaluation measured, by step and data set.
+"""Metrics of a swarm client's own evaluation, by step and data set.
 
-The trainer never validates in swarm mode; the client does, and counts a task as passed when its reward is above 0,
-where the trainer's own validation wants 1 or more. So every name begins with `swarm/`: it is another metric.
+In swarm mode the client validates, not the trainer. It counts a task as passed when its reward is above 0, whereas
+the trainer's own validation requires 1 or more. So every name begins with `swarm/`, to mark a different metric.
 
     swarm/<data set>/task_pass_rate@1     of one data set
-    swarm/task_pass_rate@1                the mean over the data sets, once all that are known have this step
+    swarm/task_pass_rate@1                the mean over the data sets, once all known ones were evaluated at this step
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIX = "swarm/"
 
 
 def share(text: str) -> float | None:
-    """`21.67%` as 0.2167, any other number as it is; None for what is no number."""
+    """Parse a number: `21.67%` as 0.2167, others unchanged; None if it is not a number."""
     text = text.strip()
     if text.endswith("%"):
         percent = number(text[:-1].strip())
@@ -26,7 +26,7 @@ def share(text: str) -> float | None:
 
 
 class Evaluations:
-    """The evaluations in the order in which they were written."""
+    """Accumulates evaluations in the order in which they were written."""
 
     def __init__(self) -> None:
         self._known: dict[str, None] = {}  # data sets, in order
@@ -34,7 +34,7 @@ class Evaluations:
         self._of_step: dict[str, Mapping[str, float]] = {}
 
     def add(self, step: int, dataset: str, metrics: Mapping[str, float]) -> dict[str, float]:
-        """The metrics that this one adds to its step, by their full names."""
+        """Add an evaluation; returns the metrics that it adds to its step, by their full names."""
         if step != self._step:
             self._step, self._of_step = step, {}
         self._known[dataset] = None

@@ -1,15 +1,15 @@
-"""The notes that turn a run into one of swarm mode, read from a blueprint and written back into one.
+"""The blueprint notes that configure swarm mode: parsing and rendering.
 
-    - swarm_server: ajet-swarm start --swarm-port=10086     started in a session of its own, ended with the run
-    - swarm_url: http://127.0.0.1:10086                     where it answers, if the command does not tell
-    - swarm_debug: python agent_roll_one_episode_debug.py   one episode that must work before the client starts
+    - swarm_server: ajet-swarm start --swarm-port=10086     started in its own session, ended with the run
+    - swarm_url: http://127.0.0.1:10086                     its address, if the command does not name the port
+    - swarm_debug: python agent_roll_one_episode_debug.py   one episode that must succeed before the client starts
     - swarm_debug_timeout: 30m
-    - swarm_on_busy: refuse                                 or stop: a training engine that is found running
-    - swarm_ssh: user@host                                  swarm_url is seen from there; its port is forwarded to here
-    - swarm_retries: 20 in 5m                               the same traceback so often without progress ends the run
-    - swarm_poll: 2s                                        how often the engine is looked at
+    - swarm_on_busy: refuse                                 or stop: what to do about an engine already running
+    - swarm_ssh: user@host                                  swarm_url is relative to that host; its port is forwarded
+    - swarm_retries: 20 in 5m                               as many equal tracebacks without progress end the run
+    - swarm_poll: 2s                                        interval between polls of the engine
 
-`ajet-swarm start --swarm-port=$AJET_SWARM_PORT` takes any free port; server, check and client find it and
+`ajet-swarm start --swarm-port=$AJET_SWARM_PORT` uses any free port; server, check and client have it and
 AJET_SWARM_URL in their environment.
 """
 
@@ -41,11 +41,11 @@ _RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 
 
 class BadNote(ValueError):  # noqa: N818 - it names what was found
-    """A value that cannot be meant; args: the key, what is wrong, what to write."""
+    """An invalid value of a note; args: the key, what is wrong, what to write."""
 
 
 def read_swarm(texts: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> Swarm | None:
-    """What the notes say; None where they say nothing of a swarm. BadNote for the first value that is none."""
+    """Parse the swarm notes; None if there are none. BadNote for the first invalid value."""
     given = {key: texts.get(key, "") for key in TEXTS}
     for key in COMMANDS:
         if len(commands.get(key, ())) > 1:
@@ -67,7 +67,7 @@ def read_swarm(texts: Mapping[str, str], commands: Mapping[str, Sequence[str]]) 
 
 
 def swarm_lines(swarm: Swarm | None) -> list[tuple[str, str]]:
-    """(key, text) of each note that says this, in the order of the schema; what is usual is left out."""
+    """(key, text) of the notes that describe this swarm, in the order of the schema, without default values."""
     if swarm is None:
         return []
     count, seconds = swarm.retries

@@ -1,14 +1,14 @@
-"""Retry storms: a swarm client that meets the same exception again and again, and never gets on.
+"""Retry storms: a swarm client that hits the same exception again and again without progress.
 
 AgentJet's client template retries an episode for ever (`auto_retry=True`: ajet's PeriodicDrainThreadPoolExecutor logs
-the traceback and begins again), so that a mistake in the agent's code neither ends the client nor makes a step.
+the traceback and starts again), so that with a bug in the agent's code the client neither exits nor completes a step.
 """
 
 from __future__ import annotations
 
 from autoresearch.core.text.regex import later
 
-_MOST = 200  # different exceptions that are kept apart
+_MOST = 200  # different exceptions that are counted
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)\b(?::\s.*)?\Z")
 _CHANGING = later(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b|\d+")
 _BENIGN = later(r"(?i)\b404\b.*(?:claim|episode)|(?:claim|episode).*\b404\b|No available episodes to claim")
@@ -16,19 +16,19 @@ _BAR = later(r"@ step \d{1,9}: {1,4}\d{1,3}%[^|]*\|[^|]*\| *(\d+/\d+)")
 
 
 class Storm:
-    """Counts the exceptions of a client's log since something last moved."""
+    """Counts equal exceptions in a client's log since its last progress."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.seconds = most, seconds
-        self._seen: dict[str, tuple[int, float, str]] = {}  # what it says without numbers -> times, first, last line
+        self._seen: dict[str, tuple[int, float, str]] = {}  # text without numbers -> count, first time, last line
         self._bar = ""
 
     def moved(self) -> None:
-        """A step, an episode, an evaluation: whoever gets on may fail on the way."""
+        """Record progress (a step, an episode, an evaluation): reset all counts."""
         self._seen.clear()
 
     def line(self, now: float, text: str) -> None:
-        """One stripped line of the client's output."""
+        """Take in one stripped line of the client's output; `now` in seconds."""
         if bar := _BAR.search(text):
             if bar[1] != self._bar:
                 self.moved()
@@ -42,7 +42,7 @@ class Storm:
             self._seen[key] = (times + 1, first, text[:300])
 
     def raging(self, now: float) -> str:
-        """Which exception it is, how often and since when; "" while there is no storm."""
+        """The exception of the storm, its count and duration; "" if there is no storm."""
         for times, first, text in self._seen.values():
             if times >= self.most and now - first >= self.seconds:
                 return f"{times} times within {now - first:.0f} s, and nothing moved meanwhile: {text}"

@@ -1,7 +1,8 @@
-"""AgentJet's swarm mode: a server with the training engine, and the client that this run is about.
+"""AgentJet's swarm mode: a server with the training engine, and the client that is started as the run.
 
-Statuses and the shape of both answers: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py and
-interchange_utils.py (at c0ef49bb). A status is read with the step only, as the server keeps old steps and counters.
+Statuses and the format of both responses: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py and
+interchange_utils.py (at c0ef49bb). A step is valid only with its status: the server keeps old steps
+and counters.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 from autoresearch.core.text.regex import later
 
-PORT = 10086  # where `ajet-swarm start` listens unless told otherwise
-HEALTH_S = 90.0  # AgentJet itself gives up after 30; a cold disk takes longer to import vLLM
+PORT = 10086  # default port of `ajet-swarm start`
+HEALTH_S = 90.0  # AgentJet itself gives up after 30; importing vLLM from a cold disk takes longer
 DEBUG_S = 1800.0
 POLL_S = 2.0
 STORM_COUNT, STORM_S = 20, 300.0
@@ -35,26 +36,26 @@ _URL = later(r"(?P<scheme>https?)://(?P<host>[^/:\s]+|\[[^\]\s]+\])(?::(?P<port>
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """What the notes say of the other half of the run. Without `server` and `ssh` a server must be there already."""
+    """The swarm notes of a run. Without `server` and `ssh` a server must be running already."""
 
-    server: str = ""  # shell command of the server, started in a session of its own
-    url: str = ""  # where it answers; "" follows from the command
+    server: str = ""  # shell command of the server, started in its own session
+    url: str = ""  # its address; "" to derive it from the command
     debug: str = ""  # shell command of the one-episode check; "" for none
     debug_timeout_s: float = DEBUG_S
-    on_busy: str = "refuse"  # or "stop": what happens to a training engine that is found running
-    ssh: str = ""  # words for ssh: `url` is seen from there, and reached through a forward of its port
-    retries: tuple[int, float] = (STORM_COUNT, STORM_S)  # the same traceback so often, for so many seconds
+    on_busy: str = "refuse"  # or "stop": what to do about a training engine that is already running
+    ssh: str = ""  # arguments of ssh: `url` is relative to that host; its port is forwarded
+    retries: tuple[int, float] = (STORM_COUNT, STORM_S)  # count of equal tracebacks, and seconds, that make a storm
     poll_s: float = POLL_S
     health_s: float = HEALTH_S
 
     @property
     def ours(self) -> bool:
-        """Whether a session of ours has to run beside the client's."""
+        """Whether autoresearch has to run a second session (server or port forward) beside the client's."""
         return bool(self.server or self.ssh)
 
     @property
     def there(self) -> str:
-        """`host:port` of the server as the host behind `ssh` sees it."""
+        """`host:port` of the server as seen from the host of `ssh`."""
         found = _URL.match(self.url)
         return f"{found['host'] if found else '127.0.0.1'}:{self.port or PORT}"
 
@@ -65,13 +66,13 @@ class Swarm:
 
     @property
     def container_name(self) -> str:
-        """The name that the command gives its container; "" where it gives none."""
+        """The `--name` that the command gives its container; "" if none."""
         found = _NAMED.search(self.server)
         return found[1] if found else ""
 
     @property
     def port(self) -> int | None:
-        """The port on this machine; None where any free one will do, as the command takes it from a variable."""
+        """The port on this host; None if the command takes it from $AJET_SWARM_PORT, so that any free one will do."""
         if found := _URL.match(self.url):
             return int(found["port"] or (443 if found["scheme"] == "https" else 80))
         if self.server and _PORT_VARIABLE.search(self.server):
@@ -80,31 +81,31 @@ class Swarm:
         return int(found[1]) if found else PORT
 
     def named_container(self, name: str) -> str:
-        """The server's command with a name for its container, so that it can be stopped by that."""
+        """The server's command, with `--name` added to an unnamed container so that it can be stopped by name."""
         if not self.container or self.container_name:
             return self.server
         return re.sub(r"(\brun)\s", rf"\1 --name {name} ", self.server, count=1)
 
 
 def is_url(text: str) -> bool:
-    """Whether this is the address of a server and no more than that."""
+    """Whether the text is an http(s) URL of a server, without a path."""
     return _URL.match(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the server. `status` is "" where it did not answer, and `trouble` says why."""
+    """One poll of the server. `status` is "" if it did not answer; `trouble` then has the reason."""
 
     status: str = ""
     step: int | None = None
-    episodes: tuple[int, int] = (0, 0)  # completed, wanted for this step
+    episodes: tuple[int, int] = (0, 0)  # completed, required for this step
     tasks: tuple[int, int] = (0, 0)
     running: int = 0  # episodes that a client has claimed
     trouble: str = ""
 
     @property
     def counters(self) -> str:
-        """The pool in a few words; "" where nothing was ever in it."""
+        """The counters of the rollout pool as text; "" if all are 0."""
         if self.episodes == self.tasks == (0, 0) and not self.running:
             return ""
         (done, wanted), (tasks, whole) = self.episodes, self.tasks
@@ -112,7 +113,7 @@ class Look:
 
 
 def look_of(status: Mapping[str, object], pool: Mapping[str, object]) -> Look:
-    """What /get_engine_status and /get_current_batch_rollout_pool_information answered; what is odd is left out."""
+    """Parse /get_engine_status and /get_current_batch_rollout_pool_information responses, dropping bad values."""
     said = status.get("engine_status")
     step = status.get("global_step")
     running = pool.get("running_episode_details")

@@ -1,10 +1,10 @@
-"""The watch on a swarm engine: what each look at it means for the run, and the lines that say so.
+"""The watch on a swarm engine: turns polls of its status into state and log lines.
 
-Every line begins with `[swarm] `; the trainer's Signals know them. Pure: the time is handed in.
+Every line begins with `[swarm] `; the trainer's Signals match them. Pure: callers pass the time, in seconds.
 
 The engine goes OFFLINE -> BOOTING -> ROLLING(step 1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... and back to
-OFFLINE at its end, by a crash or by a stop. ROLLING with step N says that N is being collected: N-1 is done. The
-server keeps step and counters of the run before, so nothing counts before this run's own boot was seen.
+OFFLINE at its end, by a crash or by a stop. ROLLING with step N means that N is being collected and N-1 is done. The
+server keeps step and counters of the previous run, so nothing counts until this run's own boot was seen.
 (modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py at c0ef49bb.)
 """
 
@@ -16,23 +16,23 @@ from dataclasses import replace
 from autoresearch.core.swarm.spec import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, Look
 
 TAG = "[swarm] "
-HEARTBEAT_S = 30.0  # while it boots: each line holds the first-step clock for a while
-COUNTERS_S = 10.0  # a pool that fills says so at most this often
+HEARTBEAT_S = 30.0  # while it boots: each line suspends the first-step clock for a while
+COUNTERS_S = 10.0  # shortest interval between lines about the filling of the pool
 UNREACHABLE_S = 60.0
-CONFIRMED = 2  # looks in a row that must say OFFLINE: a client may stop and start an engine
+CONFIRMED = 2  # consecutive polls that must report OFFLINE: a client may restart an engine
 
 
 class SwarmWatch:
-    """All that was seen of one engine since its client was started."""
+    """The observed state of one engine since its client was started."""
 
     def __init__(self) -> None:
-        self.own = False  # the engine was seen to leave OFFLINE: what it says is about this run
-        self.trained = False  # it was seen beyond BOOTING
-        self.first_step: int | None = None  # the step that it began to collect first
-        self.done = 0  # the last optimizer step that is known to be done
-        self.offline = 0  # looks in a row that said OFFLINE, after it had been something else
+        self.own = False  # the engine left OFFLINE: its status is about this run
+        self.trained = False  # it was seen in a status after BOOTING
+        self.first_step: int | None = None  # the first step that it collected
+        self.done = 0  # the last optimizer step known to be done
+        self.offline = 0  # consecutive polls that reported OFFLINE after another status
         self.last = Look(OFFLINE)
-        self.moved_at = 0.0  # when anything last moved: status, step, counters
+        self.moved_at = 0.0  # time of the last change of status, step or counters
         self.booting_since = 0.0
         self._told_at = -1e9
         self._lost_at: float | None = None
@@ -41,26 +41,26 @@ class SwarmWatch:
 
     @property
     def boot_failed(self) -> bool:
-        """It was booting and is offline."""
+        """Whether it went OFFLINE while booting."""
         return self.own and not self.trained and self.offline >= CONFIRMED
 
     @property
     def gone(self) -> bool:
-        """It had trained and is offline: at its end, or by a crash."""
+        """Whether it went OFFLINE after it had trained: finished or crashed."""
         return self.trained and self.offline >= CONFIRMED
 
     @property
     def answers(self) -> bool:
-        """Whether the server answered the last look."""
+        """Whether the server answered the last poll."""
         return self._lost_at is None
 
     def heard_boot(self, now: float) -> None:
-        """The server's log tells of a boot, which may be over before anybody looks."""
+        """The server's log reports a boot, which may be over before the next poll."""
         if not self.own:
             self.own, self.booting_since = True, now
 
     def see(self, now: float, look: Look) -> list[str]:
-        """Take in one look; the lines that it is worth."""
+        """Take in one poll; returns the log lines to print for it."""
         if not look.status:
             return [TAG + line for line in self._unreachable(now, look)]
         lines = list(self._reached(now))
@@ -69,7 +69,7 @@ class SwarmWatch:
         return [TAG + line for line in lines]
 
     def step_done(self, step: int, kl: float | None = None) -> list[str]:
-        """An optimizer step is done, by the engine's status or by a line in the server's log; told once."""
+        """An optimizer step is done, by status or server log; returns its log line, but each only once."""
         news = step > self.done or (step == self.done and kl is not None and self._kl_of < step)
         if step <= 0 or not news:
             return []
@@ -107,7 +107,7 @@ class SwarmWatch:
             yield line.removeprefix(TAG)
         changed = look.status != before.status or (look.status in STEPPING and look.step != before.step)
         counted = replace(look, step=None) != replace(before, step=None)
-        if changed or (look.episodes, look.tasks) != (before.episodes, before.tasks):  # a claim is no progress
+        if changed or (look.episodes, look.tasks) != (before.episodes, before.tasks):  # a claim is not progress
             self.moved_at = now
         pause = HEARTBEAT_S if look.status == BOOTING else COUNTERS_S
         if changed or (now - self._told_at >= pause and (counted or look.status == BOOTING)):
@@ -121,7 +121,7 @@ class SwarmWatch:
         if self.first_step is None and look.step is not None:
             self.first_step = look.step
         if look.step is not None and self.first_step is not None and look.step > self.first_step:
-            return self.step_done(look.step - 1)  # ROLLING itself may be over between two looks
+            return self.step_done(look.step - 1)  # ROLLING itself may be over between two polls
         if look.step is None and (before.status, look.status) == (SYNCING, ROLLING):
             return self.step_done(self.done + 1)
         return []
