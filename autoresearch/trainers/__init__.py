@@ -1,1 +1,1 @@
-"""What we know about each training framework: its lines, its lint, its sinks, its leftovers."""
+"""One module per training framework: its log lines, config checks, metrics files and leftovers."""

@@ -1,17 +1,18 @@
-"""agentjet: AgentJet's classic mode, one launcher that trains agents with verl.
+"""agentjet: AgentJet's classic mode, in which one launcher trains agents with verl.
 
-As of modelscope/AgentJet d20cce0e (the newest whole tree) and, file by file, in the stored versions after it:
-ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console is verl's
-(see `step_line`); a validation is printed as a step line, too, twice at the start. What is measured is written into
-two files in append mode, one dict a line (see `readers.dict_lines`). docs/agentjet.md has the rules one by one.
+As of modelscope/AgentJet d20cce0e (the newest complete tree) and later stored versions of single files:
+ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console format is
+verl's (see `step_line`); validations are printed as step lines as well, the first one twice. The metrics are appended
+to two files, one dict per line (see `readers.dict_lines`). docs/agentjet.md has all rules.
 
-`task_pass_rate@1` counts answers with a reward of 1 or more. A swarm's clients count every reward above 0, which is
-why theirs has another name here and is never compared with it. The KL is in every line, 0 where it is off.
+`task_pass_rate@1` counts answers with a reward of 1 or more. Swarm clients count every reward above 0, so their metric
+has another name here and the two are never compared. The KL is in every line, 0 if it is switched off.
 
-Overrides: in the recipe alone, the launcher has no flags for them. Leaves behind: with `--with-ray` a Ray head, and
-with `--with-appworld` and its like their servers, each in a session of its own and written down under
-`saved_experiments/companion_logs`; `<checkpoint_base_dir>/<project>/<experiment>`, which the next run of that name
-resumes. A signal saves nothing: `total_training_steps` ends it well. The launcher's exit code is 1 for every fault.
+Overrides: only in the recipe, the launcher has no flags for them. Leaves behind: a Ray head (`--with-ray`) and the
+servers of `--with-appworld` and similar flags, each in its own session and recorded under
+`saved_experiments/companion_logs`; `<checkpoint_base_dir>/<project>/<experiment>`, from which the next run with that
+name resumes. A signal saves nothing; `total_training_steps` ends a run cleanly. The launcher's exit code is 1 for every
+failure.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from autoresearch.trainers.verl import read_step_line
 PASS_RATE = "task_pass_rate@1"
 COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
 
-ANNOUNCED_S = 1800.0  # a validation may say nothing between its first and its last episode
+ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its last episode
 
 PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
     rf"{shared_patterns.BAR}|% Completed \| *[1-9]"
     r"|@ step \d{1,9}: {1,4}\d{1,3}%"  # EVAL @ step 0: 49% 1882/3840
-    r"|Rollout progress \((?!0\.00 )[\d.]{1,20} tokens/s\)"  # every ten seconds; without new tokens it is none
-    r"|Waiting for process launch \[PGID"  # --with-ray and its like, which have a limit of their own
+    r"|Rollout progress \((?!0\.00 )[\d.]{1,20} tokens/s\)"  # every ten seconds; without new tokens it is not progress
+    r"|Waiting for process launch \[PGID"  # --with-ray and similar flags, which have their own time limit
     r"|(?:test_gen_batch meta info:|Training from scratch|ompleted validate rollout|end validate rollout)",
     shared_patterns.HOLD_S,
     (
@@ -80,11 +81,13 @@ class AgentJet:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`python -m ajet.launcher ...`, or `ajet ...`; a swarm's server and clients are another trainer's."""
+        """Matches `python -m ajet.launcher ...` and `ajet ...`, but not swarm servers and clients (see
+        `agentjet_swarm`).
+        """
         return agentjet_lint.launches(command)
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN, fatal lines; boot and a validation that goes on hold."""
+        """Steps, validations, NaN, fatal lines; progress of boot and validation suspends the first-step limit."""
         return (
             *(step_line.STEP, step_line.VALIDATION, step_line.NAN),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT, REFUSED),
@@ -92,16 +95,16 @@ class AgentJet:
         )
 
     def harmless(self) -> tuple[str, ...]:
-        """A tool call that cannot be parsed, and an episode that another client has claimed or that is gone."""
+        """A tool call that cannot be parsed, and an episode that is gone or was claimed by another client."""
         return (r"hermes_tool_parser", r"\b404\b.{0,200}episode", r"episode.{0,200}\b404\b")
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The share of answers that solve their validation task; where nothing is validated, the training reward."""
+        """The share of solved validation tasks, or the training reward if the recipe never validates."""
         validated = agentjet_lint.validates_every(recipe) > 0
         return Objective(PASS_RATE if validated else "critic/real_reward", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The validation file, whose older lines name no step, and the training file."""
+        """The validation file, in which lines of older versions name no step, and the training file."""
         found = []
         if path := text_of(recipe, VALIDATION):
             every = agentjet_lint.validates_every(recipe) or 1
@@ -113,7 +116,7 @@ class AgentJet:
         return tuple(found)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Both files, as far as the recipe names none; AgentJet makes the directory."""
+        """Set the metrics files that the recipe does not name; AgentJet creates the directory."""
         if look_up(recipe, "ajet") is None:
             return None
         wanted = {VALIDATION: f"{directory}/validation.md", TRAINING: f"{directory}/training.md"}
@@ -124,32 +127,31 @@ class AgentJet:
         return Recording(first, overrides=missing)
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The launcher's flags, beside the recipe: it sets no key of it but `ajet.backbone`."""
+        """Add the launcher's flags as a separate group; `ajet.backbone` is the only recipe key that they set."""
         flags = with_flags({}, command) if self.recognises(command) else {}
         return {**recipe, FLAGS: flags} if flags else recipe
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """None: the launcher takes no value for a key."""
+        """(): the launcher has no flags that set recipe keys."""
         return ()
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """See `agentjet_lint`."""
         return agentjet_lint.lint_command(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """See `agentjet_lint`."""
         return agentjet_lint.lint(recipe)
 
     def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        """See `agentjet_lint`."""
         return agentjet_lint.lint_here(recipe, here)
 
     def companions(self) -> tuple[str, ...]:
-        """ajet/utils/smart_daemon.py writes `<tag>.<hash>.<host>.pgid` there, relative to where it was started."""
+        """The files `<tag>.<hash>.<host>.pgid` of ajet/utils/smart_daemon.py, relative to the launcher's working
+        directory.
+        """
         return (COMPANIONS,)
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The mark of a checkpoint under this experiment's name, unless resume_mode says otherwise."""
+        """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
         name = text_of(recipe, NAME).replace("|", "-")
         if name in ("", "read_yaml_name") or not agentjet_lint.resumes_by_itself(recipe):
             return ()
@@ -159,11 +161,11 @@ class AgentJet:
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs per node times nodes; 8 and 1 where nothing is said."""
+        """GPUs per node (default 8) times nodes (default 1); None without an `ajet:` section."""
         return product(recipe, *GPUS) if look_up(recipe, "ajet") is not None else None
 
     def read_line(self, line: str) -> Reading | None:
-        """verl's step line, with older names of the pass rates made new."""
+        """Read verl's step line, with older names of the pass rates replaced by the current ones."""
         found = read_step_line(line)
         return found and Reading(found.kind, found.step, metric_keys.renamed(found.metrics))
 
@@ -177,13 +179,14 @@ class AgentJet:
         return "data.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Both files and the name, whether they are set or not; checkpoints where they have a place of their own."""
+        """Both metrics files and the experiment's name, even if unset; the checkpoint directory if the recipe sets one.
+        """
         saved = f"{COMMON}.checkpoint_base_dir"
         own = (Output(saved, "checkpoints"),) if text_of(recipe, saved) else ()
         return (Output(VALIDATION, "validation.md"), Output(TRAINING, "training.md"), *own, Output(NAME))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL coefficient, where the recipe has them."""
+        """Learning rate and KL coefficient, if the recipe sets them."""
         keys = [f"{COMMON}.optim.lr"]
         if look_up(recipe, f"{COMMON}.use_kl_loss") is None or true_at(recipe, f"{COMMON}.use_kl_loss"):
             keys.append(f"{COMMON}.kl_loss_coef")

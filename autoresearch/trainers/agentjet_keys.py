@@ -1,6 +1,6 @@
-"""The keys of an AgentJet recipe, and those of verl that it sets itself (modelscope/AgentJet).
+"""The keys of an AgentJet recipe, and the verl keys that AgentJet sets itself (modelscope/AgentJet).
 
-ajet/default_config/ajet_default.yaml at 01a9a0df, with what older trees had (d20cce0e, c8e0bd8e) and newer ones added
+From ajet/default_config/ajet_default.yaml at 01a9a0df, with keys of older versions (d20cce0e, c8e0bd8e) and newer ones
 (ajet_config_schema.py at 1805d87e, docs); ajet/default_config/verl/config_auto_convertion_verl.jsonc at 0ff101a2.
 """
 
@@ -39,7 +39,7 @@ interchange_server: max_inference_tracker_threads already_started
 task_runner: wrapper_type wrapper_multiprocessing_timeout llm_infer_submit_method
 """
 
-_OPEN = (  # groups that are handed on whole, or belong to a plug-in
+_OPEN = (  # groups that are passed on whole, or belong to a plug-in
     *("task_reader", "task_judge", "debug", "rollout.multi_turn", "rollout.val_kwargs"),
     *("trainer_common.optim", "trainer_common.fsdp_config"),
 )
@@ -62,7 +62,7 @@ rollout: actor_rollout_ref.rollout max_model_len max_num_seqs tensor_model_paral
 rollout: actor_rollout_ref.rollout gpu_memory_utilization
 model: actor_rollout_ref.model path
 : trainer project_name experiment_name
-"""  # group of ours: group of verl's, names that both have
+"""  # ajet group: verl group, names common to both
 
 _OTHER_NAMES = {
     "trainer_common.mini_batch_num": "actor_rollout_ref.actor.override_ppo_mini_batch_num",
@@ -72,7 +72,7 @@ _OTHER_NAMES = {
 
 
 def unknown(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """(key, the nearest known key or "") of each key below `ajet` that AgentJet's defaults do not have."""
+    """(key, nearest known key or "") for each key below `ajet` that is not in AgentJet's defaults."""
     known = set(_known())
     own = look_up(recipe, ROOT)
     for key in _leaves(own) if isinstance(own, Mapping) else ():
@@ -85,7 +85,7 @@ def unknown(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def set_twice(recipe: Recipe) -> Iterator[tuple[str, str, bool]]:
-    """(key of ajet's, key of verl's, whether both stand here and differ) where the recipe has verl's."""
+    """(ajet key, verl key, whether both are set and differ) for each of AgentJet's verl keys that the recipe sets."""
     for ours, theirs in _pairs():
         value = look_up(recipe, theirs)
         if value is not None:

@@ -1,8 +1,8 @@
-"""What is wrong with an AgentJet recipe, its command, and both where they will run.
+"""Checks of an AgentJet recipe, its launch command, and both in their run environment.
 
 From modelscope/AgentJet: ajet/utils/{config_utils,launch_utils}.py (the launcher's own checks),
-ajet/backbone/trainer_verl.py (`fit`, `_validate_config`), ajet/context_tracker/base_tracker.py (lengths). What
-`core.blueprint.lint` says of any recipe (execute_test, a path without a directory) is not said again.
+ajet/backbone/trainer_verl.py (`fit`, `_validate_config`), ajet/context_tracker/base_tracker.py (lengths). Checks that
+`core.blueprint.lint` makes for every recipe (execute_test, a path without a directory) are not repeated.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"
 TRAINING = f"{COMMON}.train_print_to_markdown_file_path"
 NAME = "ajet.experiment_name"
 GPUS = ((f"{COMMON}.n_gpus_per_node", 8), (f"{COMMON}.nnodes", 1))
-FLAGS = "ajet_command"  # where the launcher's own flags stand among the settings
+FLAGS = "ajet_command"  # the settings group for the launcher's own flags
 
-STEP_S = 180.0  # the shortest step that was seen on record; ten minutes are as usual
+STEP_S = 180.0  # the shortest step on record; ten minutes are just as common
 _LAUNCHER = later(r"\bajet[./]launcher\b")
 _SWARM = ("--swarm-server", "--swarm-overwatch")
 _LOGGER = "swanlab"
@@ -34,14 +34,14 @@ _LORA_LR = 1e-5  # below it an adapter hardly moves
 
 
 def launches(command: str) -> bool:
-    """Whether this command starts the launcher for training, and no swarm."""
+    """Whether this command starts the launcher for classic training, not for a swarm."""
     if any(flag in command for flag in _SWARM):
         return False
     return _LAUNCHER.search(command) is not None or any(s.name == "ajet" for s in simple_commands(command))
 
 
 def lint(recipe: Recipe) -> tuple[Finding, ...]:
-    """What is wrong wherever it runs; nothing is said where there is no recipe."""
+    """Findings that hold in any environment; none if there is no recipe."""
     if not any(key != FLAGS for key in recipe):
         return ()
     parts = (_shape, _validation, _files, _resources, _names, _swarm, _lengths, _lora, _keys)
@@ -49,12 +49,12 @@ def lint(recipe: Recipe) -> tuple[Finding, ...]:
 
 
 def lint_command(command: str) -> tuple[Finding, ...]:
-    """What the launcher would refuse or do to others; `--autokill` is refused for every trainer alike."""
+    """Mistakes in the launch command; `--autokill` is refused elsewhere, for every trainer."""
     return tuple(_command(command))
 
 
 def lint_here(recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-    """Places, secrets, the model, and whether the time suffices."""
+    """Findings on output paths, secrets, the model's path, the time limit and the launcher's GPU check."""
     if look_up(recipe, agentjet_keys.ROOT) is None:
         return ()
     parts = (_outside, _secret, _model, _time, _check)
@@ -103,14 +103,14 @@ def _validation(recipe: Recipe) -> Iterator[Finding]:
 
 
 def validates_every(recipe: Recipe) -> int:
-    """Steps between two validations, 20 where nothing is said; 0: never."""
+    """Steps between two validations, 20 if unset; 0: never."""
     value = look_up(recipe, f"{COMMON}.test_freq")
     number = 20 if value is None else whole_number(recipe, f"{COMMON}.test_freq")
     return max(number or 0, 0)
 
 
 def _files(recipe: Recipe) -> Iterator[Finding]:
-    """A run's numbers are read from these; the console rounds, and what older ones wrote stays in them."""
+    """A run's metrics are read from these files; the console rounds. Files keep the lines of older runs."""
     for key, code, what in (
         (VALIDATION, "no_validation_file", "validation results are read from the console alone"),
         (TRAINING, "no_training_file", "training steps are read from the console alone"),
@@ -148,7 +148,7 @@ def _names(recipe: Recipe) -> Iterator[Finding]:
 
 
 def resumes_by_itself(recipe: Recipe) -> bool:
-    """Whether an older checkpoint of the same name is gone on with, unasked."""
+    """Whether verl would resume an older checkpoint of the same name without being asked."""
     return text_of(recipe, "trainer.resume_mode") in ("", "auto")
 
 
@@ -212,7 +212,7 @@ def _command(command: str) -> Iterator[Finding]:
             message = "there is no `ajet swarm`: its parser refuses the words"
             yield _error("no_such_command", message, "write `ajet-swarm start --swarm-port=10086`")
             return
-    if not launches(command):  # it stands in a script
+    if not launches(command):  # the launcher is started from within a script
         return
     flags = with_flags({}, command)
     conf = flags.get("conf")
@@ -238,7 +238,7 @@ def _outside(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
 
 
 def _secret(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
-    """The launcher reads a `.env`, too, and checks only the one logger, not a list of them."""
+    """The launcher also reads a `.env`, and checks the key only for a single logger, not for a list of loggers."""
     value = look_up(recipe, f"{COMMON}.logger")
     loggers = [_LOGGER] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(loggers, list | tuple) or _LOGGER not in loggers or here.environment.get(_KEY):
@@ -251,14 +251,14 @@ def _secret(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
 
 def _model(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
     path = text_of(recipe, "ajet.model.path")
-    if path.count("/") > 2 and "$" not in path:  # the launcher takes anything shorter for a name on a hub
+    if path.count("/") > 2 and "$" not in path:  # the launcher treats anything shorter as the name of a model on a hub
         whole = path if path.startswith("/") else f"{here.cwd.rstrip('/')}/{path}"
         if not here.exists(whole):
             yield _error("missing_model", f"the model {path} is not there", "correct ajet.model.path")
 
 
 def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
-    """Only what is certain at the shortest of steps: no one knows how long this recipe's are."""
+    """Report only what is certain for the shortest step on record; how long this recipe's steps take is unknown."""
     steps = whole_number(recipe, f"{COMMON}.total_training_steps")
     told = f"even with steps of {spoken(STEP_S)}"
     if steps and steps * STEP_S > here.max_s:
@@ -279,7 +279,7 @@ def _time(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
 
 
 def _check(recipe: Recipe, here: Circumstances) -> Iterator[Finding]:
-    """It asks nvidia-smi for every GPU of the host, whatever is visible to this run."""
+    """The launcher checks all GPUs of the host with nvidia-smi, including those that this run cannot use."""
     if here.environment.get("CUDA_VISIBLE_DEVICES") and not true_at(recipe, f"{FLAGS}.skip_check_avail_gpu"):
         message = "the launcher refuses to start while any GPU of the host is in use, those of other runs too"
         yield _warning("checks_all_gpus", message, "add --skip-check-avail-gpu to the command")

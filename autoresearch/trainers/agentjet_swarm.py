@@ -1,13 +1,13 @@
-"""AgentJet in swarm mode: a client script that runs agents against a server which trains (modelscope/AgentJet).
+"""AgentJet in swarm mode: a client script runs agents against a training server (modelscope/AgentJet).
 
-The lines that count here are our own, printed by `autoresearch swarm client` beside the client's (core/swarm/watch.py):
-the engine's status, its pool, its steps. verl's step lines stand in the server's log. The trainer never validates in
-this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints
-`[EVAL @ step 10] AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
+The lines that matter here (engine status, pool, steps) are autoresearch's own: `autoresearch swarm client` prints them
+between the client's lines (core/swarm/watch.py). verl's step lines are in the server's log. The trainer never validates
+in this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints `[EVAL @ step 10]
+AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
 
 Overrides: in the client's code, or in the YAML that it sends. Leaves behind: an engine whose processes left their
-group, `saved_checkpoints/<project>/<experiment>` from which the next run of that name resumes, and a `ray start` of
-`--with-ray`. Stopped gracefully by POST /stop_engine, which `autoresearch swarm down` does.
+process group, `saved_checkpoints/<project>/<experiment>`, from which the next run with that name resumes, and the Ray
+that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch swarm down` sends.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from autoresearch.trainers import fatal
 from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.trainers.verl import read_step_line
 
-HOLD_S = 120.0  # a booting engine says so every 30 s, an evaluation's bar more often
-MOVED_S = 0.001  # a pool that fills is no stall, but holds no first step back
+HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
+MOVED_S = 0.001  # a filling pool is not a stall, but must not suspend the first-step limit
 
 _CLIENT = later(
     r"\bagent_roll\w*\.py\b|\bAJET_SWARM_URL=|\bajet\.tuner_lib\.\S*swarm_client\b|\bauto_research/auto_train\.py\b"
@@ -57,42 +57,44 @@ _COMMON = "ajet.trainer_common"
 
 @dataclass(frozen=True, slots=True)
 class AgentJetSwarm:
-    """The client's evaluations, the server's step lines, and what our own watch says of the engine."""
+    """Reads the client's evaluations, the server's step lines, and the engine status printed by autoresearch."""
 
     name: str = "agentjet_swarm"
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """A client by the names that AgentJet's skills and tutorials give it, or one that is told of a server."""
+        """Matches client scripts as named in AgentJet's skills and tutorials, and commands that set a swarm server's
+        URL.
+        """
         return _CLIENT.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Our watch's lines, the client's evaluations, and what any Python program dies of."""
+        """autoresearch's swarm lines, the client's evaluations, and the fatal lines of any Python program."""
         return _SIGNALS
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The client's pass rate; `swarm/` sets it apart from that of classic mode, which counts otherwise."""
+        """The client's pass rate; `swarm/` separates it from that of classic mode, which counts differently."""
         return Objective(f"{PREFIX}task_pass_rate@1", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The trainer's own table of steps, where the recipe names one and the server is on this machine."""
+        """The trainer's table of steps, if the recipe names one and the server is on this machine."""
         path = text_of(recipe, f"{_COMMON}.train_print_to_markdown_file_path")
         return (Source(SourceFormat.DICT_LINES, path, 20),) if path else ()
 
     def reader(self) -> LogReader:
-        """Evaluations are told apart by what came before them."""
+        """A stateful reader: the name of an evaluation's metrics depends on the evaluations before it."""
         return _Lines()
 
     def read_line(self, line: str) -> Reading | None:
-        """One line by itself: a step, or an evaluation as if there were only one data set."""
+        """Read one line on its own: a step, or an evaluation as if there were only one data set."""
         return _Lines().line(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What crashes or is ignored in this mode, and lengths that do not fit."""
+        """Settings that crash or are ignored in this mode, lengths that do not fit, and LoRA settings."""
         return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
-        """None: ajet's recipe fixes no seed, and the order of the tasks is the client's."""
+        """None: ajet's recipe sets no seed, and the client decides the order of the tasks."""
         return None
 
     @property
@@ -101,17 +103,17 @@ class AgentJetSwarm:
         return ""
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """The table of steps, and the experiment's name, which names checkpoints and tracker runs."""
+        """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""
         path = f"{_COMMON}.train_print_to_markdown_file_path"
         wanted = [Output(path, "train_results.md")] if text_of(recipe, path) else []
         return (*wanted, *([Output("ajet.experiment_name")] if text_of(recipe, "ajet.experiment_name") else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """The learning rate and the weight of the KL, where the recipe has them."""
+        """Learning rate and KL loss coefficient, if the recipe sets them."""
         return around(recipe, f"{_COMMON}.optim.lr", f"{_COMMON}.kl_loss_coef")
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The mark of a checkpoint under this experiment's name; verl's resume_mode is auto here."""
+        """The marker file of a checkpoint under this experiment's name; verl's resume_mode is auto here."""
         experiment = text_of(recipe, "ajet.experiment_name")
         if not experiment or experiment == "read_yaml_name":
             return ()
@@ -120,7 +122,7 @@ class AgentJetSwarm:
         return (f"{base}/{project}/{experiment}/latest_checkpointed_iteration.txt",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """The server's: GPUs per node times nodes, 8 and 1 where nothing is said."""
+        """The server's GPUs: GPUs per node (default 8) times nodes (default 1); None without an `ajet:` section."""
         if look_up(recipe, "ajet") is None:
             return None
         return product(recipe, (f"{_COMMON}.n_gpus_per_node", 8), (f"{_COMMON}.nnodes", 1))
@@ -135,7 +137,7 @@ class _Lines:
         self._evaluations = Evaluations()
 
     def line(self, text: str) -> Reading | None:
-        """A step of the server's, one that our watch saw, or an evaluation."""
+        """Read a step of the server, a step printed by autoresearch, or an evaluation."""
         if "[EVAL @ step " in text:
             found = _EVAL.search(text)
             return self._evaluation(int(found["step"]), found["name"].strip(), found["pairs"]) if found else None
@@ -145,7 +147,7 @@ class _Lines:
         return read_step_line(text) if "step:" in text else None
 
     def end(self) -> None:
-        """Nothing stays open."""
+        """None: no reading spans several lines."""
 
     def _evaluation(self, step: int, name: str, pairs: str) -> Reading | None:
         values = {key: value for key, text in _PAIR.findall(pairs) if (value := share(text)) is not None}

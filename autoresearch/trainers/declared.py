@@ -1,11 +1,11 @@
-"""Lines that a blueprint declares: how a step or a validation of a trainer that nobody knows looks.
+"""Declared lines: how a blueprint describes the step and validation lines of an unknown trainer.
 
     - step_line: json iteration              a JSON object, or a Python dict, in which `iteration` is the step
     - step_line: pairs it                    `it: 12  loss=0.3`, in which `it` is the step
     - step_line: ^iter (?P<step>\\d+), loss (?P<loss>\\S+)    any regular expression
 
-`json` and `pairs` alone take the key `step`. A regular expression's named groups are metrics, `step` aside; what
-stands beside them as `key: value` is read as well. Where no step is named they are counted.
+`json` and `pairs` without a key use `step`. The named groups of a regular expression other than `step` are metrics;
+other `key: value` pairs on the line are read as well. If no step is named, the lines are counted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
 
-PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, in columns that are aligned
-WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)"  # a step; none is `12,34`, and 12 is a part of it
+PADDING = r"[ \t]{0,80}"  # around a colon or an equals sign, for aligned columns
+WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3}){1,3}|\d{1,10})(?!\d|,\d)"  # a step; `12,34` does not match, not even its 12
 PAIR = later(
     rf"(?P<key>[A-Za-z_][\w./@-]{{0,80}}){PADDING}[:=]{PADDING}(?P<value>{GROUPED}|{NUMBER})(?![\w.:%]|,\d)"
 )
 _SHORT = re.compile(r"(?P<how>json|pairs)(?:\s+(?P<key>[^\s{}()\\\"]{1,80}))?\Z")
-_WORDS = ("text", "kind")  # named groups that the Runner shows to people
-_LONGEST = 20_000  # characters; a longer line is none of pairs
+_WORDS = ("text", "kind")  # named groups with text that the Runner shows to the user
+_LONGEST = 20_000  # characters; `pairs` ignores longer lines
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLine:
-    """One declared line. `how`: json, pairs or regex; `text`: the key of the step, or the expression."""
+    """One declared line. `how`: json, pairs or regex; `text`: the key of the step, or the regular expression."""
 
     kind: SignalKind
     how: str
@@ -41,7 +41,7 @@ class DeclaredLine:
 
     @property
     def signal(self) -> SignalPattern:
-        """What the Runner watches for."""
+        """The pattern for the Runner."""
         if self.how == "regex":
             return SignalPattern(self.kind, self.text)
         key = re.escape(self.text)
@@ -53,9 +53,9 @@ class DeclaredLine:
         return SignalPattern(self.kind, rf"{begins}{PADDING}[:=]{PADDING}{end}", needles=(self.text,))
 
     def read(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """The reading that a stripped line holds; None where it is no such line, or names a step that is none.
+        """Read a stripped line; None if it does not match, or if its step is not a non-negative integer.
 
-        `unread`: where to put named groups that matched something else than a number, with their text.
+        `unread`: collects the named groups whose text is not a number, with that text.
         """
         if self.how == "regex":
             return self._matched(line, {} if unread is None else unread)
@@ -76,7 +76,7 @@ class DeclaredLine:
                 named[name] = value
             elif text is not None and name not in _WORDS:
                 unread.setdefault(name, text)
-                if name == "step":  # counted instead, it would be some other step's
+                if name == "step":  # counting it instead would give the metrics a wrong step
                     return None
         step = named.pop("step", NO_STEP)
         beside = pairs(line)
@@ -91,7 +91,7 @@ def _is_step(value: float) -> bool:
 
 @functools.cache
 def declared(lines: tuple[str, ...]) -> tuple[DeclaredLine, ...]:
-    """From `step ...` and `validation ...`; BlueprintError for an expression that is useless."""
+    """Parse `step ...` and `validation ...`; BlueprintError for an invalid regex or one that matches an empty line."""
     found = []
     for line in lines:
         kind, _, text = line.partition(" ")
@@ -121,7 +121,7 @@ def _check(pattern: str) -> None:
 
 
 def loaded(line: str) -> dict[str, float]:
-    """The numbers of the JSON object or Python dict that a line ends with; {} where there is none."""
+    """The numbers in the JSON object or Python dict at the end of a line; {} if there is none."""
     start = line.find("{")
     if start < 0 or not line.endswith("}"):
         return {}
@@ -133,7 +133,7 @@ def loaded(line: str) -> dict[str, float]:
 
 
 def pairs(line: str) -> dict[str, float]:
-    """Every `key: value` and `key=value` whose value is a number."""
+    """Every `key: value` and `key=value` whose value is a number; {} for a line of more than 20,000 characters."""
     if len(line) > _LONGEST:
         return {}
     read = ((found["key"], number(found["value"])) for found in PAIR.finditer(line))

@@ -1,8 +1,8 @@
-"""generic: a trainer that nobody named, recognised by its lines alone.
+"""generic: the fallback trainer for unknown frameworks, recognised by their log lines alone.
 
-Its first step is the first line that any known framework prints for a training step, or a line that the
-blueprint declares. None of its patterns is progress: plain output suspends no limit that somebody gave, and begins
-the default one again.
+The first step is the first line that any known framework prints for a training step, or a line that the blueprint
+declares. None of its patterns counts as progress: ordinary output does not suspend an explicit first-step limit, but it
+restarts the default one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _STEP_BEFORE = later(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eva
 
 @dataclass(frozen=True, slots=True)
 class Generic:
-    """Every framework that has no file of its own. `lines`: what its blueprint declares, see `trainers.declared`."""
+    """Any framework without a module of its own. `lines`: declared by the blueprint, see `trainers.declared`."""
 
     name: str = "generic"
     named: bool = False
@@ -72,96 +72,99 @@ class Generic:
 
     @property
     def signals_declared(self) -> tuple[SignalPattern, ...]:
-        """What the Runner watches for, as far as the blueprint says; the usual lines where it leaves a kind open."""
+        """The declared patterns, and the usual step or validation patterns for each kind that the blueprint leaves
+        open.
+        """
         open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self.declares(kind)]
         return (*(one.signal for one in self._declared), *(one for kind in open_kinds for one in _USUAL[kind]))
 
     def declares(self, kind: SignalKind) -> bool:
-        """Whether the blueprint says how lines of this kind look; then nothing else is one."""
+        """Whether the blueprint declares lines of this kind; if so, no other line counts as one."""
         return any(line.startswith(f"{kind} ") for line in self.lines)
 
     def recognises(self, command: str) -> bool:
-        """Never: it is what remains when no other trainer recognises the command."""
+        """Always False: it is the fallback when no other trainer recognises the command."""
         return False
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """The declared lines, else the training lines of all known frameworks; and fatal lines."""
+        """The declared lines, else the training lines of all known frameworks; plus NaN and fatal lines."""
         return (*self.signals_declared, step_line.NAN, fatal.TRACEBACK, fatal.OUT_OF_MEMORY)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """None: the blueprint must say what is measured."""
+        """None: the blueprint must name the metric."""
         return None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """None: the blueprint may declare some."""
+        """(): the blueprint may declare some."""
         return ()
 
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """A declared line; verl's shape, a dict or JSON object with a step, or `step: N ... key: value` pairs."""
+        """Read a declared line, a line in verl's format, a dict or JSON object with a step, or `step: N ... key: value`
+        pairs.
+        """
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
         usual = read_step_line(line) or _read_object(line) or _read_pairs(line)
         return None if usual is None or self.declares(usual.kind) else usual
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """Nothing is known, so nothing is wrong."""
+        """(): without knowledge of the recipe's keys, nothing can be checked."""
         return ()
 
     def seed(self, recipe: Recipe) -> int | None:
-        """A whole number under `seed` at the top of the recipe."""
+        """An integer under `seed` at the top level of the recipe."""
         value = recipe.get("seed")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     @property
     def seed_key(self) -> str:
-        """What most recipes call it; one without such a key keeps its seed to itself."""
+        """The most common name of the key; a recipe without it has no seed that can be set."""
         return "seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """None that we know; the blueprint's declared sources are all there is."""
+        """(): no output keys are known; only the blueprint's declared sources exist."""
         return ()
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """None: nothing is known to be harmless."""
+        """{}: no key is known to be safe to vary."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Declaring(Generic):
-    """The same with a blueprint that says how its lines look: they are looked for below prefixes and colours."""
+    """A generic trainer with declared lines, which are also found behind log prefixes and colours."""
 
     def reader(self) -> LogReader:
-        """Every line by itself; see `core.run.trainer.LogReader`."""
+        """A reader that treats each line on its own; see `core.run.trainer.LogReader`."""
         return DeclaredLog(self)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLog:
-    """Shows a trainer each line that may be one of its own."""
+    """Passes each line of a log to the trainer's `read_line`."""
 
     trainer: Generic
-    unread: dict[str, str] = field(default_factory=dict)  # named groups that were no number, and the first such text
+    unread: dict[str, str] = field(default_factory=dict)  # named groups that matched no number -> the first such text
 
     @property
     def needles(self) -> tuple[str, ...]:
-        """Those of the declared lines; () where one may be any line."""
+        """The needles of the declared lines; () if one of them may match any line."""
         found = self.trainer.signals_declared
         return tuple(needle for one in found for needle in one.needles) if all(one.needles for one in found) else ()
 
     def line(self, text: str) -> Reading | None:
-        """The reading of this line."""
         return self.trainer.read_line(text, self.unread)
 
     def end(self) -> Reading | None:
-        """Nothing is ever open."""
+        """None: no reading spans several lines."""
         return None
 
 
 def _read_object(line: str) -> Reading | None:
-    """A line that is, or ends with, a JSON object or a Python dict of metrics."""
+    """Read a line that is, or ends with, a JSON object or a Python dict of metrics."""
     start = line.find("{")
     found = _loaded(line[start:]) if start >= 0 and line.endswith("}") else None
-    if found is None or "train_runtime" in found:  # Hugging Face's farewell is no step
+    if found is None or "train_runtime" in found:  # Hugging Face's final summary is not a step
         return None
     metrics = numbers(found, strings=True)
     step = metric_keys.step_of(metrics)
@@ -182,7 +185,7 @@ def _loaded(text: str) -> dict[str, object] | None:
 
 
 def _step_before(text: str) -> int | None:
-    """`Global step 12: {`, `- step 3: {`, `global_step 1, eval_metrics: {` name the step before the dict."""
+    """The step named before a dict: `Global step 12: {`, `- step 3: {`, `global_step 1, eval_metrics: {`."""
     found = _STEP_BEFORE.search(text[-80:])
     return int(found[1] or found[2]) if found else None
 

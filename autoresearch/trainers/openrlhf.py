@@ -3,14 +3,14 @@
 Formats: openrlhf/trainer/ppo_trainer.py and ppo_trainer_async.py (`Global step N: {...}`, from 1 on; `Evaluation
 completed in T, global_step N, eval_metrics: {...}`, asynchronously `Eval at step N: {...}`),
 openrlhf/utils/logging_utils.py (the prefix; TensorBoard below `<tensorboard_dir>/<run_name>`),
-openrlhf/cli/train_ppo_ray.py (flags with dots). It prints a sampled answer each step, which may quote anything:
-only lines with the logger's own prefix count. `kl` is the distance to the reference, `ppo_kl` to the sampling policy.
-While --critic.freezing_steps last a step's dict has neither. `rollout/reward_mean` is taken before batches are cut,
-`reward` after it. SFT, DPO and reward models print bars alone, see `openrlhf_kinds`.
+openrlhf/cli/train_ppo_ray.py (flags with dots). Each step prints a sampled answer, which may quote anything, so only
+lines with the logger's own prefix count. `kl` is the distance to the reference, `ppo_kl` to the sampling policy; during
+--critic.freezing_steps a step's dict has neither. `rollout/reward_mean` is computed before batches are cut, `reward`
+after it. SFT, DPO and reward models print only progress bars, see `openrlhf_kinds`.
 
-Overrides: flags behind the command; there is no recipe. Leaves behind: the Ray job, which goes on without its client,
-and checkpoints below --ckpt.path, resumed only with --ckpt.load_enable. To stop it gracefully: `ray job stop ID`. It
-has no limit of time, and a signal saves nothing. The NCCL timeout may be two hours: so long a hung run stays silent.
+Overrides: flags at the end of the command; there is no recipe. Leaves behind: the Ray job, which outlives its client,
+and checkpoints below --ckpt.path, resumed only with --ckpt.load_enable. Graceful stop: `ray job stop ID`. It has no
+time limit, and a signal saves nothing. The NCCL timeout may be two hours, during which a hung run prints nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LINE = later(
     r"(?:Global step (?P<step>\d{1,9})|Evaluation completed in .{1,40}, global_step (?P<after>\d{1,9}), eval_metrics"
     r"|Eval at step (?P<at>\d{1,9})): (?P<dict>\{.*\})"
 )
-# The logger's own line stands behind nothing but a prefix or a colour, and its dict ends it. It begins with a
-# literal, which re skips to.
+# Only a prefix or a colour may precede the logger's line, and its dict ends the line. The pattern begins with a
+# literal, which re searches for quickly.
 _STAMP = r"INFO \d\d-\d\d \d\d:\d\d:\d\d ppo_trainer"
 _BEFORE = "|".join(rf"(?<={before}{_STAMP})" for before in ("^", r"[\r\n]", "[)m] ", r"\dm", r"\]:", r"\]: "))
 _HEAD = rf"ppo_trainer(?:{_BEFORE})\w{{0,20}}\.py:\d{{1,6}}\] [^\w\r\n]{{0,8}}"
@@ -74,7 +74,7 @@ _JOB_FAILED = SignalPattern(
 
 
 def read_event(line: str) -> Reading | None:
-    """A step's or an evaluation's dict; None for any other line, a quoted one among them."""
+    """Read a step's or an evaluation's dict; None for any other line, including quoted ones."""
     found = _LINE.match(line) if line.endswith("}") else None
     if found is None:
         return None
@@ -94,11 +94,14 @@ class OpenRlhf:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`python -m openrlhf.cli.train_ppo_ray ...`, mostly behind `ray job submit`; `deepspeed --module ...`."""
+        """Matches `python -m openrlhf.cli.train_ppo_ray ...`, often after `ray job submit`, and `deepspeed --module
+        ...`.
+        """
         return openrlhf_kinds.COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; any bar that moves holds for two minutes."""
+        """Steps, evaluations, NaN, fatal lines; any moving progress bar suspends the first-step limit for two minutes.
+        """
         return (
             *(STEP, VALIDATION, BAR_STEP, BAR_VALIDATION, _NAN, _JOB_FAILED),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
@@ -106,11 +109,12 @@ class OpenRlhf:
         )
 
     def read_line(self, line: str) -> Reading | None:
-        """A line of the trainer's own logger, or a bar with numbers behind it."""
+        """Read a line of the trainer's own logger, or a progress bar followed by metrics."""
         return read_event(line) or openrlhf_kinds.read_bar(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The mean reward of the rollouts: an evaluation's name holds that of its data set. A loss without rollouts."""
+        """The rollouts' mean reward (evaluation metrics are named after their data sets); the loss for SFT, DPO and RM.
+        """
         kind = openrlhf_kinds.kind(recipe)
         if kind != PPO:
             loss = "gpt_loss" if kind == "sft" else "loss"
@@ -119,18 +123,22 @@ class OpenRlhf:
         return Objective(named if named not in ("", "none") else "rollout/reward_mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """TensorBoard's files of PPO, if it is given a directory; the others count there by another step than here."""
+        """TensorBoard's files of PPO, if a directory is set; for SFT, DPO and RM they count steps differently from the
+        console.
+        """
         where = text_of(recipe, "logger.tensorboard_dir")
         if not where or openrlhf_kinds.kind(recipe) != PPO:
             return ()
         return (Source(SourceFormat.TENSORBOARD, f"{where}/{text_of(recipe, 'logger.wandb.run_name') or '*'}"),)
 
     def key_of(self, tag: str) -> str:
-        """The console's name: tags have train/ or eval/ before it."""
+        """The console's name of a tag: without `train/` or `eval/`."""
         return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard below a directory of the run's own, for PPO where that directory is surely there."""
+        """Write TensorBoard files into the run's directory, for PPO, unless the job may run on a host without that
+        directory.
+        """
         if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
             return None
         if ray_job.elsewhere(recipe):
@@ -140,33 +148,34 @@ class OpenRlhf:
         return Recording(where, overrides=keys, arguments=self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The command's flags; what it trains stands beside them."""
+        """The recipe with the command's flags over it, the kind of training, and where its Ray job runs, if it submits
+        one.
+        """
         return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--a.b_c value`."""
+        """`--a.b_c value` for each key."""
         return flag_words(overrides, dash="_")
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that nobody waits for, or without a name."""
+        """A Ray job that is not waited for, or has no submission id."""
         return ray_job.lint(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What is resumed silently, or never evaluated."""
+        """Silent resumption, missing evaluation, and a group estimator with one sample per prompt."""
         return tuple(_lint(recipe))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The actor's checkpoint, or the only model's, where --ckpt.load_enable is given."""
+        """The checkpoint of the actor, or of the only model, if --ckpt.load_enable is given."""
         if not true_at(recipe, "ckpt.load_enable"):
             return ()
         return (f"{_checkpoints(recipe)}/{'_actor' if openrlhf_kinds.kind(recipe) == PPO else 'latest'}",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """See `openrlhf_kinds`."""
         return openrlhf_kinds.gpus(recipe)
 
     def seed(self, recipe: Recipe) -> int | None:
-        """`--train.seed`, which is 42 where nothing is said."""
+        """`--train.seed`, 42 if unset."""
         return 42 if look_up(recipe, "train.seed") is None else whole_number(recipe, "train.seed")
 
     @property
@@ -175,14 +184,15 @@ class OpenRlhf:
         return "train.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Both directories have defaults below the checkout, which all runs would share."""
+        """Model, checkpoints and trackers; the first two have defaults below the checkout, which all runs would share.
+        """
         found = [Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints")]
         if text_of(recipe, "logger.tensorboard_dir"):
             found.append(Output("logger.tensorboard_dir", "tensorboard"))
         return (*found, *([Output("logger.wandb.run_name")] if text_of(recipe, "logger.wandb.run_name") else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL coefficient, around what the flags say."""
+        """Learning rate and KL coefficient, around the values of the flags."""
         return around(recipe, "actor.adam.lr", "algo.kl.init_coef", "adam.lr")
 
 

@@ -1,8 +1,8 @@
-"""OpenRLHF's four commands: which one runs, what its bars say, how many GPUs it takes (OpenRLHF/OpenRLHF at 3c3be623).
+"""OpenRLHF's four commands: kind of training, progress bars and number of GPUs (OpenRLHF/OpenRLHF at 3c3be623).
 
-openrlhf/trainer/{sft,dpo,rm}_trainer.py print no line but a bar a micro-batch, with its numbers behind it in three
-digits. The numbers are set before the bar moves: `3/8 [..., loss=0.7]` is what the fourth micro-batch gave, and the
-same bar is drawn once more as 4/8, which is left out.
+openrlhf/trainer/{sft,dpo,rm}_trainer.py print only a progress bar per micro-batch, followed by its metrics with three
+digits. The metrics are set before the bar moves: `3/8 [..., loss=0.7]` shows the result of the fourth micro-batch. The
+same metrics are drawn once more as 4/8, which is skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at
 
 PPO = "ppo_ray"
-_KIND = "openrlhf_command"  # beside the recipe's keys
+_KIND = "openrlhf_command"  # stored beside the recipe's keys
 COMMAND = later(r"\bopenrlhf[./]cli[./]train_(?P<kind>ppo_ray|sft|dpo|rm)\b")
 _DEEPSPEED = later(r"--num_gpus[= ](?P<n>\d{1,4})\b")
 
@@ -47,7 +47,8 @@ BAR_VALIDATION = SignalPattern(
 
 
 def of_command(command: str) -> dict[str, object]:
-    """What this command trains, and with how many processes, as keys beside those of the recipe."""
+    """The kind of training and the number of DeepSpeed processes of this command, as keys beside those of the recipe.
+    """
     found = COMMAND.search(command)
     if found is None:
         return {}
@@ -56,12 +57,14 @@ def of_command(command: str) -> dict[str, object]:
 
 
 def kind(recipe: Recipe) -> str:
-    """`ppo_ray`, `sft`, `dpo` or `rm`; PPO where nothing is known."""
+    """`ppo_ray`, `sft`, `dpo` or `rm`; `ppo_ray` if unknown."""
     return text_of(recipe, _KIND) or PPO
 
 
 def read_bar(line: str) -> Reading | None:
-    """The numbers of a training bar, by micro-batches made in all; those of an evaluation that is complete."""
+    """The metrics of a training bar, with the step counted in micro-batches over all epochs, or of a completed
+    evaluation.
+    """
     bar = _TRAIN_BAR.search(line)
     if bar:
         done, of = int(bar["done"]), int(bar["of"])
@@ -75,7 +78,7 @@ def read_bar(line: str) -> Reading | None:
 
 
 def gpus(recipe: Recipe) -> int | None:
-    """GPUs of all groups of models that do not share theirs; None where the flags do not say."""
+    """GPUs of all model groups that do not share GPUs; None if the flags do not determine it."""
     if kind(recipe) != PPO:
         known = look_up(recipe, "deepspeed_gpus")
         return known if isinstance(known, int) else None
@@ -95,7 +98,7 @@ def gpus(recipe: Recipe) -> int | None:
 
 
 def _judges(recipe: Recipe) -> list[str]:
-    """The critic, which only GAE has, and a reward model that is no server."""
+    """The critic, which only GAE uses, and the reward model, unless it is remote or replaced by an agent function."""
     critic = (text_of(recipe, "algo.advantage.estimator") or "gae") == "gae"
     reward = not text_of(recipe, "reward.remote_url") and not text_of(recipe, "train.agent_func_path")
     if critic and reward and true_at(recipe, "train.colocate_critic_reward"):

@@ -1,4 +1,4 @@
-"""The trainers that there are, and which one a run has. Only the one that is asked for is imported."""
+"""The registry of trainers, and the choice of one for a run. Only the requested trainer is imported."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ NAMES = ("tinygrpo", "agentjet_swarm", "agentjet", "nemo_rl", "openrlhf", "slime
 
 
 def by_name(name: str, lines: tuple[str, ...] = ()) -> Trainer:
-    """The trainer of that name; UsageError with the known names for any other.
+    """The trainer with this name (case-insensitive); raises UsageError, listing the known names, for any other.
 
-    `lines`: what a blueprint declares of its lines, see `trainers.declared`; only the generic one reads them.
+    `lines`: the lines that the blueprint declares, see `trainers.declared`; only the generic trainer uses them.
     """
     match name.strip().lower():
         case "tinygrpo":
@@ -56,15 +56,15 @@ def by_name(name: str, lines: tuple[str, ...] = ()) -> Trainer:
 
 
 def every() -> tuple[Trainer, ...]:
-    """All of them, in the order of `NAMES`."""
+    """All trainers, in the order of `NAMES`."""
     return tuple(map(by_name, NAMES))
 
 
 def choose(name: str, command: str, lines: tuple[str, ...] = ()) -> Trainer:
-    """The one that was named, else the first that recognises the command, else the generic one.
+    """The named trainer, else the first that recognises the command, else the generic one.
 
-    Where lines are declared it is the generic one, too; BlueprintError where another one was named, or for a line
-    that cannot be understood.
+    Declared lines also select the generic trainer; BlueprintError if another trainer is named, or if a declared line is
+    invalid.
     """
     if lines:
         if name.strip().lower() not in ("", NAMES[-1]):

@@ -2,20 +2,20 @@
 
 Formats: slime/backends/megatron_utils/model.py (`step N`), slime/observability/train_metric_utils.py (`rollout N`,
 `perf N`), slime/observability/rollout_metrics.py (`eval N`, another `perf N`),
-slime/observability/tensorboard_utils.py, slime/utils/arguments.py. Everything goes to stderr, with a dict behind
-`[time] file.py:line - `. Steps and rollouts count from 0; N of a step is rollout * steps per rollout + i, N of all
-else is the rollout. `eval 0` comes before step 0. With a critic alone (--num-critic-only-steps) the first rollouts
-have a `critic-step` and no step.
+slime/observability/tensorboard_utils.py, slime/utils/arguments.py. Everything goes to stderr, as a dict after `[time]
+file.py:line - `. Steps and rollouts count from 0. For a step, N is rollout * steps per rollout + i; for all others, N
+is the rollout. `eval 0` comes before step 0. While only the critic is trained (--num-critic-only-steps), the first
+rollouts have a `critic-step` and no step.
 
-`train/kl_loss` is only there with --use-kl-loss, and exactly 0 at first. A NaN gradient skips the step and goes on.
-Where nothing is evaluated, rollout/raw_reward is the metric. Overrides: flags behind the command; there is no recipe
-(but a script with arrays of flags).
+`train/kl_loss` is printed only with --use-kl-loss, and is exactly 0 at first. A NaN gradient skips the step and
+training goes on. Without evaluation, rollout/raw_reward is the metric. Overrides: flags at the end of the command;
+there is no recipe (except for scripts with arrays of flags).
 
-A hung run may go on to print `GET /health 200 OK`: only the dicts and moving bars are progress. Leaves behind: the
-Ray cluster that its scripts start, SGLang's servers, checkpoints below --save, from which the next run resumes if
---load names the same directory. To stop it gracefully: `ray job stop ID`, then `ray stop` where the run started the
-cluster itself; its scripts' `pkill -9 python` is no way, as it ends everybody's. It has no limit of time, and a
-signal saves nothing: `--num-rollout` ends it well.
+A hung run may keep printing `GET /health 200 OK`: only the dicts and moving bars are progress. Leaves behind: the Ray
+cluster that its scripts start, SGLang's servers, and checkpoints below --save, from which the next run resumes if
+--load names the same directory. Graceful stop: `ray job stop ID`, then `ray stop` if the run started the cluster
+itself. Never use `pkill -9 python` as slime's scripts do: it kills the processes of all users. slime has no time limit,
+and a signal saves nothing; `--num-rollout` ends a run cleanly.
 """
 
 from __future__ import annotations
@@ -79,21 +79,20 @@ _FAULTS = SignalPattern(
 
 
 class SlimeLog:
-    """Every dict by itself; see `core.run.trainer.LogReader`. The Runner counts steps alone, this reads all."""
+    """Reads each dict on its own; see `core.run.trainer.LogReader`. Unlike the Runner, it reads more than steps."""
 
     needles = (" - step ", " - critic-step ", " - rollout ", " - perf ", " - passrate ", " - multi_turn ", " - eval ")
 
     def line(self, text: str) -> Reading | None:
-        """The reading of this line."""
         return read_event(text)
 
     def end(self) -> Reading | None:
-        """Nothing is ever open."""
+        """None: no reading spans several lines."""
         return None
 
 
 def read_event(line: str) -> Reading | None:
-    """One of slime's dicts: `eval` is a validation, all others belong to training."""
+    """Read one of slime's dicts: `eval` is a validation, all others belong to training."""
     event = _EVENT.search(line) if line.endswith("}") else None
     if event is None:
         return None
@@ -111,11 +110,13 @@ class Slime:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """Something below a checkout called slime, or train.py with flags that only slime has."""
+        """Matches scripts in a checkout named slime, and train.py with flags that only slime has."""
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; loading and a rollout that was made hold for two minutes."""
+        """Steps, evaluations, NaN, fatal lines; loading and finished rollouts suspend the first-step limit for two
+        minutes.
+        """
         return (
             *(STEP, VALIDATION, _NAN, _FAULTS),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
@@ -123,34 +124,34 @@ class Slime:
         )
 
     def reader(self) -> LogReader:
-        """All dicts, those of rollouts too."""
+        """A reader of all dicts, including those of rollouts."""
         return SlimeLog()
 
     def read_line(self, line: str) -> Reading | None:
-        """Any of the dicts."""
         return read_event(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The first set of --eval-prompt-data, if it is evaluated; else the reward of the rollouts."""
+        """The first data set of --eval-prompt-data if it is evaluated, else the reward of the rollouts."""
         name = text_of(recipe, "eval_prompt_data")
-        if "/" in name:  # a path alone
+        if "/" in name:  # a path without a name
             name = "aime"
         evaluated = name and whole_number(recipe, "eval_interval")
         return Objective(f"eval/{name}" if evaluated else "rollout/raw_reward", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """TensorBoard's files, if switched on and not moved by TENSORBOARD_DIR."""
+        """TensorBoard's files, if enabled and not redirected by TENSORBOARD_DIR."""
         project = text_of(recipe, "tb_project_name")
         if not true_at(recipe, "use_tensorboard") or not project:
             return ()
-        experiment = text_of(recipe, "tb_experiment_name") or "*"  # the time of the start
+        experiment = text_of(recipe, "tb_experiment_name") or "*"  # slime names it after the start time
         return (Source(SourceFormat.TENSORBOARD, f"tensorboard_log/{project}/{experiment}"),)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard into a directory of the run's own, unless it is a Ray job, to which no variable of ours comes.
+        """Write TensorBoard files into the run's directory; None for a Ray job, which does not get the run's
+        environment.
 
-        slime ends where it has neither the variable nor a name for its files, so it is given a name as well: a Ray
-        that was there before has not our environment either. The console's dicts have all digits.
+        slime refuses to start with neither TENSORBOARD_DIR nor a project name. Both are set, because a Ray cluster that
+        was already running does not get the run's environment either. The console's dicts are not rounded.
         """
         if true_at(recipe, "use_tensorboard") or ray_job.is_job(recipe):
             return None
@@ -166,28 +167,32 @@ class Slime:
         )
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The command's flags, with underscores; whether they are a Ray job's stands beside them."""
+        """The recipe with the command's flags (dashes as underscores) over it, and where its Ray job runs, if it
+        submits one.
+        """
         return {**with_flags(recipe, command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--flag value`."""
+        """`--flag value` for each key."""
         return flag_words(overrides)
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that nobody waits for, or without a name."""
+        """A Ray job that is not waited for, or has no submission id."""
         return ray_job.lint(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What is without effect, refused, or resumed silently."""
+        """Settings without effect, settings that slime refuses, and silent resumption."""
         return tuple(_lint(recipe))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The mark of a checkpoint where --load and --save are the same."""
+        """The marker file of a checkpoint, if --load and --save name the same directory."""
         save = text_of(recipe, "save")
         return (f"{save}/latest_checkpointed_iteration.txt",) if save and save == text_of(recipe, "load") else ()
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """The actor's (the critic shares them), and those of the rollouts, which with --colocate are the same first."""
+        """The actor's GPUs, which the critic shares, plus those of the rollouts; with --colocate both share the larger
+        set.
+        """
         if look_up(recipe, "actor_num_gpus_per_node") is None:
             return None
         actor = product(recipe, ("actor_num_gpus_per_node", 8), ("actor_num_nodes", 1))
@@ -197,7 +202,7 @@ class Slime:
         return max(actor, rollout) if true_at(recipe, "colocate") else actor + rollout
 
     def seed(self, recipe: Recipe) -> int | None:
-        """Of the order of prompts and the sampling; 42 where nothing is said (--seed is Megatron's own)."""
+        """The seed for prompt order and sampling, 42 if unset (--seed is Megatron's)."""
         return 42 if look_up(recipe, "rollout_seed") is None else whole_number(recipe, "rollout_seed")
 
     @property
@@ -206,7 +211,7 @@ class Slime:
         return "rollout_seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Checkpoints and dumps; with --load on the same directory a run resumes another one."""
+        """Checkpoints, dumps and the TensorBoard experiment; a run with the same --load as another resumes it."""
         found = [Output("save", "checkpoints")] if text_of(recipe, "save") else []
         if text_of(recipe, "load") and text_of(recipe, "load") == text_of(recipe, "save"):
             found.append(Output("load", "checkpoints"))
@@ -215,7 +220,7 @@ class Slime:
         return (*found, *([Output("tb_experiment_name")] if text_of(recipe, "tb_experiment_name") else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and, where it is on, the KL coefficient, around what the flags say."""
+        """Learning rate and, if used, the KL coefficient, around the values of the flags."""
         return around(recipe, "lr", *(["kl_loss_coef"] if true_at(recipe, "use_kl_loss") else []))
 
 

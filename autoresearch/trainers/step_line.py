@@ -1,15 +1,14 @@
 """verl's console line, `step:N - key:value - key:value ...`, which several trainers print.
 
-Written by verl/utils/logger/aggregate_logger.py (`concat_dict_to_str`). The values come in three
-generations: `%.3f` (verl up to 0.4), plain floats (numpy 1), `np.float64(...)` (numpy 2). A line of 3,000
-characters and 100 pairs is usual.
+Written by verl/utils/logger/aggregate_logger.py (`concat_dict_to_str`). Values come in three formats: `%.3f` (verl up
+to 0.4), plain floats (numpy 1) and `np.float64(...)` (numpy 2). A typical line has 3,000 characters and 100 pairs.
 
-The patterns follow three rules, so that a log of gigabytes costs little and an odd one no more:
-- they begin with a literal, which re skips to; what stands before it is looked at afterwards. Which lines re is
-  shown at all, their needles say;
-- they walk word by word with possessive loops, which never give back, and every repeat is bounded;
-- they never cross a newline or a carriage return and see no difference between the start of a chunk and
-  the start of a line, so that it does not matter where a log is cut into chunks.
+The patterns follow three rules, so that scanning a log of several gigabytes stays cheap, even for unusual input:
+- They begin with a literal, which re searches for quickly; text before the literal is checked by lookbehind. The
+  needles decide which lines re sees at all.
+- They match word by word with possessive loops, which never backtrack, and every repeat is bounded.
+- They never cross a newline or a carriage return, and treat the start of a chunk like the start of a line, so that
+  it does not matter where a log is split into chunks.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ from autoresearch.core.text.regex import later
 _WORDS = 2000  # a pair is two words, "-" and "key:value"
 _CHARS = 16384
 
-# What may stand right before it: nothing, white space, a bar's or a prefix's bracket, each with a colour behind
-# it or not. It may not be global_step, and re looks back at fixed widths only: one for each length of a colour.
+# Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or prefix, each
+# optionally followed by a colour. `global_step:` must not match. Lookbehind needs a fixed width in re, hence one
+# alternative per length of a colour.
 _COLOUR = r"\x1b\[[0-9;]"
 _COLOURS = ("", *(rf"{reset}{_COLOUR}{{{n}}}m" for n in range(13) for reset in ("", r"\x1b\[0m")))
 _HERE = "(?:" + "|".join(rf"(?<=^{colour}step:)|(?<=[ \t\r\n\])]{colour}step:)" for colour in _COLOURS) + ")"
@@ -41,13 +41,14 @@ _VALIDATION_PAIR = rf"- (?:val[-/]|task_pass_rate@|TGC@)[^\s:]{{1,300}}:{_VALUE}
 
 
 def _unquoted(reach: int) -> str:
-    """Refuses a line whose next quotation mark closes one: a sampled answer or a config dump quotes a line.
+    """A lookahead that refuses a line whose next quotation mark is a closing one: a sampled answer or config dump.
 
-    Apostrophes are none. It looks ahead, as what stands behind is lost when colours and prefixes are taken off.
-    That there is no such mark at all is found at five times the speed by looking for one after the other.
+    Apostrophes do not count. It looks ahead because the text before the match is lost when colours and prefixes are
+    stripped. The common case, no quotation mark at all, is tested first, one mark at a time, which is five times
+    faster.
     """
-    # Unrolled: each apostrophe ends a stretch, so that there is one way to match. (Possessive repeats would say
-    # the same, but nested ones miss matches in Python before 3.11.5.)
+    # Unrolled: each apostrophe ends a stretch, so that there is only one way to match. (Possessive repeats would do the
+    # same, but nested ones miss matches in Python before 3.11.5.)
     stretch = rf"[^'\"`\r\n]{{0,{reach}}}"
     closes = rf"(?!{stretch}(?:\b'\b{stretch}){{0,16}}(?<=[^\s(\[{{=:,])['\"`](?!\w))"
     none = "".join(rf"(?![^{mark}]{{0,{18 * reach}}}+{mark})" for mark in "'\"`")
@@ -55,21 +56,21 @@ def _unquoted(reach: int) -> str:
 
 
 def _word_that(pattern: str) -> str:
-    """The words after `step:N -`, up to one that begins so; another `step:` ends the search."""
+    """Match the words after `step:N -` up to the first that begins with `pattern`; another `step:` stops the search."""
     return rf"(?: (?!{pattern}|\]?step:)[^ \r\n]{{0,1000}}){{0,{_WORDS}}} (?={pattern})"
 
 
 def _somewhere(rare: str) -> str:
-    """A quick look ahead for a text, so that lines without it are not walked; begin it with a rare letter.
+    """A cheap lookahead that skips lines without this text; the text should begin with a rare letter.
 
-    re jumps to the end of the line and back to that letter, faster than it walks words. It may see more
-    than the line where carriage returns end lines; the walk after it is exact.
+    re jumps to the end of the line and back to that letter, which is faster than matching words. Where carriage returns
+    end lines it may look past the line; the exact match that follows corrects this.
     """
     return rf"(?=.{{0,{_CHARS}}}{rare})"
 
 
 def _kl() -> str:
-    """An optional part that finds the KL: the first of the names that the line holds, with its value."""
+    """An optional group that captures the KL: the value of the first of the KL names found in the line."""
     names = [key for key in KL_KEYS if key.startswith("actor/")]
     found = "|".join(_somewhere(name[name.index("kl") :] + ":") + _word_that(name + ":") + name + ":" for name in names)
     return rf"(?:(?:{found}){_WRAPPER}(?P<kl>{NUMBER}))?"
@@ -106,7 +107,7 @@ Other keys may be NaN in a healthy run. It is anchored on the shape of the pair,
 `step:`: the word is in hardly any piece of a log, so that looking for it costs next to nothing.
 """
 
-_HEADS = 8  # of a line that holds thousands, only the last are read
+_HEADS = 8  # for a line with thousands of `step:` heads: only the last are read
 _HEAD = later(
     "".join(rf"(?<!\[{mark}\] )" for mark in _SHOWN) + r"(?<![\w./\"'`-])step:(?P<step>\d{1,10})(?= - )", re.ASCII
 )
@@ -115,24 +116,25 @@ _GLUED = later(rf"(?P<key>[^\s:]{{1,300}}):{_WRAPPER}(?P<value>{NUMBER}){_END}",
 
 
 def parse(line: str) -> tuple[int, dict[str, float]] | None:
-    """Step and metrics of a stripped line; None if it is no such line.
+    """Step and metrics of a stripped line; None for any other line.
 
-    It reads whatever the patterns above accept: before `step:` may stand a logger's prefix or the bar to which
-    the line is glued, and other output may be glued to its end. Of several on one line, the last that has
-    metrics of the policy or a validation counts. Pairs without a number are left out; NaN and infinities are kept.
+    Accepts all lines that the patterns above match: `step:` may follow a logger's prefix or a progress bar, and other
+    output may follow the line directly. If one line holds several, the last with policy metrics or a validation wins.
+    Pairs without a number are skipped; NaN and infinities are kept.
     """
     heads = [head for head in _heads(line)[-_HEADS:] if _UNQUOTED.match(line, head.end())]
     ends = [*(head.start() for head in heads), len(line)][1:]
     own = [(int(head["step"]), _metrics(line[head.end() : end])) for head, end in zip(heads, ends, strict=False)]
     read = [found for found in own if _tells(*found)]
-    if not read:  # one that quotes another step before its first metric
+    if not read:  # a line that quotes another step before its first metric
         read = [(int(head["step"]), _metrics(line[head.end() :])) for head in heads]
         read = [found for found in read if _tells(*found)] or [found for found in own if found[1]]
     return read[-1] if read else None
 
 
 def _heads(line: str) -> list[re.Match[str]]:
-    """Every `step:N -`. What begins by looking back is found faster by its literal."""
+    """Every `step:N -`; str.find for the literal is faster than searching for a pattern that begins with a lookbehind.
+    """
     found = []
     at = line.find("step:")
     while at >= 0:
