@@ -220,13 +220,14 @@ def test_a_ledger_that_was_edited_by_hand(crashes: Any) -> None:
     first = lines[0].split("\t")
     first[columns.index("index")], first[columns.index("description")] = "one", "good enough"
     kept = ["\t".join([*first, "mine"]), *("\t".join([*line.split("\t"), ""]) for line in lines[2:])]
-    path.write_text("\n".join([f"{header}\tremark", *kept]) + "\n")
+    fresh = path.with_suffix(".new")  # in one step: a run that ends just now may add its row
+    fresh.write_text("\n".join([f"{header}\tremark", *kept]) + "\n")
+    fresh.replace(path)
     journal = crashes.place.journal
     journal.write_bytes(journal.read_bytes() + b'{"t": 1.0, "do": "sta')  # a kill in the middle of a line
     crashes.resume()
     crashes.bench.until(lambda: [row for row in crashes.view().rows if row.index == 2])
     lines = path.read_text().splitlines()  # while it runs: the second row again, by an editor that renames
-    fresh = path.with_suffix(".new")
     second = next(row.run_id for row in crashes.view().rows if row.index == 2)
     fresh.write_text("\n".join(line for line in lines if second not in line) + "\n")
     fresh.replace(path)
