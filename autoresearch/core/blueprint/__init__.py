@@ -1,1 +1,1 @@
-"""Blueprints: text into sections, items, notes and values; what is wrong with them."""
+"""Blueprints: parsing of the text into sections, items, notes and values; lint."""

@@ -1,4 +1,4 @@
-"""The launch command of a blueprint: told from the sentences around it, never guessed among several."""
+"""The launch command of a blueprint: separated from surrounding prose; several commands are an error, not a guess."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoresearch.core.blueprint.values import (
     without_examples,
 )
 
-_STARTERS = frozenset({  # programs that begin a command line in this trade
+_STARTERS = frozenset({  # programs that commonly begin a command line in this field
     "python", "python3", "bash", "sh", "zsh", "torchrun", "accelerate", "deepspeed", "uv", "uvx", "ray",
     "env", "cd", "export", "source", "nohup", "ajet", "ajet-swarm", "srun", "sbatch", "salloc", "conda",
     "mamba", "micromamba", "poetry", "pipenv", "pixi", "trl", "exec", "sleep", "printf", "cat", "seq",
@@ -26,7 +26,7 @@ _STARTERS = frozenset({  # programs that begin a command line in this trade
     "wget", "curl", "git", "pip", "pip3", "rm", "eval", "tee", "xargs", "setsid", "sudo", "pkill",
     "killall", "tmux",
 })  # fmt: skip
-_WORDS_TOO = frozenset({  # the same, but they also begin sentences: they need a flag, a path, or to be short
+_WORDS_TOO = frozenset({  # also words that begin sentences: they need shell syntax, an assignment, or a short line
     "time", "set", "echo", "true", "false", "test", "for", "while", "until", "if", "trap", "date", "make",
     "go", "read", "wait", "kill", "yes", "swift", "exit", "screen",
 })  # fmt: skip
@@ -43,7 +43,7 @@ _RUNNABLE = (frozenset({"bash", "sh", "shell", "zsh"}) | _CONSOLE, frozenset({""
 
 
 def looks_like_command(text: str) -> bool:
-    """Whether a line of prose is a shell command rather than a sentence about one."""
+    """Whether a line is a shell command rather than a sentence."""
     line = text.strip()
     assigned = False
     while match := _ASSIGN.match(line):
@@ -69,7 +69,7 @@ def looks_like_command(text: str) -> bool:
 
 
 def command_in(items: Sequence[SectionItem]) -> SectionValue | Unclear | None:
-    """The launch command; never a sentence about it, never one of several."""
+    """The launch command of the section; Unclear if there are several, None if there is none."""
     for role in (LabelRole.VALUE, LabelRole.CONTENT, LabelRole.PLAIN):
         found = _among(list(with_role(items, role)))
         found = [v for v in found if v.text.strip() and ("\n" in v.text or not means_nothing(v.text))]
@@ -77,7 +77,7 @@ def command_in(items: Sequence[SectionItem]) -> SectionValue | Unclear | None:
             below = _among([i for i in with_role(items, LabelRole.PLAIN) if i.code])
             found = below or found  # `- command: see below`, and a code block below
         bare = [v for v in found if not v.explained]
-        found = bare if len(bare) == 1 else found  # one stands by itself, the others are quoted in prose
+        found = bare if len(bare) == 1 else found  # the only one that stands alone wins over those quoted in prose
         if len(found) > 1:
             where = ", ".join(str(v.line) for v in found[:5])
             message = f"[exp_launch_command] holds {len(found)} commands (lines {where})"
@@ -89,7 +89,7 @@ def command_in(items: Sequence[SectionItem]) -> SectionValue | Unclear | None:
 
 
 def _among(items: Sequence[SectionItem]) -> list[SectionValue]:
-    """The commands of these items; a block that says it is shell wins over one that says nothing."""
+    """The commands of these items; code blocks marked as shell win over unmarked blocks, those over `text` blocks."""
     blocks = [b for i in items for b in i.code if any(n.text.strip() for n in b)]
     for infos in _RUNNABLE:
         if runnable := [b for b in blocks if b[0].info in infos]:
@@ -99,7 +99,7 @@ def _among(items: Sequence[SectionItem]) -> list[SectionValue]:
 
 
 def _commands(item: SectionItem) -> list[SectionValue]:
-    """The commands that the words of one item hold: what its key gives, or what its prose quotes."""
+    """The commands in the text of one item: the value of its key, or commands in its prose."""
     prose = [(no, text) for no, text in item.prose]
     whole = "\n".join(text for _, text in prose).strip()
     if not whole:
@@ -127,7 +127,7 @@ def _code(block: list[SourceLine]) -> SectionValue:
 
 
 def _run_of_lines(prose: Sequence[tuple[int, str]]) -> SectionValue | None:
-    """The first line of a paragraph that is a command, with those that continue it."""
+    """The first line of a paragraph that is a command, with its continuation lines."""
     taken: list[tuple[int, str]] = []
     margin, explained = 0, False
     for no, text in prose:
@@ -152,6 +152,6 @@ def _run_of_lines(prose: Sequence[tuple[int, str]]) -> SectionValue | None:
 
 
 def _unbulleted(text: str) -> str:
-    """`- python x` nested below `- command:` is one command, not an option."""
+    """Strip the bullet of a one-line `- python x` below `- command:`."""
     bullet = re.match(r"[-*]\s+(?=[^-\s])", text)
     return text[bullet.end() :] if bullet and "\n" not in text else text

@@ -1,4 +1,4 @@
-"""BlueprintFields: what a person or a program says to get a blueprint rendered."""
+"""BlueprintFields: the values from which a blueprint is rendered, from flags, a YAML file or another blueprint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TUPLES = ("prepare", "evaluate", "cleanup", "requires_env", "include", "source"
 class BlueprintFields:
     """The values of a new blueprint. Only title, purpose and launch_command have no default.
 
-    `source` holds entries such as `jsonl runs/metrics.jsonl`. `remarks` is prose for readers.
+    `source` has entries such as `jsonl runs/metrics.jsonl`. `remarks` is prose for readers.
     """
 
     title: str
@@ -59,15 +59,15 @@ class BlueprintFields:
     remarks: str = ""
 
     def default_result_dir(self) -> str:
-        """Where results go when nothing was said."""
+        """`result_dir`, or the default one for this slug or title."""
         return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
 
 
 def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
-    """The fields that render this blueprint again, but for `changes`; its prose for readers is not carried over.
+    """The fields of this blueprint with `changes` applied; its prose for readers is not carried over.
 
-    Another `result_dir` takes along what variables and sources name below the blueprint's own: two runs never
-    write one file because a blueprint says where, in full.
+    If `result_dir` changes, paths below the old one in `env` and `source` are moved too, so that two runs never write
+    the same file because the blueprint names it by its absolute path.
     """
     notes = own.notes
     same: dict[str, Any] = {
@@ -88,7 +88,7 @@ def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
 
 
 def moved(text: str, old: str, new: str) -> str:
-    """A text in which the absolute directory `old`, and what is below it, is said to be at `new`."""
+    """The text with the absolute directory `old` replaced by `new`, also as a prefix of longer paths."""
     if not old.startswith("/") or not old.strip("/"):
         return text
     whole = rf"(?<![\w./-]){re.escape(old.rstrip('/'))}(?=/|[^\w.-]|$)"
@@ -96,9 +96,9 @@ def moved(text: str, old: str, new: str) -> str:
 
 
 def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
-    """Fields from a parsed YAML file or from flags; `exp_` names and durations in words are understood.
+    """Fields from a parsed YAML file or from flags; `exp_` names and durations in words are accepted.
 
-    Raises UsageError for a name that is none of ours, a value of the wrong kind, or a missing one.
+    Raises UsageError for an unknown name, a value of the wrong type, or a missing required field.
     """
     known = {f.name: f for f in fields(BlueprintFields) if f.name != "swarm"}
     values: dict[str, object] = {"swarm": _swarm(mapping)}
@@ -136,7 +136,7 @@ _NAMES = {
 
 
 def limit(name: str, text: str) -> float:
-    """Seconds that a limit of this name can have. UsageError for any other text."""
+    """Parse the duration of the limit `name` into seconds. UsageError if it is invalid or not possible as a limit."""
     try:
         seconds = parse_duration(text)
     except ValueError as error:
@@ -147,7 +147,7 @@ def limit(name: str, text: str) -> float:
 
 
 def _converted(name: str, value: object) -> object:
-    """The value in the type of its field."""
+    """The value converted to the type of its field; UsageError if it cannot be."""
     if name in ("max_time_s", "first_step_s", "evaluate_s"):
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if trouble := problem(float(value)):

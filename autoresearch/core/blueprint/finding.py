@@ -1,4 +1,4 @@
-"""What a check found: an error or a warning, where it is, and what to do about it."""
+"""Findings of checks: errors and warnings, with their location and a hint."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One remark. `where` is a file name, `line` counts from 1 (0: the file as a whole)."""
+    """One finding. `where` is a file name, `line` counts from 1 (0: the file as a whole)."""
 
     severity: Severity
-    code: str  # a stable word, e.g. "missing_command"
+    code: str  # a stable identifier, e.g. "missing_command"
     message: str  # one sentence: what is wrong
     hint: str = ""  # one sentence: what to do
     where: str = ""
@@ -30,5 +30,5 @@ class Finding:
 
 
 def errors(findings: tuple[Finding, ...] | list[Finding]) -> list[Finding]:
-    """Those that stop a run."""
+    """The findings that stop a run."""
     return [f for f in findings if f.severity is Severity.ERROR]

@@ -12,13 +12,13 @@ from autoresearch.core.blueprint.sections import Section, SourceLine
 
 
 class LabelRole(StrEnum):
-    """What an item's label says about its text."""
+    """The kind of text that an item's label announces."""
 
     VALUE = "value"  # a typed key: dir, path, command, time, purpose
     CONTENT = "content"  # content n
-    PLAIN = "plain"  # a paragraph, or an item without a label we know
-    DEFAULT = "default"  # the published template's own words, left as they were: not a value
-    TEXT = "text"  # description, hint, warning, note, example: for people
+    PLAIN = "plain"  # a paragraph, or an item without a known label
+    DEFAULT = "default"  # `default:`, left over from the published template: not a value
+    TEXT = "text"  # description, hint, warning, note, example: for readers
 
 
 _TEXT_WORDS = {
@@ -56,7 +56,7 @@ _LABEL = re.compile(
 
 @dataclass(slots=True)
 class SectionItem:
-    """One item of a section. `first` is what stands behind the label on its own line."""
+    """One item of a section. `first` is the text after the label on the same line."""
 
     role: LabelRole
     label: str
@@ -67,7 +67,7 @@ class SectionItem:
 
     @property
     def code(self) -> list[list[SourceLine]]:
-        """The fenced blocks below it."""
+        """The fenced blocks of the item, each as its lines."""
         blocks: dict[int, list[SourceLine]] = {}
         for line in self.more:
             if line.block:
@@ -76,7 +76,7 @@ class SectionItem:
 
     @property
     def prose(self) -> list[tuple[int, str]]:
-        """(line number, text) of everything outside code blocks, dedented; not the label."""
+        """(line number, text) of every line outside code blocks, dedented, without the label."""
         rest = [n for n in self.more if not n.block]
         dedented = textwrap.dedent("\n".join(n.text for n in rest)).split("\n") if rest else []
         head = [(self.line, self.first)] if self.first else []
@@ -84,16 +84,16 @@ class SectionItem:
 
     @property
     def text(self) -> str:
-        """Prose and code as one text, for people."""
+        """Prose and code as one text, for readers."""
         lines = [self.first] if self.first else []
         return "\n".join([*lines, *(n.text.strip() if not n.block else n.text for n in self.more)]).strip()
 
 
 def items(section: Section) -> list[SectionItem]:
-    """The items of a section in order; the text behind the heading's tag is the first one."""
+    """The items of a section in order; text after the tag in the heading is the first one."""
     found: list[SectionItem] = []
     if re.search(r"[:：]$", section.head) or re.fullmatch(r"[(（][^()（）]*[)）]", section.head):
-        found.append(SectionItem(LabelRole.TEXT, "title", section.line, 10**6, section.head))  # owns nothing below it
+        found.append(SectionItem(LabelRole.TEXT, "title", section.line, 10**6, section.head))  # nothing continues it
     elif section.head:
         found.append(_labelled(section.key, section.head, section.line, indent=-1))
     blank = False
@@ -116,7 +116,7 @@ def items(section: Section) -> list[SectionItem]:
 
 
 def _continues(key: str, line: SourceLine, last: SectionItem, blank: bool) -> bool:
-    """Whether a line still belongs to the item before it."""
+    """Whether a line continues the item before it."""
     if line.block:
         same = bool(last.more) and last.more[-1].block == line.block
         waiting = not last.first and not last.more and last.role is not LabelRole.PLAIN
@@ -139,7 +139,7 @@ def _continues(key: str, line: SourceLine, last: SectionItem, blank: bool) -> bo
 
 
 def _opens_list(last: SectionItem) -> bool:
-    """A paragraph ending in a colon owns the indented block below it, even after a blank line."""
+    """Whether the item ends in a colon: then the indented block below belongs to it, even after a blank line."""
     tail = [text for _, text in last.prose if text.strip()][-1:]
     return bool(tail) and tail[0].rstrip().endswith((":", "："))
 
@@ -164,7 +164,7 @@ def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
     first = label["rest"].rstrip()
     if label["mark"] and first.endswith(label["mark"]) and not first.startswith(label["mark"]):
         first = first[: -len(label["mark"])]
-    if re.fullmatch(r"[|>][+-]?", first.strip()):  # a YAML block scalar's sign
+    if re.fullmatch(r"[|>][+-]?", first.strip()):  # the indicator of a YAML block scalar
         first = ""
     return SectionItem(role, label["label"].strip().lower(), line, indent, first)
 

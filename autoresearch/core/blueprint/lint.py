@@ -1,7 +1,7 @@
-"""Lint: what would hurt a run, found in texts before anything is started. Pure; files are the caller's.
+"""Lint: finds problems in blueprints, scripts and recipes before a run is started. Pure; the caller reads files.
 
-What kills by name is an error: `--autokill`, `pkill`, `killall`, `ray stop`, `tmux kill-server` end other
-people's runs on the host, and the watcher with them.
+Commands that kill by name are errors: `--autokill`, `pkill`, `killall`, `ray stop`, `tmux kill-server` end other
+people's runs on the host, and the Runner that watches this one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset(
     {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
 )
-_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is handed on
-_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse takes every beginning of a flag
+_AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
+_AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
 def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
-    """Findings in the blueprint alone: its commands and its relative paths."""
+    """Findings in the blueprint itself: its commands, swarm notes, limits and relative paths."""
     findings = lint_shell(
         blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
     )
@@ -38,7 +38,7 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
-            judges = command in blueprint.notes.evaluate  # it would fail after all that training
+            judges = command in blueprint.notes.evaluate  # it would fail only after the training
             grave = Severity.ERROR if judges else Severity.WARNING
             findings.append(_finding(grave, "not_a_command", message, hint, blueprint.name, notes))
         findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
@@ -47,7 +47,7 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
 
 
 def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
-    """The server and the check of a run in AgentJet's swarm mode, and a published command that does not exist."""
+    """Findings about AgentJet's swarm mode, including a published command that does not exist."""
     at = blueprint.lines.get("exp_launch_command", 1)
     for command, line in ((blueprint.launch_command, at), *((text, notes) for text in blueprint.notes.prepare)):
         yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
@@ -60,7 +60,7 @@ def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
-    """Findings in a launch command or a script; `line` is where its first line stands in `where`."""
+    """Findings in a launch command or a script; `line` is the line number of its beginning in `where`."""
     commands = list(simple_commands(text, line=line))
     findings = [f for c in commands for f in _kills(c, where)]
     findings += _hidden_exit_code([c for c in commands if not c.depth], text, where)
@@ -74,12 +74,12 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
 
 
 def lint_script(text: str, *, where: str) -> list[Finding]:
-    """Findings in a script that the launch command names: only what would hurt others or hide the end."""
+    """Findings in a script that the launch command names: only what harms other runs or hides the exit code."""
     return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
 
 
 def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[Finding]:
-    """Findings in a recipe that was parsed from `text` (for the line numbers); AgentJet's own traps."""
+    """Findings in an AgentJet recipe; `text` is its source, for the line numbers."""
     findings: list[Finding] = []
     for key, value in _leaves(recipe):
         name = key.rsplit(".", 1)[-1]
@@ -107,7 +107,7 @@ def _moved(finding: Finding, line: int) -> Finding:
 
 
 def _kills(command: Simple, where: str) -> Iterator[Finding]:
-    """What ends processes that are not this run's."""
+    """Errors for commands that end processes of other runs."""
 
     def stop(code: str, message: str) -> Finding:
         return _finding(Severity.ERROR, code, message, _SPARE, where, command.line)
@@ -136,12 +136,12 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
 
 
 def _is_ajet(command: Simple) -> bool:
-    """AgentJet's launcher or swarm, however its interpreter is called."""
+    """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
     return command.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in command.argv)
 
 
 def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:
-    """A pipe into tee reports tee's exit code; `|| true` reports none."""
+    """Warn where the trainer's exit code is lost: a pipe into tee returns tee's, `|| true` always 0."""
     careful = re.search(r"\bpipefail\b|\bPIPESTATUS\b", text)
     for before, after in pairwise(commands):
         if (
@@ -159,7 +159,7 @@ def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator
 
 
 def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
-    """What makes the command return while the trainer goes on, or go on where nobody sees it."""
+    """Warn where the command returns before the trainer ends, or detaches it from this run."""
     meant = [c for c in commands if c.words or c.end == "&"]
     if meant and meant[-1].end == "&":
         message = "the command ends in the background: the run would look finished at once"
@@ -181,7 +181,7 @@ def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:
-    """A first-step limit that can never end the run; two that the section itself gives, its parser compares."""
+    """Warn if the first-step limit exceeds the default total; the parser compares two limits that are both given."""
     if blueprint.first_step_given and not blueprint.max_time_given and blueprint.first_step_s > blueprint.max_time_s:
         both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
         message, hint = f"the first step may take {both}", "give the time in all too"

@@ -1,8 +1,8 @@
-"""Blueprint: the seven-section markdown that says why and how to run one experiment.
+"""Blueprint: markdown in seven sections that states why and how to run one experiment.
 
 The format is AgentJet's (skills auto-research-blueprint-execute-classic and -swarm) and that of
-Alpha-RL-Research, whose blueprints fill the same sections with typed keys. All of it is parsed here
-into one value; only `launch_command`, `notes.prepare` and `notes.cleanup` are ever run by a shell.
+Alpha-RL-Research, whose blueprints fill the same sections with typed keys. It is parsed here into one
+value; of its texts only commands (`launch_command`, `notes.prepare`, `notes.cleanup` ...) are ever run by a shell.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """One experiment as its author wrote it: paths are neither resolved nor looked at. Times in seconds."""
+    """One experiment as its author wrote it: paths are neither resolved nor checked. Times in seconds."""
 
     name: str  # the file's name, for messages
     title: str
@@ -78,16 +78,16 @@ class Blueprint:
 
     @property
     def limits(self) -> Limits:
-        """The two limits of the blueprint with the house's defaults for the rest."""
+        """The two limits of the blueprint, and autoresearch's defaults for the others."""
         return Limits(first_step_s=self.first_step_s, max_s=self.max_time_s)
 
 
 def parse_blueprint(data: bytes, name: str) -> Blueprint:
-    """Understand a blueprint file.
+    """Parse a blueprint file.
 
-    Raises BlueprintInvalid, whose message is the first error with its line and whose `findings` are
-    all errors and warnings, for a file that is no text, and for a section that is missing its
-    command, stands twice, holds an unreplaced placeholder or a duration that no run can have.
+    Raises BlueprintInvalid, whose message is the first error with its line and whose `findings` are all errors and
+    warnings: for a file that is not text, a missing command, a section that occurs twice, an unreplaced placeholder,
+    or a duration that no run can have, among others.
     """
     document = split(decode(data, name), name)
     reading = _BlueprintReading(name, document)
@@ -172,7 +172,7 @@ class _BlueprintReading:
         self.findings.append(error(self.name, line, "missing_command", what, hint))
 
     def _explained(self, key: str) -> None:
-        """Warn where a section is missing, or is a bare value: each should say why (R7 of the format)."""
+        """Warn if a section is missing or has no explanation: each should state why (R7 of the format)."""
         section = self.sections.get(key)
         if section is None:
             if key in _DEFAULTS:
@@ -208,14 +208,14 @@ class _BlueprintReading:
         stem = re.sub(r"\.(?:md|markdown|txt)$", "", self.name.rsplit("/", 1)[-1], flags=re.IGNORECASE)
         if slug := slugify(self.notes.slug, fallback=""):
             return slug
-        title = _GENERIC_TITLE.sub("", self.title)  # a bare "Blueprint" says nothing
+        title = _GENERIC_TITLE.sub("", self.title)  # a bare "Blueprint" is no title
         for text in (title, self._text("exp_purpose")):
             if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
                 return slug
         return slugify(stem)
 
     def result_dir(self) -> str:
-        """What the section says; "" where it says nothing, or nothing that can be a path."""
+        """The directory as written; "" if none is given or the section has an error."""
         section, lines = self.sections.get("exp_result_dir"), [found.line for found in errors(self.findings)]
         own = {section.line, *(line.no for line in section.body)} if section else set()
         return "" if own.intersection(lines) else self._text("exp_result_dir")

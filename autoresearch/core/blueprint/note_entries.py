@@ -1,6 +1,6 @@
-"""The keys that the notes of a blueprint give, each with its texts and lines; no meaning yet.
+"""The declared keys in the notes of a blueprint, each with its texts and lines, not interpreted yet.
 
-A key stands as an item (`- trainer: verl`), above a list or a code block, or in a fenced yaml block.
+A key is an item (`- trainer: verl`), possibly with a list or a code block below, or is in a fenced yaml block.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.note_keys import ITEM, LISTS, TEXTS, declared_key, key_of
 from autoresearch.core.blueprint.sections import NOTES, Section, SourceLine, warning
 
-_TOLD = (*TEXTS, "prepare", "cleanup", "env", "requires_env")  # other keys are words of prose too
+_TOLD = (*TEXTS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 
 
 def note_values(sections: Sequence[Section], name: str, findings: list[Finding]) -> dict[str, list[tuple[int, str]]]:
-    """key -> [(line, text)] over all notes sections; what is nearly a key goes to `findings`."""
+    """key -> [(line, text)] over all notes sections; misspelt keys are added to `findings`."""
     values: dict[str, list[tuple[int, str]]] = {}
     for entry in [e for s in sections for e in _entries(s, name, findings)]:
         values.setdefault(entry.key, []).extend(_values(entry))
@@ -28,12 +28,12 @@ def note_values(sections: Sequence[Section], name: str, findings: list[Finding])
 
 
 def misplaced_keys(sections: Sequence[Section], name: str) -> list[Finding]:
-    """A warning for each key of the notes that stands in a section which does not take it."""
+    """A warning for each key of the notes that is written in another section."""
     found: list[Finding] = []
     for section in sections:
         for line in section.body:
             key = "" if line.block or section.key == NOTES else declared_key(line.text)
-            if key in _TOLD and (section.key, key) != ("exp_max_time", "first_step"):  # there it is a label
+            if key in _TOLD and (section.key, key) != ("exp_max_time", "first_step"):  # a label in that section
                 message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
                 found.append(warning(name, line.no, "misplaced_note", message, "move it to `## Notes`"))
     return found
@@ -48,7 +48,7 @@ class _NoteEntry:
 
 
 def _entries(section: Section, name: str, findings: list[Finding]) -> list[_NoteEntry]:
-    """Declared keys of a section: items outside code, and fenced yaml that holds our keys."""
+    """Declared keys of a section: items outside code, and fenced yaml that contains known keys."""
     found: list[_NoteEntry] = []
     blocks: dict[int, list[SourceLine]] = {}
     current: tuple[_NoteEntry, int] | None = None
@@ -72,7 +72,7 @@ def _prose_line(
     name: str,
     findings: list[Finding],
 ) -> tuple[_NoteEntry, int] | None:
-    """Put one line of prose where it belongs: a new entry, the one before, or nowhere."""
+    """Start a new entry with a line of prose, continue the previous one, or ignore the line; returns the open entry."""
     if current and (line.indent > current[1] or _ends_open(current[0])):
         current[0].more.append(line)
         return current
@@ -88,14 +88,14 @@ def _prose_line(
 
 
 def _ends_open(entry: _NoteEntry) -> bool:
-    """Whether its last line of prose ends in a backslash."""
+    """Whether the last line of prose of the entry ends in a backslash."""
     last = entry.more[-1] if entry.more else None
     written = entry.first if last is None else "" if last.block else last.text
     return written.endswith("\\")
 
 
 def _yaml_entries(block: Sequence[SourceLine], name: str, findings: list[Finding]) -> list[_NoteEntry]:
-    """The entries of a fenced yaml block; [] where it is an excerpt of something else."""
+    """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
     found: list[_NoteEntry] = []
     strange: list[tuple[str, int]] = []
     current: _NoteEntry | None = None
@@ -122,7 +122,7 @@ def _yaml_entries(block: Sequence[SourceLine], name: str, findings: list[Finding
 
 
 def _suspect(word: str, line: int, name: str, findings: list[Finding]) -> None:
-    """A key that is nearly one of ours is told; any other word is prose."""
+    """Warn about a word that resembles a known key; any other word is prose."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
     close = difflib.get_close_matches(key, (*TEXTS, *LISTS), n=1, cutoff=0.82)
     if close and key not in ("sources", "notes"):
@@ -131,7 +131,7 @@ def _suspect(word: str, line: int, name: str, findings: list[Finding]) -> None:
 
 
 def _values(entry: _NoteEntry) -> list[tuple[int, str]]:
-    """The values of one entry: its line, its list items, or its block, each with its line."""
+    """The values of one entry (its text, its list items, or its block), each with its line number."""
     code = [n for n in entry.more if n.block]
     if code:
         return [(code[0].no, "\n".join(n.text for n in code).strip("\n"))]
@@ -152,7 +152,7 @@ def _values(entry: _NoteEntry) -> list[tuple[int, str]]:
 
 
 def _list_items(entry: _NoteEntry, more: Sequence[SourceLine]) -> list[tuple[int, str]]:
-    """`- a` lines one below the other; a deeper line continues the item; without bullets, one text."""
+    """Items of a bulleted list, with more deeply indented lines joined to them; without bullets, one text."""
     bullets = [n for n in more if re.match(r"\s*[-*+]\s+\S", n.text)]
     if not bullets:
         if entry.key == "env":
@@ -175,7 +175,7 @@ def _comma(text: str) -> list[str]:
 
 
 def scalar(text: str) -> str:
-    """A YAML scalar: quotes off, a trailing ` # comment` off where it is not quoted."""
+    """A value without the quotes around it."""
     text = text.strip()
     if text[:1] == '"' and text[-1:] == '"' and len(text) > 1:
         try:

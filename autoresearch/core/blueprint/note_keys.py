@@ -1,4 +1,4 @@
-"""The names that the notes of a blueprint may give, and the line that gives one."""
+"""The keys that the notes of a blueprint may declare, and the syntax of a declaring line."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ITEM = re.compile(
 
 
 def key_of(word: str) -> str:
-    """The key that a word names, by itself or by an alias; "" for any other word."""
+    """The key that a word names, directly or as an alias; "" for any other word."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
     key = _ALIASES.get(key, key)
     return key if key in TEXTS or key in LISTS else ""
 
 
 def declared_key(line: str) -> str:
-    """The key that a bulleted line gives by its own name; "" for any other line."""
+    """The key that a bulleted line declares by its exact name; "" for any other line."""
     item = ITEM.match(line)
     if item is None or not item["bullet"] or len(item["indent"]) > 3:
         return ""

@@ -1,7 +1,7 @@
 """The notes of a blueprint: declared keys that the harness acts on, and prose that it only shows.
 
-Keys stand as items (`- trainer: verl`) or in a fenced yaml block, in any notes section. Prose is
-never run: what a `### Preparatory Work` heading describes stays with the reader.
+Keys are items (`- trainer: verl`) or in a fenced yaml block, in any notes section. Prose is never run: the steps
+below a heading such as `### Preparatory Work` are left to the reader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autoresearch.core.swarm.notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.swarm.spec import Swarm
 from autoresearch.core.text.durations import parse_duration, problem
 
-_DECLARED_FIRST = -100  # what a blueprint names is believed before what a trainer is known to write
+_DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
 _KINDS = {kind.value: kind for kind in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*")
@@ -30,40 +30,40 @@ _SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the notes declare; empty where they say nothing. `text` is all of them, for people."""
+    """The declared values; empty where not declared. `text` is all notes as text, for readers."""
 
     trainer: str = ""
-    launcher: str = ""  # where it goes, as `--launcher` has it
+    launcher: str = ""  # the target, in the syntax of `--launcher`
     metric: str = ""
     direction: str = ""  # maximize, minimize or ""
     slug: str = ""
     prepare: tuple[str, ...] = ()  # shell commands that run before the trainer
-    evaluate: tuple[str, ...] = ()  # shell commands that measure the run once its trainer is over
+    evaluate: tuple[str, ...] = ()  # shell commands that measure the run after its trainer has exited
     evaluate_s: float = EVALUATE_S
     cleanup: tuple[str, ...] = ()  # shell commands that run after any ending
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
-    writable: tuple[str, ...] = ()  # directories outside of its own that a sandboxed trainer may write to
-    seed: str = ""  # how a seed reaches the training: a recipe key, --flag or $NAME; or a number, the first one
+    writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
+    seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
     keep_children: bool = False
-    resume: bool = False  # what an earlier run left may be gone on with
-    record_metrics: bool = True  # a trainer's own writer of metrics may be switched on
-    source: tuple[Source, ...] = ()  # files of metrics, believed before all others
-    swarm: Swarm | None = None  # the server's half of a run in AgentJet's swarm mode
-    step_line: tuple[str, ...] = ()  # how a training step of an unknown trainer looks
+    resume: bool = False  # the run may continue from what an earlier run left
+    record_metrics: bool = True  # the trainer's own metric writer may be switched on
+    source: tuple[Source, ...] = ()  # files of metrics, preferred over all others
+    swarm: Swarm | None = None  # the server side of a run in AgentJet's swarm mode
+    step_line: tuple[str, ...] = ()  # format of the training-step lines of an unknown trainer
     validation_line: tuple[str, ...] = ()
     text: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The declared lines, each with its kind before it."""
+        """The declared line formats, each prefixed with its kind, `step` or `validation`."""
         return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
 
 
 def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
-    """The notes of all notes sections; `prose` is their text as it stands."""
+    """Parse all notes sections, with findings; `prose` is their unparsed text."""
     findings: list[Finding] = []
     values = note_values(sections, name, findings)
     texts = {key: _single(key, values.get(key, []), name, findings) for key in TEXTS}
@@ -96,7 +96,7 @@ def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Note
 
 
 def _single(key: str, values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> str:
-    """The one value of a key, without a comment behind it; two different ones are an error."""
+    """The single value of a key, without a trailing comment; two different values are an error."""
     texts = [(no, re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip()) for no, text in values]
     texts = [(no, text) for no, text in texts if text]
     different = next((no for no, text in texts if text != texts[0][1]), 0)
@@ -118,7 +118,7 @@ def _strings(key: str, values: Sequence[tuple[int, str]]) -> list[tuple[int, str
 
 
 def _env(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> dict[str, str]:
-    """`NAME=value` or `NAME: value`, one or several lines; quoted values may hold anything."""
+    """Parse `NAME=value` or `NAME: value` lines; quoted values may contain anything."""
     env: dict[str, str] = {}
     for no, text in values:
         for line in text.split("\n"):
@@ -151,7 +151,7 @@ def _at(key: str, values: Mapping[str, list[tuple[int, str]]]) -> int:
 
 
 def _metric(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
-    """A key or an expression; what is broken or nearly an expression is told."""
+    """The metric; an error if it is a malformed expression, a warning if it resembles one."""
     line = _at("metric", values)
     try:
         parse(text)
@@ -227,7 +227,7 @@ def _flag(
         return said
     if word:
         message = f"{key}: {texts[key][:60]!r} is neither true nor false"
-        told = error if key == "keep_children" else warning  # the other two are words of prose as well
+        told = error if key == "keep_children" else warning  # the other two are also words of prose
         findings.append(told(name, _at(key, values), "bad_note", message, f"it counts as {str(usual).lower()}"))
     return usual
 
@@ -257,7 +257,7 @@ def _sources(values: Sequence[tuple[int, str]], name: str, findings: list[Findin
 
 
 def _source(text: str, n: int) -> Source:
-    """`jsonl path`, `dict_lines path`, `console`, or a path whose suffix says it."""
+    """Parse `jsonl path`, `dict_lines path`, `console`, or a path, whose suffix then determines the format."""
     word, _, rest = text.partition(" ")
     given = _KINDS.get(word.lower().rstrip(":"))
     path = (rest if given else text).strip().strip("`\"'")

@@ -1,4 +1,4 @@
-"""The path that a section of a blueprint names, taken as it is written: nothing is expanded."""
+"""The path that a section of a blueprint names, as it is written: nothing is expanded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     r"((?:~|\.{1,2})?/(?!/)[A-Za-z0-9_.+@%=,:/~${}-]*[A-Za-z0-9_/}]|[\w.-]+(?:/[\w.-]+)*\.ya?ml)"
 )
 _BARE = re.compile(r"[\"'*]{0,2}(?:~[\w.-]*|\.{1,2})?/(?!/)")
-_SENTENCE = re.compile(  # words and signs of a sentence behind a path; a name with spaces has none of them
+_SENTENCE = re.compile(  # words and punctuation of a sentence after a path; file names with spaces do not contain them
     r"[,;:!?，。；：！？.](?:\s|$)|\s[-–—]{1,2}\s|\s/|[(（](?!\d+[)）])|\s(?:是|为|在|用于|存放|其中)"
     r"|\s(?:is|are|was|were|will|has|have|holds?|contains?|lies|which|that|where|with|on|in|at|for|from|and|or"
     r"|the|an?|as|to|by|of|its?|this|see|not|but|if|then)(?=\s|$)",
@@ -32,7 +32,7 @@ def looks_like_path(text: str) -> bool:
 
 
 def path_in(items: Sequence[SectionItem]) -> SectionValue | None:
-    """The path of a section; None where nothing in it is one."""
+    """The path that a section names; None if there is none."""
     for item in with_role(items, LabelRole.VALUE):
         if value := _typed_path(item):
             return value
@@ -52,7 +52,7 @@ def path_in(items: Sequence[SectionItem]) -> SectionValue | None:
 
 
 def _unless_prose(value: SectionValue) -> SectionValue:
-    """`path: the code lives in /mnt/x` names /mnt/x; a path with spaces stays whole."""
+    """Extract the path from prose such as `the code lives in /mnt/x`; a path with spaces stays whole."""
     if looks_like_path(value.text) or not re.search(r"\s", value.text) or means_nothing(value.text):
         return value
     said = _said_in(value.text, value.line)
@@ -60,7 +60,7 @@ def _unless_prose(value: SectionValue) -> SectionValue:
 
 
 def _typed_path(item: SectionItem) -> SectionValue | None:
-    """The path behind `dir:`; whole, so that it may hold spaces."""
+    """The path after a label such as `dir:`, which may contain spaces."""
     if item.code and not item.first:
         return _block_path(item.code[0])
     for no, text in item.prose:
@@ -78,7 +78,7 @@ def _block_path(block: list[SourceLine]) -> SectionValue | None:
 
 
 def _cleaned(raw: str, no: int) -> SectionValue | None:
-    """A path without the quotes, comment or parenthesis around it."""
+    """A path without surrounding quotes, trailing comment or trailing parenthesis."""
     text = raw.strip()
     if span := CODE_SPAN.match(text) or re.match(r"(\*\*|\"|')(.+?)\1(?=\s|$|[,，。;；(（])", text):
         inner = span[2].strip() if span[1].startswith("`") else span[2]
@@ -98,7 +98,7 @@ def _cleaned(raw: str, no: int) -> SectionValue | None:
 
 
 def _bare(text: str, no: int) -> SectionValue | None:
-    """The path that a line begins with: all of the line, unless a sentence follows; None for other lines."""
+    """The path that a line begins with: the whole line unless a sentence follows; None if it begins with no path."""
     value = _cleaned(text, no) if _BARE.match(text) else None
     if value is None or not re.search(r"\s", value.text):
         return value
@@ -113,7 +113,7 @@ def _cut(path: str, no: int) -> tuple[int, str, str]:
 
 
 def _said_in(text: str, no: int) -> SectionValue | None:
-    """The path that a line of prose names."""
+    """The path that a line of prose names; None if it names none."""
     if not text:
         return None
     if means_nothing(text):

@@ -1,12 +1,12 @@
-"""`${...}` that nobody replaced: an error, unless a shell will expand it or the text defines it.
+"""Unreplaced `${...}` placeholders: errors, unless a shell will expand them or the text defines them.
 
-The rules, line by line:
+The rules:
 - `${Name} = value` defines it: prose may use it, values may not.
-- In the launch command a shell expands `${VAR}`; it is an error where VAR is one of the published
-  template's names, or is neither declared (`env:`, `requires_env:`), nor assigned in the command, nor one
-  that every shell has. `$VAR` without braces is never a placeholder.
-- In a path or a purpose it is an error: no shell ever sees those.
-- In `[exp_max_time]` it is an error unless the section says the time anyway.
+- In the launch command a shell expands `${VAR}`. It is an error if VAR is a name of the published template,
+  or is neither declared (`env:`, `requires_env:`), nor assigned in the command, nor set in every shell.
+  `$VAR` without braces is never a placeholder.
+- In a path or a purpose it is an error: no shell reads those.
+- In `[exp_max_time]` it is an error unless the section gives the total time otherwise.
 - In a description, hint or warning it is an error unless the section has its value.
 - In the notes only the template's names are errors; the rest may be shell code for a reader.
 """
@@ -46,7 +46,7 @@ def unreplaced(
     *,
     timed: bool,
 ) -> list[Finding]:
-    """Findings for every placeholder; `timed`: whether [exp_max_time] gave the time in all."""
+    """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
     defined = {m[1].lower() for s in sections.values() for n in s.body for m in _DEFINED.finditer(n.text)}
     findings: list[Finding] = []
     for key, section in sections.items():
@@ -57,7 +57,7 @@ def unreplaced(
         talk = {no for i in items[key] if i.role is LabelRole.TEXT for no in (i.line, *(n.no for n in i.more))}
         for no, hole in _holes(section):
             if key == "exp_launch_command" and no in taken:
-                continue  # judged below, as shell
+                continue  # checked below, as shell code
             if no not in taken and hole.lower() in defined:
                 continue
             if key == "exp_max_time" and timed:

@@ -1,4 +1,4 @@
-"""What a blueprint must hold, as data: for agents, for `blueprint schema`, and for the documentation."""
+"""The blueprint format as data: for agents, for `blueprint schema`, and for the documentation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _NOTES = {
 
 
 def schema() -> dict[str, object]:
-    """Sections, notes, defaults and an example, as plain data that JSON can hold."""
+    """Sections, notes, defaults and an example, as JSON-serialisable data."""
     return {
         "format": "markdown with seven sections, each headed `## [name]`, and notes",
         "sections": [

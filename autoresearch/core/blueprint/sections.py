@@ -1,6 +1,6 @@
-"""A blueprint as lines and sections: bytes in, no meaning yet.
+"""Splits the bytes of a blueprint into lines and sections, without interpreting them.
 
-Sections are announced in every way that the published blueprints use (AgentJet's classic and swarm
+A section begins in any of the ways that published blueprints use (AgentJet's classic and swarm
 skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose]**`,
 `1. [exp_purpose] Experiment purpose (text):`, `[exp_purpose]: ...`, `exp_purpose: ...`.
 """
@@ -26,7 +26,7 @@ SECTIONS = (
     "exp_max_time",
 )
 NOTES = "notes"
-OTHER = "other"  # a heading that is none of ours: kept as prose
+OTHER = "other"  # an unknown heading: kept as prose
 
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = re.compile(r"^ {0,3}(?P<hash>#{1,6})(?P<text>(?:\s.*|\[.*|【.*|exp[_-].*|))$", re.IGNORECASE)
@@ -46,7 +46,7 @@ _NOTES_TITLE = re.compile(
 
 
 class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
-    """A blueprint with errors: the first one is the message, all of them are in `findings`."""
+    """A blueprint with errors: the message is the first one, `findings` has all of them and the warnings."""
 
     def __init__(self, findings: Sequence[Finding], result_dir: str = "") -> None:
         stops = errors(list(findings))
@@ -55,26 +55,26 @@ class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as Env
         more = f" (and {len(stops) - 1} more)" if len(stops) > 1 else ""
         super().__init__(f"{place}{first.message}{more}", hint=first.hint)
         self.findings: tuple[Finding, ...] = tuple(findings)
-        self.result_dir = result_dir  # as written; "" where it is not said, or not clear
+        self.result_dir = result_dir  # as written; "" if it is not given or not valid
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
 
-    Code has lost its fence's indentation; `indent` is then the fence's own. Prose is kept as it stands.
+    Code has the indentation of its fence removed, and `indent` is that of the fence. Prose is unchanged.
     """
 
     no: int
     text: str
     indent: int
     block: int = 0
-    info: str = ""  # the language that the fence names, in lower case
+    info: str = ""  # the language named by the fence, in lower case
 
 
 @dataclass(slots=True)
 class Section:
-    """A heading and what stands below it; `head` is the text behind the tag in the heading itself."""
+    """A heading and the lines below it; `head` is the text after the tag in the heading itself."""
 
     key: str
     line: int
@@ -86,7 +86,7 @@ class Section:
 
 @dataclass(slots=True)
 class Document:
-    """Everything of a blueprint file, split but not understood."""
+    """A blueprint file split into title and sections, not interpreted."""
 
     title: str
     sections: list[Section]
@@ -104,7 +104,7 @@ def warning(name: str, line: int, code: str, message: str, hint: str = "") -> Fi
 
 
 def decode(data: bytes, name: str) -> str:
-    """The text of a blueprint file; BlueprintInvalid for what cannot be a blueprint at all."""
+    """Decode a blueprint file; BlueprintInvalid if it is larger than 1 MiB, empty, not UTF-8 or not plain text."""
     if trouble := _unreadable(data, name):
         raise BlueprintInvalid([trouble])
     return data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -134,7 +134,7 @@ def _unreadable(data: bytes, name: str) -> Finding | None:
 
 
 def split(text: str, name: str) -> Document:
-    """Lines, fences and sections of a blueprint's text; findings for what is wrong with the frame."""
+    """Split the text of a blueprint into sections, with findings about its structure."""
     findings: list[Finding] = []
     lines = _fenced(_without_comments(_unwrapped(text.split("\n"))), name, findings)
     hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in lines)
@@ -152,7 +152,7 @@ def split(text: str, name: str) -> Document:
 
 
 def _unwrapped(lines: list[str]) -> list[str]:
-    """Take a blueprint out of the ```markdown fence and the indentation that it was quoted with."""
+    """Remove an enclosing ```markdown fence and common indentation."""
     full = [n for n, text in enumerate(lines) if text.strip()]
     quoted = len(full) > 2 and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*(?:[Mm]arkdown|md)\s*", lines[full[0]])
     if quoted and re.fullmatch(r"\s*(?:`{3,}|~{3,})\s*", lines[full[-1]]):
@@ -173,7 +173,7 @@ def _without_comments(lines: list[str]) -> list[str]:
         if not fence and not (mark or _HEADING.match(text)):
             text, inside = _uncommented(text, inside)
         out.append(text)
-    return lines if inside else out  # one that never ends is no comment
+    return lines if inside else out  # an unclosed one is not a comment
 
 
 def _uncommented(text: str, inside: bool) -> tuple[str, bool]:
@@ -228,7 +228,7 @@ def _indent(text: str) -> int:
 def _opens(
     line: SourceLine, current: Section | None, hashed: bool, name: str, findings: list[Finding]
 ) -> Section | None:
-    """The section that this line begins, if it begins one."""
+    """The section that this line begins; None if it begins none."""
     heading = _HEADING.match(line.text)
     level = len(heading["hash"]) if heading else 7
     if tag := _tag(line.text, hashed=hashed):
@@ -251,7 +251,7 @@ def _opens(
 
 
 def _bare_notes(lines: Sequence[SourceLine], at: int, current: Section | None) -> Section | None:
-    """`Other notes:` on a line of its own, with a key of the notes below it."""
+    """The notes section begun by a line `Other notes:` followed by a key of the notes; None for other lines."""
     title = _plain(lines[at].text).rstrip("*_ ")
     titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and lines[at].indent < 4 else None
     if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
@@ -263,14 +263,14 @@ def _bare_notes(lines: Sequence[SourceLine], at: int, current: Section | None) -
 
 
 def _ends(level: int, current: Section) -> bool:
-    """Whether an unknown heading ends the section; in a command `# ...` is a shell comment."""
+    """Whether an unknown heading ends the section; in a launch command `# ...` is a shell comment."""
     if current.key == "exp_launch_command" and level < current.level <= 6:
         return False
     return level <= current.level
 
 
 def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:
-    """(section key, text behind it) of a line that announces a section; None for any other line."""
+    """(section key, text after it) of a line that begins a section; None for any other line."""
     heading = _HEADING.match(text)
     plain = (heading["text"] if heading else text).replace("\\[", "[").replace("\\]", "]").replace("\\_", "_")
     if _indent(text) > 3:
@@ -304,7 +304,7 @@ def _nearest(key: str) -> str:
 
 
 def _once(sections: list[Section], name: str, findings: list[Finding]) -> list[Section]:
-    """Every section at most once: a second one is an error that names both lines."""
+    """Add an error, with both lines, for each section that occurs twice, and one if there is no section at all."""
     first: dict[str, int] = {}
     for section in sections:
         while section.body and _RULE.match(section.body[0].text) and not section.body[0].block:

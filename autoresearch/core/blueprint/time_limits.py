@@ -1,4 +1,4 @@
-"""`[exp_max_time]`: two limits, told apart by their labels, never by their order."""
+"""`[exp_max_time]`: two limits, distinguished by their labels, never by their order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _TOTAL = re.compile(
     r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
     r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
 )
-_BOUND = re.compile(  # words of any limit: of the one that was just talked about, else of the time in all
+_BOUND = re.compile(  # words for any limit: the one last mentioned, else the total time
     r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
     r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
 )
 _NOISE = re.compile(
     r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般"
 )
-_ASIDE = re.compile(  # in front of a duration these say that it is about something else
+_ASIDE = re.compile(  # before a duration they show that it is not one of the limits
     r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
 )
 _CLAUSES = re.compile(r"[,;，；。、()\[\]]|\.(?=\s|$)|\s[-–—]\s|\b(?:and|with|but|while|whereas)\b")
@@ -36,7 +36,7 @@ _DEFAULTED = re.compile(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|�
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What the section says, in seconds; None where it says nothing, and the line that says it."""
+    """The limits of the section in seconds, with their lines; None and 0 where not given."""
 
     max_s: float | None = None
     first_step_s: float | None = None
@@ -53,7 +53,7 @@ class _LimitText:
 
 
 def times(found: Sequence[SectionItem], name: str, line: int) -> tuple[Times, list[Finding]]:
-    """Both limits of the section. What its values say beats what its description or hints say."""
+    """Both limits of the section, with findings. Its values take precedence over its description and hints."""
     findings: list[Finding] = []
     values = [s for i in found if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
     texts = [s for i in found if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
@@ -100,7 +100,7 @@ def _one(
 def _unlabelled(
     values: Sequence[_LimitText], texts: Sequence[_LimitText], name: str, findings: list[Finding]
 ) -> _LimitText | None:
-    """A lone duration without a label is the time in all; two different ones cannot be told apart."""
+    """A single duration without a label is the total time; two different ones are an error."""
     for tier in (values, texts):
         bare = [s for s in tier if not s.kind]
         if len({s.seconds for s in bare}) > 1:
@@ -114,7 +114,7 @@ def _unlabelled(
 
 
 def _wordless(found: Sequence[SectionItem], name: str, line: int) -> list[Finding]:
-    """Values without any duration: `time: 24` lacks a unit, `as long as it takes` is none."""
+    """An error for a value without a duration: `time: 24` lacks a unit, `as long as it takes` is none."""
     for item in found:
         text = item.text
         if item.role not in (LabelRole.VALUE, LabelRole.CONTENT) and not (
@@ -130,7 +130,7 @@ def _wordless(found: Sequence[SectionItem], name: str, line: int) -> list[Findin
 
 
 def _said(item: SectionItem) -> list[_LimitText]:
-    """Every duration of an item with the kind that the words around it give it."""
+    """Every duration of an item, classified by the words around it."""
     said: list[_LimitText] = []
     heading, context = "", ""
     for no, text in _lines(item):
@@ -144,7 +144,7 @@ def _said(item: SectionItem) -> list[_LimitText]:
 
 
 def _lines(item: SectionItem) -> list[tuple[int, str]]:
-    """Its lines, normalised; two become one where a line break cuts a duration."""
+    """The normalised lines of the item; two are joined where a line break splits a duration."""
     raw = [(item.line, _heading_words(item) + item.first)]
     raw += [(n.no, n.text) for n in item.more]
     lines: list[tuple[int, str]] = []
@@ -161,12 +161,12 @@ def _lines(item: SectionItem) -> list[tuple[int, str]]:
 
 
 def _heading_words(item: SectionItem) -> str:
-    """`first step timeout: ` is a label that says something; `time: ` and `content 1: ` say nothing."""
+    """The item's label as a prefix, such as `first step timeout: `; "" for labels without meaning, such as `time: `."""
     return f"{item.label}: " if item.label and item.role is LabelRole.VALUE and item.label != "time" else ""
 
 
 def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
-    """Durations of one line, clause by clause; a clause without one lends its words to the next."""
+    """Durations of one line, clause by clause; the kind of a clause without one applies to the next."""
     said: list[_LimitText] = []
     for clause in _clauses(text):
         found = find_durations(clause)
@@ -188,7 +188,7 @@ def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
 
 
 def _clauses(text: str) -> Iterator[str]:
-    """Pieces of a sentence; a comma or an `and` inside a duration does not cut it."""
+    """The clauses of a sentence; a comma or an `and` inside a duration does not separate clauses."""
     spans = [(f.start, f.end) for f in find_durations(text)]
     at, n = 0, 0
     for cut in _CLAUSES.finditer(text):
@@ -202,7 +202,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _kind(words: str, context: str) -> str:
-    """first, total or "": by the words themselves, or by what was talked about before."""
+    """first, total or "": from the words themselves, or from the kind last mentioned."""
     if _FIRST.search(words):
         return "first"
     if _TOTAL.search(words):

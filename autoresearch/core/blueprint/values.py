@@ -1,4 +1,4 @@
-"""What a section says: its value among labels, prose and code blocks."""
+"""The value of a section, extracted from labels, prose and code blocks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CODE_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`\n]+)(?<!`)\1(?!`)")
 
 @dataclass(frozen=True, slots=True)
 class SectionValue:
-    """A value, the lines it stands in, and remarks: (line, code, message) for a warning."""
+    """A value, its lines, and remarks (line, code, message) to be reported as warnings."""
 
     text: str
     lines: tuple[int, ...]
     remarks: tuple[tuple[int, str, str], ...] = ()
-    explained: bool = False  # some words stand beside it in the same item
+    explained: bool = False  # the same item also has explaining words
 
     @property
     def line(self) -> int:
@@ -34,7 +34,7 @@ class SectionValue:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Several readings; a person must choose. `message` is one sentence."""
+    """An ambiguous value, to be reported as an error. `message` is one sentence."""
 
     line: int
     message: str
@@ -42,17 +42,17 @@ class Unclear:
 
 
 def means_nothing(text: str) -> bool:
-    """Whether a value says that there is none: NA, none, null, 无 ..."""
+    """Whether a text means that there is no value: NA, none, null, 无 ..."""
     return bool(_NOTHING.match(text.strip()))
 
 
 def without_examples(text: str) -> str:
-    """A sentence up to `e.g.` or `例如`: what follows is not meant."""
+    """A sentence up to `e.g.` or `例如`: an example is not a value."""
     return _EXAMPLE.sub("", text)
 
 
 def described(items: Sequence[SectionItem]) -> list[SectionItem]:
-    """The `description:` items: where people write the value itself when they give no other key."""
+    """The `description:` items, in which people put the value if they use no other key."""
     return [i for i in items if _describes(i)]
 
 
@@ -61,7 +61,7 @@ def _describes(item: SectionItem) -> bool:
 
 
 def purpose(items: Sequence[SectionItem]) -> SectionValue | None:
-    """The purpose: `purpose:` alone where it is given, else all that was written except hints."""
+    """The text of `purpose:` if given, else all of the section except hints; None if empty."""
     chosen = [i for i in with_role(items, LabelRole.VALUE) if i.text]
     if not chosen:
         chosen = [i for i in items if i.text and (i.role is not LabelRole.TEXT or _describes(i))]
