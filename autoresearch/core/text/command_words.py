@@ -19,10 +19,10 @@ _ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
 
 
 def with_words(command: str, words: Sequence[str], recognises: Callable[[str], bool], *, surely: bool = False) -> str:
-    """The command with these words, quoted, behind the last simple command that is the trainer's.
+    """The command with these words, quoted, appended to the last simple command that is the trainer's.
 
-    Where none is recognised it is the last that could be, or, with `surely`, none. "" where there is no place:
-    nothing behind `bash run.sh`, `bash -c '...'` or `COMMAND='...' sbatch ray.sub` reaches what they start.
+    If `recognises` accepts none, they are appended to the last one that could be the trainer, unless `surely`. "" if
+    they cannot be appended: `bash run.sh`, `bash -c '...'` or `COMMAND='...' sbatch ray.sub` do not pass them on.
     """
     if not words:
         return command

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
-LONGEST_S = 366 * 86400.0  # a longer duration than a year is taken for a typo
+LONGEST_S = 366 * 86400.0  # a duration of more than a year is treated as a typo
 
 _HOW = "write it like 90s, 20m, 1h30m, 24h or 2d"
 _SECONDS = {"w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -51,9 +51,9 @@ _FOLLOWED = later(r"\s*(?:to|until|till|for|before)\b")
 
 @dataclass(frozen=True, slots=True)
 class DurationMatch:
-    """A duration in a text: where it stands in the *normalised* text and how long it is, in seconds.
+    """A duration in a text: its position in the *normalised* text and its length in seconds.
 
-    `seconds` may be impossible (NaN, zero, negative, more than a year); ask `problem`.
+    `seconds` may be impossible (NaN, zero, negative, more than a year); see `problem`.
     """
 
     start: int
@@ -70,7 +70,7 @@ def normalise(text: str) -> str:
 
 
 def find_durations(text: str) -> list[DurationMatch]:
-    """Every duration in a prose text that went through `normalise`, in order; `1 h 30 min` is one."""
+    """Every duration in a text returned by `normalise`, in order; `1 h 30 min` is one."""
     found = [_clock(m) for m in _CLOCK.finditer(text)]
     rest = _CLOCK.sub(lambda m: "#" * len(m.group()), text)
     for match in _ONE_RE.finditer(rest):
@@ -80,7 +80,7 @@ def find_durations(text: str) -> list[DurationMatch]:
 
 
 class DurationError(UsageError, ValueError):
-    """The text is not a duration, or not one that can be a limit. Also a ValueError, as of `float`."""
+    """The text is not a duration, or not a possible limit. Also a ValueError, as raised by `float`."""
 
 
 def parse_duration(text: str) -> float:
@@ -105,7 +105,7 @@ def parse_duration(text: str) -> float:
 
 
 def _short(text: str) -> float | None:
-    """`100s`, `20m`: how nearly all are written, understood before the patterns are compiled."""
+    """Fast path for the most common forms, `100s` and `20m`, which avoids compiling the patterns."""
     count, unit = text[:-1], text[-1:]
     plain = count.isascii() and count.isdecimal() and len(count) < 6 and unit in ("s", "m", "h")
     seconds = float(count) * _SECONDS[unit] if plain else LONGEST_S + 1
@@ -122,7 +122,7 @@ def problem(seconds: float) -> str:
 
 
 def spoken(seconds: float) -> str:
-    """A duration as written in a blueprint: `24 hours`, `90 minutes`, `1.5 seconds`, `5 days 2 hours`; parseable."""
+    """A duration in words, readable by `parse_duration`: `24 hours`, `90 minutes`, `1.5 seconds`, `5 days 2 hours`."""
     for unit, size, most in (("hour", 3600.0, 99), ("minute", 60.0, 180)):
         if seconds % size == 0 and 1 <= seconds // size <= most:
             return counted(int(seconds // size), unit)
@@ -136,7 +136,7 @@ def spoken(seconds: float) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """`1 step`, `2 steps`."""
+    """A count with its noun in singular or plural: `1 step`, `2 steps`."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 

@@ -1,8 +1,8 @@
-"""Lines: what a terminal's worth of raw bytes says once colours, bars and Ray's prefixes are gone.
+"""Lines: decodes raw terminal output into lines without colours, control characters and Ray's prefixes.
 
-Ray writes `(Actor pid=N) ` before each line of a worker, coloured even into a file, and the workers of
-vLLM add their own, so prefixes nest. tqdm returns the carriage instead of ending a line, and what is
-printed next is glued to the bar. Everything here is pure and looks at each byte a bounded number of times.
+Ray writes `(Actor pid=N) ` before each line of a worker, coloured even in a file, and the workers of
+vLLM add their own, so prefixes nest. tqdm ends its bar with a carriage return instead of a newline, so that the next
+output is on the same line. Everything here is pure and examines each byte a bounded number of times.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MAX_PREFIXES = 8
 
 
 def logical_lines(raw: bytes) -> Iterator[str]:
-    """The lines of a piece of a log, stripped of escapes, prefixes and repeat marks; empty ones are left out.
+    """The lines of a piece of a log, stripped of escapes, prefixes and repeat marks; empty ones are omitted.
 
-    Bytes that are no UTF-8 become U+FFFD. Every segment between carriage returns is a line of its own.
-    Indentation is kept: it tells the frames of a traceback from its message.
+    Bytes that are not UTF-8 become U+FFFD. Every segment between carriage returns is a separate line.
+    Indentation is kept: it distinguishes the frames of a traceback from its message.
     """
     for line in raw.decode("utf-8", "replace").split("\n"):
         if "\r" not in line:
@@ -40,7 +40,7 @@ def logical_lines(raw: bytes) -> Iterator[str]:
 
 def plain(line: str) -> str:
     """One line without escapes, control characters, prefixes and Ray's repeat mark; "" if nothing is left."""
-    if not line.isprintable():  # most lines hold no more than the colour of Ray's prefix
+    if not line.isprintable():  # fast path: most lines have only the colour of Ray's prefix
         line = line.replace("\x1b[36m", "", 1).replace("\x1b[0m", "", 1)
         if "\x1b" in line or "\x9b" in line:
             line = _ESCAPE.sub("", line)
@@ -54,6 +54,6 @@ def plain(line: str) -> str:
 
 
 def _without_repeat_mark(line: str) -> str:
-    """Ray says `[repeated 4x across cluster]` after a line that it shows once for many workers."""
+    """Remove the `[repeated 4x across cluster]` that Ray appends to a line that several workers printed."""
     at = line.rfind(" [repeated ")
     return line[:at] if at >= 0 and "x across cluster]" in line[at:] else line

@@ -7,7 +7,7 @@ import re
 from autoresearch.core.text.regex import later
 
 SLUG_MAX = 40
-SLUG_LEAST = 3  # characters: what is left of most titles in another script says nothing
+SLUG_LEAST = 3  # characters: what remains of most titles in a non-Latin script is too short to mean anything
 SESSION = later(r"ajet_[A-Za-z0-9_-]{1,60}\Z")
 RUN_ID = later(r"[a-z0-9][a-z0-9-]{0,59}\Z")
 
@@ -15,8 +15,8 @@ RUN_ID = later(r"[a-z0-9][a-z0-9-]{0,59}\Z")
 def slugify(text: str, *, fallback: str = "experiment") -> str:
     """Lower-case ASCII letters, digits and single hyphens, at most 40 characters; never empty.
 
-    Accents are dropped, every other character becomes a hyphen, so that no shell, tmux, git or
-    file system reads anything into a name.
+    Accents are dropped and every other character becomes a hyphen, so that a name has no special meaning to a shell,
+    tmux, git or a file system.
     """
     import unicodedata
 
@@ -31,7 +31,7 @@ def run_id(slug: str, token: str) -> str:
 
 
 def session_name(slug: str, token: str) -> str:
-    """`ajet_<slug>_<token>`: contains `ajet`, says the purpose, means nothing to tmux's target syntax."""
+    """`ajet_<slug>_<token>`: contains `ajet`, states the purpose, has no special meaning in tmux's target syntax."""
     return f"ajet_{slug}_{token}".replace("-", "_")
 
 

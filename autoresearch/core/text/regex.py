@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at their first use.
 
-Compiling takes up to milliseconds each, and a command uses few of those that stand in the files it imports.
+Compiling one may take milliseconds, and a command uses few of the expressions in the modules that it imports.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import cast
 
 
 class _Later:
-    """Becomes the compiled pattern, name by name."""
+    """Proxy that compiles the pattern at the first attribute access and then caches its attributes."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._wanted = (pattern, flags)
 
     def __getattr__(self, name: str) -> object:
         found: object = getattr(re.compile(*self._wanted), name)
-        self.__dict__[name] = found  # not missing at the next access
+        self.__dict__[name] = found  # __getattr__ is not called for it again
         return found
 
 

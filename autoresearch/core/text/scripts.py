@@ -1,7 +1,7 @@
-"""Which scripts a shell text starts, and where they lie: `cd X && bash Y.sh` names X/Y.sh. Pure; nothing is run.
+"""The scripts that a shell text starts, with their paths: `cd X && bash Y.sh` names X/Y.sh. Pure; nothing is run.
 
-Followed are `cd`, `pushd`, subshells, variables that are known, `env -C`, `make -C`, and texts inside texts. What stays
-open (a variable that nobody knows, another host) is a Script without a path: its caller says that nobody read it.
+It follows `cd`, `pushd`, subshells, known variables, `env -C`, `make -C`, and nested texts. If the path cannot be
+determined (an unknown variable, another host), the Script has no path, and the caller reports that it was not read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAKES_NOTHING = frozenset(
      "test", "[", "[[", "module", "conda", "nvidia-smi", "hostname", "date", "sleep", "wait", "ls", "pwd", "exit",
      "local", "declare"]
 )  # fmt: skip
-_SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # they make no script, unless they name it: `echo ... > run.sh`
+_SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # create a script only if they name it: `echo ... > run.sh`
 _OPENS, _CLOSES = frozenset({"if", "for", "while", "until", "case", "{"}), frozenset({"fi", "done", "esac", "}"})
 
 
@@ -40,10 +40,10 @@ class Script:
     """A script named in a text."""
 
     name: str  # as written
-    path: str  # absolute, or from the directory where the text runs; "" where that is not known
+    path: str  # absolute, or relative to the directory where the text runs; "" if unknown
     line: int
     cwd: str | None = ""  # its working directory, in the form of `path`; None: unknown
-    must: bool = False  # it must exist on the machine where the text runs before the text starts
+    must: bool = False  # it must exist on the host before the text is run
     makefile: bool = False
     shell: bool = True  # False: possibly another kind of program
 
@@ -57,7 +57,11 @@ def named_scripts(
     earlier: Sequence[str] = (),
     line: int = 1,
 ) -> tuple[Script, ...]:
-    """The scripts that a text starts or sources. `folder`: of the script that it is; `earlier`: run before it."""
+    """The scripts that a text starts or sources.
+
+    folder: the directory of the text, if it is a script itself. earlier: texts that are run before it. line: number
+    of its first line.
+    """
     state = _State(dict(variables or {}), folder, cwd)
     state.made = [one for other in earlier for one in simple_commands(other)]
     found: dict[tuple[str, str], Script] = {}
@@ -69,7 +73,7 @@ def named_scripts(
 
 
 def recipe_lines(makefile: str) -> str:
-    """The shell text of a Makefile, each line where it stands."""
+    """The shell text of a Makefile's recipes, on unchanged line numbers; other lines are blank."""
     lines = makefile.replace("$$", "$").split("\n")
     return "\n".join(line.lstrip("\t @+-") if line.startswith("\t") else "" for line in lines)
 
@@ -84,15 +88,15 @@ class _State:
     stack: list[str | None] = field(default_factory=list)  # of pushd
     outer: list[str | None] = field(default_factory=list)  # of subshells
     made: list[Simple] = field(default_factory=list)  # earlier commands that may have created a file
-    open: int = 0  # inside an `if`, a loop, a function
-    away: bool = False  # on another machine
+    open: int = 0  # nesting depth of `if`, loops and functions
+    away: bool = False  # runs on another host
 
     def inside(self, cwd: str | None, *, away: bool) -> _State:
-        """For a text within this one."""
+        """The state for a nested text."""
         return _State(dict(self.variables), self.own, cwd, made=self.made, open=self.open, away=self.away or away)
 
     def value(self, word: str) -> str | None:
-        """A word with its variables expanded; None if one is unknown."""
+        """A word with its variables expanded; None if one is unknown or it has other expansions."""
         word = _OWN_FOLDER.sub(lambda _: self.own or ".", word)
         word = re.sub(r"\$\(pwd\)|\$PWD\b|\$\{PWD\}", lambda _: "." if self.cwd is not None else "$(", word)
         if word == "~" or word.startswith("~/"):
@@ -117,7 +121,7 @@ class _State:
 
 
 def _walk(commands: Sequence[Simple], state: _State) -> Iterator[Script]:
-    """The scripts of these commands, those of inner texts included, which follow the command that holds them."""
+    """The scripts of these commands, including nested texts, which follow the command that contains them."""
     at, before = 0, Simple(0)
     while at < len(commands):
         command, depth = commands[at], commands[at].depth
@@ -144,7 +148,7 @@ def _follow(command: Simple, state: _State) -> None:
                 break
             continue
         if argv and command.name not in ("export", "declare", "local", "readonly"):
-            break  # for that one command only
+            break  # an assignment for that one command only
         value = state.value(assigned[2])
         state.variables.pop(assigned[1], None)
         if value is not None:
@@ -196,7 +200,7 @@ def _started(
         for word in argv[1:]:
             if (_JOB if name == "sbatch" else _SCRIPT).match(word):
                 yield Script(word, within.path(word, within.cwd), command.line, within.cwd)
-            elif re.search(r"\s", word) and re.search(r"\.(?:sh|bash)\b", word):  # a text: `tmux new 'bash x.sh'`
+            elif re.search(r"\s", word) and re.search(r"\.(?:sh|bash)\b", word):  # nested: `tmux new 'bash x.sh'`
                 yield from _walk(list(simple_commands(word, line=command.line)), within.inside(within.cwd, away=False))
     elif "/" in argv[0] or _SCRIPT.match(argv[0]):
         yield script(argv[0], must=bool(_SCRIPT.match(argv[0])))
@@ -208,7 +212,7 @@ _TESTS = frozenset({"test", "[", "[["})
 
 
 def _first_operand(argv: Sequence[str], name: str) -> str:
-    """The file that a shell reads; "" for a text after -c, and for its standard input."""
+    """The file that a shell executes; "" for a text after -c and for standard input."""
     words = list(argv[1:])
     while name in SHELLS and words and words[0][:1] in "-+" and words[0] != "-":
         option = words.pop(0)
@@ -234,7 +238,7 @@ def _makefile(argv: Sequence[str], state: _State, cwd: str | None, line: int) ->
 
 
 def _may_make(command: Simple, script: str) -> bool:
-    """Whether a command could be what makes a script."""
+    """Whether a command may create this script."""
     name = posixpath.basename(script)
     if command.name in _SPEAKS:
         return command.name != "chmod" and any(word.endswith(name) for word in command.words[1:])

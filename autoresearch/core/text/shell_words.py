@@ -1,6 +1,6 @@
-"""Shell text as simple commands, well enough to lint: words, quotes, operators, comments, lines.
+"""Splits shell text into simple commands, sufficient for lint: words, quotes, operators, comments, lines.
 
-Not a parser: no expansion and no grammar. Nothing is ever run from it.
+Not a full parser: no expansion, no grammar. The result is never executed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _KEYWORDS = frozenset(
     ["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"]
 )
-_WRAPPERS: Mapping[str, tuple[str, int]] = {  # the options that take a value, and how many words before the command
+_WRAPPERS: Mapping[str, tuple[str, int]] = {  # options that take a value, and the number of operands before the command
     "sudo": ("-u -g -h -p -C -T -R -D --user --group --chdir", 0),
     "env": ("-u --unset -C --chdir -S --split-string", 0),
     "xargs": ("-n -P -I -L -d -a -s -E", 0),
@@ -31,7 +31,7 @@ _WRAPPERS: Mapping[str, tuple[str, int]] = {  # the options that take a value, a
     "stdbuf": ("-i -o -e", 0),
     **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer"), ("", 0)),
 }
-_TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # after -c
+_TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # a command text after -c
 _CHDIR = frozenset({"-C", "-D", "--chdir"})  # of env and sudo
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v]+|\\\n)|(?P<comment>\#[^\n]*)|(?P<operator>\n|[()]|[|&;<>]{1,2})"
@@ -49,17 +49,17 @@ class Simple:
     words: list[str] = field(default_factory=list)
     end: str = ""
     depth: int = 0  # 0: the text itself; more: inside `bash -c '...'`, `$(...)`, `ssh host '...'`
-    start: int = 0  # of its first word in the text that it stands in
-    stop: int = 0  # behind its last word in that text
+    start: int = 0  # offset of its first word in the text that contains it
+    stop: int = 0  # offset after its last word in that text
 
     @property
     def argv(self) -> list[str]:
-        """The words from the command name on: assignments and wrappers such as sudo are skipped."""
+        """The words from the command name on, without assignments and wrappers such as sudo."""
         return self._unwrapped()[0]
 
     @property
     def folder(self) -> str:
-        """The directory that a wrapper starts it in (`env -C X`); "" for that of the text itself."""
+        """The directory that a wrapper changes to (`env -C X`); "" if none does."""
         return self._unwrapped()[1]
 
     def _unwrapped(self) -> tuple[list[str], str]:
@@ -89,7 +89,7 @@ class Simple:
 
 
 def simple_commands(text: str, *, line: int = 1, depth: int = 0) -> Iterator[Simple]:
-    """The simple commands of a script in order; nested ones follow the command that holds them."""
+    """The simple commands of a script in order; nested ones follow the command that contains them."""
     current, ends, at = Simple(line, depth=depth), list[str](), 0
     awaiting_end = False  # the next word is the delimiter of a here-document
     while match := _TOKEN.match(text, at):
@@ -117,7 +117,7 @@ def simple_commands(text: str, *, line: int = 1, depth: int = 0) -> Iterator[Sim
 
 
 def unquoted(word: str) -> str:
-    """A shell word without its quotes and backslashes; nothing is expanded."""
+    """A shell word without quotes and backslashes; nothing is expanded."""
 
     def piece(match: re.Match[str]) -> str:
         if match[1] is not None:
@@ -130,7 +130,7 @@ def unquoted(word: str) -> str:
 
 
 def _body_end(text: str, at: int, ends: list[str]) -> int:
-    """Where the here-documents that begin at `at` are over."""
+    """Offset after the here-documents that begin at `at`."""
     for end in ends:
         found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(text, at)
         if found is None:
@@ -141,7 +141,7 @@ def _body_end(text: str, at: int, ends: list[str]) -> int:
 
 def _with_nested(command: Simple) -> Iterator[Simple]:
     if command.words or command.end.strip():
-        yield command  # without words: a lone operator, such as the `&` behind a parenthesis
+        yield command  # without words: a lone operator, such as the `&` after a parenthesis
     if command.depth < 4:
         for text in _nested(command):
             for inner in simple_commands(text, depth=command.depth + 1):
@@ -150,7 +150,7 @@ def _with_nested(command: Simple) -> Iterator[Simple]:
 
 
 def _substituted(word: str, start: int) -> str:
-    """What stands in the parentheses that open before `start`."""
+    """The text inside the parenthesis that opens before `start`."""
     depth = 1
     for at in range(start, len(word)):
         depth += (word[at] == "(") - (word[at] == ")")
