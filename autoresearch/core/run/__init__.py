@@ -1,1 +1,1 @@
-"""One run: what was decided about it, its limits, how it ended, its row; and what drives it: trainer, launcher."""
+"""One run: its specification, limits, ending and ledger row; interfaces of trainers and launchers."""

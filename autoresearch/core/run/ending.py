@@ -13,7 +13,7 @@ NO_STEP = "no_step"
 NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
-MACHINE = frozenset({"rebooted", "killed_for_memory"})  # a Runner that died, and somebody else says so
+MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
 EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "lease_busy"}
 """Failures that say nothing of the idea."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
@@ -61,9 +61,9 @@ class Verdict(StrEnum):
 def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -> Verdict:
     """The verdict of a run that is its own campaign.
 
-    It is kept if its metric was read and it ended in a way that was meant: by itself, or at
-    `exp_max_time` (such runs are meant to be cut). Whoever stops one, or cancels its job, discards it.
-    needs_metric: False where none was named and nothing failed; then it is kept, without a value, if it ended well.
+    It is kept if its metric was read and it ended as intended: by itself, or at `exp_max_time` (reaching that limit is
+    a normal end). A run that was stopped or whose job was cancelled is discarded.
+    needs_metric: False if no metric was named and nothing failed; then a run that finished is kept, without a value.
     """
     if not needs_metric and ending is Ending.FINISHED:
         return Verdict.KEEP
@@ -76,7 +76,7 @@ def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -
 def exit_code(ending: Ending, *, measured: bool, crashed: bool = False) -> int:
     """Exit code of a blocking `run`: 0 measured, 10 crashed, 11 no first step, 12 max time, 13 metric not read.
 
-    measured: or kept, as no metric was named. crashed: although its trainer exited with 0.
+    measured: also True for a run kept without a named metric. crashed: it crashed although its trainer exited with 0.
     """
     if ending is Ending.FIRST_STEP_TIMEOUT:
         return 11

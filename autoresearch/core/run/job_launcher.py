@@ -1,8 +1,8 @@
-"""Far runs: what a launcher other than tmux is asked, and what it answers. Nouns only.
+"""Remote runs: the interface of launchers other than tmux, and its data types.
 
-A far run has two directories. The *far directory* is where its Runner is: the truth. The run directory of this
-machine mirrors it, so that `status`, `wait`, campaigns and the collector need not know where a run is. The one who
-copies, submits, asks and stops is the Follower (`lab.remote.follower`), one for each place.
+A remote run has two directories. The *remote directory*, which its Runner writes to, is authoritative. The local run
+directory mirrors it, so that `status`, `wait`, campaigns and the collector need not know where a run is. Copying,
+submitting, polling and stopping are done by the Follower (`lab.remote.follower`), one per target.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from autoresearch.core.run.targets import Kind
 
 
 class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
-    """Nobody answered, or not in a way that says anything about a run: ask again later, and conclude nothing.
+    """The target did not answer, or not usefully: retry later, and conclude nothing about any run.
 
-    `code` is a stable word (`no_answer`, `unauthorized`, `host_key_changed` ...), `hint` says what a person may do.
+    `code` is a stable identifier (`no_answer`, `unauthorized`, `host_key_changed` ...), `hint` what a person can do.
     """
 
     def __init__(self, reason: str, *, code: str = "no_answer", hint: str = "") -> None:
@@ -86,7 +86,7 @@ class Observation:
     ending: Ending | None = None  # what OVER means for a run that left no exit record; None: lost
     cause: str = ""  # the cause for the exit record in that case: walltime, preempted, node_failed, cancelled ...
     returncode: int | None = None
-    outranks: bool = False  # ending and cause hold although there is an exit record (preempted: the Runner saw a TERM)
+    outranks: bool = False  # ending and cause override the exit record (preempted: the Runner saw a TERM)
     hopeless: bool = False  # it would stay pending for ever: do not wait for the pending limit
     node: str = ""  # where it runs
 
@@ -126,7 +126,7 @@ class DirectoryState:
 
     there: bool = True  # the directory exists
     claimed: bool = False  # a Runner was started in it, whether or not it still lives
-    alive: bool | None = None  # its Runner holds its lock; None where a lock says nothing (a network file system)
+    alive: bool | None = None  # its Runner holds its lock; None if locks are unreliable (network file system)
     beat: float | None = None  # mtime of the lock by the remote clock; the Runner's heartbeat
     runner: Mapping[str, Any] = field(default_factory=dict)  # runner.json
     exit: Mapping[str, Any] = field(default_factory=dict)  # exit.json
@@ -149,7 +149,7 @@ class Reach(Protocol):
         """Write files into a directory (created if necessary), each atomically; those in `private` with mode 0600."""
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
-        """Run a short program on the remote host, without a shell. A missing program gives Said(127)."""
+        """Run a short program on the remote host, without a shell. A missing program has exit code 127."""
 
     def clock_offset(self) -> float:
         """The remote wall clock minus the local one, in seconds."""
@@ -170,9 +170,9 @@ class JobLauncher(Protocol):
         """Access to the target's files and programs."""
 
     def preflight(self) -> list[Finding]:
-        """What would keep a run from working there; asked by `doctor` and before anything is written.
+        """Problems that would prevent a run on this target; called by `doctor` and before anything is written.
 
-        A missing tool of this machine is an error finding whose code says which (`no_sbatch`, `no_kubectl` ...).
+        A tool missing on this host is an error finding whose code names it (`no_sbatch`, `no_kubectl` ...).
         """
 
     def submit(self, job: Job) -> Handle:
@@ -185,9 +185,9 @@ class JobLauncher(Protocol):
         """Cancel the job: gracefully (the Runner gets TERM and its grace), or by force. No error if it has ended."""
 
     def forget(self, handle: Handle) -> str | None:
-        """The run is recorded: remove what the launcher still keeps of it. Never an error.
+        """Remove what the launcher still keeps of a recorded run. Never raises.
 
-        A sentence says what else of the run was freed there, or could not be; nothing where there was none.
+        Returns a sentence on what else of the run was freed on the target, or could not be; None if there was nothing.
         """
 
 
@@ -196,4 +196,4 @@ class Describes(Protocol):
     """A launcher that can describe its target, not only its problems; used by `doctor` only."""
 
     def describe(self) -> Sequence[tuple[str, str]]:
-        """(what, how it is): version, partitions and their limits, GPUs, disk, python there. May raise Unreachable."""
+        """(name, value): version, partitions and their limits, GPUs, disk, remote python. May raise Unreachable."""

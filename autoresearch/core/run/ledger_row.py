@@ -1,17 +1,17 @@
-"""LedgerRow: one run as one row, NeMo-RL's fifteen columns first, in its order, then ours.
+"""LedgerRow: one run as one row, with NeMo-RL's fifteen columns first, in its order, then autoresearch's.
 
 The first fifteen are those of NeMo-RL's auto-research skill, so that its users and their scripts can
-switch; they end with the free text `description`. Ours follow, in this order for these reasons:
+switch; they end with the free text `description`. Autoresearch's follow, grouped by what they answer:
 
-    run_id replicate ending returncode seed parent_branch metric_noise    which run, how it ended, how sure
+    run_id replicate ending returncode seed parent_branch metric_noise    which run, how it ended, how certain
     metric_step best_value steps first_step_s failure trainer             what was measured, when, by whom
     result_dir run_dir fix_of campaign driven_by started ended            where it is, what it belongs to
     run_urls                                                              where trackers show it
-    agent_usd agent_tokens flags                                          what the researcher used, what is suspicious
-    sandbox                                                               what it trained in
-    seed_by                                                               how the seed reached the training
-    schema                                                                last and never empty: a row whose
-                                                                          end is missing can be told apart
+    agent_usd agent_tokens flags                                          cost of the coding agent, suspicious edits
+    sandbox                                                               the sandbox that it trained in
+    seed_by                                                               how the seed was passed to the training
+    schema                                                                last and never empty, so that a
+                                                                          truncated row is recognised
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEMO_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One execution of one hypothesis. None means: not known, written as an empty cell."""
+    """One execution of one hypothesis. None means unknown and is written as an empty cell."""
 
     index: int  # the attempted idea, from 1; replicates and repaired reruns share it
     branch: str = ""
@@ -54,7 +54,7 @@ class LedgerRow:
     memory_gb: float | None = None  # 10**9 bytes; peak of the process tree, or of the GPUs if any
     elapsed_min: float | None = None
     launcher: str = ""
-    job_id: str = ""  # what the launcher calls it: the tmux session, the Slurm job
+    job_id: str = ""  # the ID in the launcher: tmux session, Slurm job ...
     command: str = ""  # secrets masked
     log_path: str = ""
     status: str = ""  # a Verdict
@@ -79,24 +79,24 @@ class LedgerRow:
     driven_by: str = ""  # the coding agent that typed the command
     started: float | None = None  # wall clock, seconds since the epoch
     ended: float | None = None
-    run_urls: str = ""  # as the log says them, with spaces between; a ledger from before has no such column
-    agent_usd: float | None = None  # of the turns of a researcher that led to this run
+    run_urls: str = ""  # as found in the log, separated by spaces; older ledgers lack this column
+    agent_usd: float | None = None  # cost of the coding agent's turns that led to this run
     agent_tokens: int | None = None
-    flags: str = ""  # what looks suspicious in a researcher's diff, with "; " between
-    sandbox: str = ""  # what it trained in: bwrap, or nothing
-    seed_by: str = ""  # how the seed reached the training: a recipe key, a flag, a variable
+    flags: str = ""  # what looks suspicious in the agent's diff, separated by "; "
+    sandbox: str = ""  # the sandbox that it trained in: bwrap, or "" for none
+    seed_by: str = ""  # how the seed was passed to the training: a recipe key, a flag, a variable
     schema: int | None = SCHEMA
 
     def cells(self) -> dict[str, str]:
-        """Column -> text, in column order; numbers in the shortest form that reads back the same."""
+        """Column -> text, in column order; numbers in the shortest form that reads back unchanged."""
         return {name: _text(getattr(self, name)) for name in COLUMNS}
 
     @classmethod
     def from_cells(cls, cells: Mapping[str, str]) -> LedgerRow:
-        """The row that these cells say, as far as they say one.
+        """Parse a row leniently, as people edit ledgers by hand.
 
-        People edit ledgers by hand: an unknown column is ignored, a missing one is empty, and a number
-        that cannot be read is not known (an unreadable index is 0). Nothing here raises.
+        An unknown column is ignored, a missing one is empty, and a malformed number is None (a malformed index is 0).
+        Never raises.
         """
         values = [read(cells.get(name, "")) for name, read in _READ.items()]
         return cls(values[0] or 0, *values[1:])  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def _number(cell: str) -> float | None:
 
 
 def integer(cell: str) -> int | None:
-    """A whole number as people and spreadsheets write it; None for anything else."""
+    """Parse a whole number, also in the form `3.0` of spreadsheets; None for anything else."""
     if not cell:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The limits a run lives within; all in seconds."""
+"""The time limits of a run, in seconds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Limits:
     max_s: float = MAX_TIME_S
     stall_s: float | None = None
     grace_s: float = GRACE_S
-    first_step_cap_s: float = FIRST_STEP_CAP_S  # boot and validation may suspend the first-step clock this long
+    first_step_cap_s: float = FIRST_STEP_CAP_S  # most that boot and validation may suspend the first-step clock
     strict_first_step: bool = False  # an explicit --first-step-timeout: nothing suspends the clock
-    first_step_since_output: bool = False  # the clock of the first step begins again with each output
+    first_step_since_output: bool = False  # each output restarts the first-step clock
 
     def first_step_rule(self, *, steps_known: bool) -> str:
-        """What the limit to the first step will do, in a sentence without an end.
+        """The effect of the first-step limit, as a sentence without its full stop.
 
-        steps_known: whether the trainer is a named one, or its blueprint declares how a step looks.
+        steps_known: whether the trainer is a named one, or the blueprint declares the format of its step lines.
         """
         limit = spoken(self.first_step_s)
         unknown = "nobody knows how a step of this trainer looks"
@@ -49,7 +49,7 @@ class Limits:
         stall_s: float | None = None,
         grace_s: float | None = None,
     ) -> Limits:
-        """The same limits with what a person gave on the command line; None keeps."""
+        """The limits with those given on the command line; None keeps a limit."""
         new = self
         if first_step_s is not None:
             new = replace(new, first_step_s=first_step_s, strict_first_step=True, first_step_since_output=False)

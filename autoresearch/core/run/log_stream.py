@@ -1,4 +1,4 @@
-"""Read what a Runner wrote on stdout where a job's log is the only way back; `runner.log_stream` has the format."""
+"""Parse a Runner's stdout where the job's log is the only channel back; `runner.log_stream` defines the format."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARK = b"\x1e{"
 
 @dataclass(slots=True)
 class JobLog:
-    """One run, from the beginning of its job's log as far as it is known; files are whole from byte 0."""
+    """The files and records of one run, decoded from its job's log; every file starts at byte 0."""
 
     run: str
     files: dict[str, bytes] = field(default_factory=dict)  # growing files by name
     records: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # runner.json, exit.json
 
     def seen(self, offsets: Mapping[str, int], most: int) -> DirectoryState:
-        """What follows these offsets, at most so many bytes of each file."""
+        """The state with the file contents after these offsets, at most `most` bytes of each file."""
         grown = {name: data[offsets[name] :][:most] for name, data in self.files.items() if name in offsets}
         runner = self.records.get("runner.json", {})
         beat = self.records.get("lock", {}).get("t")
@@ -39,9 +39,9 @@ class JobLog:
 
 
 def read(stream: bytes, run: str) -> JobLog:
-    """Take a job's log apart. What is not framed by this run's Runner is the log, a cut frame at its end is not yet.
+    """Decode a job's log. Everything outside the frames of this run's Runner is `run.log`.
 
-    A launcher's own lines before the Runner's are part of the log.
+    That includes the launcher's own lines before the Runner's. An incomplete frame at the end is ignored for now.
     """
     told = JobLog(run)
     log = bytearray()
@@ -49,7 +49,7 @@ def read(stream: bytes, run: str) -> JobLog:
     stream = stream.removesuffix(_MARK[:1])
     while (mark := stream.find(_MARK, at)) >= 0 and (end := stream.find(b"\n", mark)) >= 0:
         frame = _frame(stream[mark + 1 : end], run)
-        if frame is None:  # a trainer may print the byte, too
+        if frame is None:  # not a frame: a trainer may print the same bytes
             log += stream[at : mark + len(_MARK)]
             at = mark + len(_MARK)
             continue

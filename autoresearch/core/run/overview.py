@@ -9,7 +9,7 @@ from typing import Any
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Kind, Target
 
-_RANK = {state: rank for rank, state in enumerate((  # what may need somebody comes first
+_RANK = {state: rank for rank, state in enumerate((  # states that may need attention come first
     RunState.UNREACHABLE, RunState.DEAD, RunState.PENDING, RunState.STARTING, RunState.RUNNING,
     RunState.EVALUATING, RunState.STOPPING, RunState.ENDED,
 ))}  # fmt: skip
@@ -17,27 +17,27 @@ _RANK = {state: rank for rank, state in enumerate((  # what may need somebody co
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU that a run of this machine has."""
+    """One GPU that a run on this host uses."""
 
     uuid: str
-    index: int | None = None  # nvidia-smi's; None where nobody told
+    index: int | None = None  # that of nvidia-smi; None if unknown
     used_mib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run. Seconds are of now, `since` and `ended` are wall times; None is unknown."""
+    """One run. Durations are as of now; `since` and `ended` are wall times; None means unknown."""
 
     run: str
     state: RunState
-    place: str = "local"  # as `label` says it
+    place: str = "local"  # as returned by `label`
     kind: str = Kind.LOCAL.value
     job: str = ""  # the launcher's ID of the job
     node: str = ""
     reason: str = ""  # why it is pending or unreachable, or how it ended
-    since: float | None = None  # of that state, where somebody noted it
+    since: float | None = None  # when it entered that state, if recorded
     campaign: str = ""
-    member: bool = False  # of a campaign; else it is its own
+    member: bool = False  # belongs to a campaign; else it is a lone run
     slug: str = ""
     index: int = 0
     replicate: int = 1
@@ -45,14 +45,14 @@ class RunLine:
     step: int | None = None
     metric_name: str = ""
     metric_value: float | None = None
-    upwards: bool = True  # a larger value is a better one
+    upwards: bool = True  # a larger value is better
     gpus: tuple[GpuUse, ...] = ()
     gpu_count: int = 0
-    elapsed_s: float | None = None  # of the run: time in a queue is none
+    elapsed_s: float | None = None  # of the run itself, without time in a queue
     left_s: float | None = None  # until the nearest limit
-    limit: str = ""  # which one: first_step, output (the same, since the last output), max_time, evaluation
-    newest_output: str = ""  # the last line that was printed, as long as no step is known
-    queue_s: float | None = None  # that it waited, or waits, before its Runner began
+    limit: str = ""  # which one: first_step, output (first_step since the last output), max_time, evaluation
+    newest_output: str = ""  # the last printed line, until a step is known
+    queue_s: float | None = None  # time in the queue before its Runner started
     created: float = 0.0
     session: str = ""
     branch: str = ""
@@ -61,18 +61,18 @@ class RunLine:
     ending: str = ""
     verdict: str = ""
     ended: float | None = None
-    trouble: str = ""  # what keeps it from being read, in a sentence
+    trouble: str = ""  # why it cannot be read, in a sentence
 
     @property
     def idea(self) -> str:
-        """Campaign and idea as people say it: `sort #3 lr-up`."""
+        """Campaign and idea for display: `sort #3 lr-up`."""
         if not self.member:
             return self.slug
         again = f".{self.replicate}" if self.replicate > 1 else ""
         return f"{short_campaign(self.campaign)} #{self.index}{again} {self.slug}"
 
     def to_json(self) -> dict[str, Any]:
-        """The flat object; the names are those of `status` where it has them."""
+        """The flat JSON object; names that `status` also uses are the same."""
         return {
             "run": self.run,
             "state": self.state.value,
@@ -122,9 +122,9 @@ class PlaceLine:
     pending: int = 0
     unreachable_since: float | None = None
     reason: str = ""
-    followed: bool | None = None  # whether its Follower lives; None where it has none: this machine, or nothing there
+    followed: bool | None = None  # its Follower is alive; None if it has none: this host, or no runs on it
     trouble: str = ""  # why its Follower could not start
-    gpus: int = 0  # of this machine
+    gpus: int = 0  # of this host
     gpus_leased: int = 0
 
     @property
@@ -156,7 +156,7 @@ class CampaignLine:
 
     name: str
     state: str
-    plan: str = ""  # the plan that it is a stage of
+    plan: str = ""  # the plan of which it is a stage
     attempted: int = 0
     remaining: int | None = None  # ideas; None: no count
     deadline_s: float | None = None  # until its deadline
@@ -192,8 +192,8 @@ class Overview:
     """A snapshot of everything at one moment."""
 
     now: float  # wall clock
-    runs: tuple[RunLine, ...] = ()  # that live
-    over: tuple[RunLine, ...] = ()  # that ended lately, if that was asked for
+    runs: tuple[RunLine, ...] = ()  # live ones
+    over: tuple[RunLine, ...] = ()  # recently ended ones, if requested
     places: tuple[PlaceLine, ...] = ()
     campaigns: tuple[CampaignLine, ...] = ()
     remarks: tuple[str, ...] = ()  # what could not be read
@@ -203,10 +203,10 @@ class Overview:
 class OverviewFilter:
     """Filter and sort order for runs; "" matches any."""
 
-    place: str = ""  # a label, a place's name or a kind
+    place: str = ""  # a label, a target's name or a kind
     campaign: str = ""  # its name or a part of it
     states: frozenset[RunState] = frozenset()
-    words: tuple[str, ...] = ()  # each is part of the place, the campaign, the idea, the state or the run
+    words: tuple[str, ...] = ()  # each must occur in the texts that `mentions` searches
     sort: str = "place"
 
     def shows(self, line: RunLine) -> bool:
@@ -224,12 +224,12 @@ class OverviewFilter:
         return sorted(filter(self.shows, lines), key=SORTS[self.sort])
 
     def of_ended(self, lines: Iterable[RunLine]) -> list[RunLine]:
-        """Those that ended, in the order in which they did."""
+        """The matching ended runs, in the given order; `states` is not applied."""
         return [line for line in lines if replace(self, states=frozenset()).shows(line)]
 
 
 def mentions(line: RunLine, words: Sequence[str]) -> bool:
-    """Whether each of these words stands somewhere in a line."""
+    """Whether every word occurs in the run, target, campaign, slug, state, job or node, ignoring case."""
     text = "\n".join((line.run, line.place, line.campaign, line.slug, line.state, line.job, line.node)).lower()
     return all(word.lower() in text for word in words)
 
@@ -246,7 +246,7 @@ def short_campaign(name: str) -> str:
 
 
 def place_lines(runs: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[PlaceLine, ...]:
-    """The places with what runs there; `known` says what there is to say without its runs."""
+    """The targets with the counts of their runs added; `known`: the targets known apart from these runs."""
     lines = {line.place: line for line in known}
     for run in runs:
         line = lines.get(run.place) or PlaceLine(run.place, run.kind)
@@ -263,7 +263,7 @@ def place_lines(runs: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[Pl
 
 
 def _last(value: float | None, sign: float = 1.0) -> tuple[bool, float]:
-    """A sort key that puts the unknown last."""
+    """A sort key that puts None last."""
     return value is None, 0.0 if value is None else sign * value
 
 

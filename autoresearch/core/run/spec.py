@@ -35,7 +35,7 @@ class RunSpec:
     """Written once as `spec.json`, before anything is started; never changed afterwards.
 
     All paths are absolute. `environment` is for the record only: secrets in it are masked; the real
-    one goes through a file that the Runner reads and removes.
+    one is passed in a file that the Runner reads and removes.
     """
 
     run: str  # run id, e.g. "sort-lr-7k2m9x"
@@ -62,35 +62,35 @@ class RunSpec:
     objective: Objective | None = None
     branch: str = ""
     commit: str = ""
-    recipe_in_commit: str = ""  # where that commit holds the recipe; "" where it does not
+    recipe_in_commit: str = ""  # path of the recipe in that commit; "" if it is not in it
     parent_commit: str = ""
     parent_branch: str = ""
     fix_of: str = ""
     seed: int | None = None
-    seed_by: str = ""  # how it reaches the training
+    seed_by: str = ""  # how it is passed to the training
     driven_by: str = ""  # the coding agent that typed the command, if one did
-    lines: tuple[str, ...] = ()  # how its steps look, where the blueprint says: `step ...`, `validation ...`
+    lines: tuple[str, ...] = ()  # line formats that the blueprint declares: `step ...`, `validation ...`
     sources: tuple[Source, ...] = ()
-    source_offsets: tuple[int, ...] = ()  # bytes that each source held before the run: not ours
-    source_marks: tuple[str, ...] = ()  # of those bytes, so that a file which was written anew is known
+    source_offsets: tuple[int, ...] = ()  # bytes in each source before the run, which are not of this run
+    source_marks: tuple[str, ...] = ()  # fingerprints of those bytes, to recognise a file that was rewritten
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
-    evaluate: tuple[str, ...] = ()  # what measures it once its trainer is over; (): what the trainer says counts
-    evaluate_s: float = EVALUATE_S  # for all of them, beside the limits
-    evaluate_in: str = ""  # where they run; "" is `cwd`
-    evaluate_place: str = ""  # our own command, which makes that place afresh
-    worktree: str = ""  # of ours, in which it trains; "" for the user's own checkout
-    sandbox: str = ""  # what it trains in: bwrap, or "" for nothing
+    evaluate: tuple[str, ...] = ()  # commands that measure it after training; (): the trainer's output counts
+    evaluate_s: float = EVALUATE_S  # limit for all of them together, in addition to `limits`
+    evaluate_in: str = ""  # their working directory; "" for `cwd`
+    evaluate_place: str = ""  # autoresearch's command that creates `evaluate_in` afresh
+    worktree: str = ""  # autoresearch's worktree in which it trains; "" for the user's checkout
+    sandbox: str = ""  # the sandbox that it trains in: bwrap, or "" for none
     environment: dict[str, str] = field(default_factory=dict)
-    added: tuple[str, ...] = ()  # words of ours in the command, which have metrics written into a file of ours
+    added: tuple[str, ...] = ()  # arguments added to the command so that it writes metrics to our file
     gpus: tuple[str, ...] = ()  # UUIDs
     keep_children: bool = False
-    left_out: tuple[str, ...] = ()  # what the snapshot did not take, and why
-    no_snapshot: str = ""  # why no commit holds the code of a lone run
+    left_out: tuple[str, ...] = ()  # what the snapshot omitted, and why
+    no_snapshot: str = ""  # why there is no commit of the code of a lone run
     notes: str = ""
-    claims: tuple[str, ...] = ()  # what a campaign's hypothesis says of itself: simpler, smoke
-    timed_by: str = ""  # which limit `limits.max_s` is, where it is not exp_max_time: timeout, recipe
+    claims: tuple[str, ...] = ()  # what a campaign's hypothesis claims to be: simpler, smoke
+    timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
-    far_paths: dict[str, str] = field(default_factory=dict)  # of a host that has its own code: path here -> there
-    swarm: Swarm | None = None  # the server's half, in AgentJet's swarm mode
+    far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
+    swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode

@@ -1,7 +1,7 @@
-"""Places: where runs go, as `--launcher` and the `launchers:` block of autoresearch.yaml name them.
+"""Targets: where runs are started, parsed from `--launcher` and the `launchers:` block of autoresearch.yaml.
 
-local:2, ssh:gpu1:4, slurm:8        KIND[:NAME][:SLOTS], or the NAME of a declared place
-{kind: slurm, partition: long}      a block, where a file says it; a list mixes the two
+local:2, ssh:gpu1:4, slurm:8        KIND[:NAME][:SLOTS], or the NAME of a declared target
+{kind: slurm, partition: long}      a block, in a file only; a list may mix the two
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 _OTHER_NAMES = {"tmux": Kind.LOCAL, "k8s": Kind.KUBERNETES}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
-MOST_SLOTS = 10_000  # more is taken for a typo: a campaign has a worktree for each
+MOST_SLOTS = 10_000  # more is treated as a typo: a campaign has one worktree per slot
 _HINT = "write places like `local:2, ssh:gpu1:4, slurm:8`"
 
 
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def key(self) -> str:
-        """Name of its own directory: two projects may mean different things by one name."""
+        """Name of its directory, with a hash of kind and options: projects may use one name for different targets."""
         text = json.dumps([self.kind, self.options], sort_keys=True)
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -67,7 +67,7 @@ class Target:
         return default if value is None else str(value)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of it."""
+        """The JSON object that `from_json` reads."""
         return {"name": self.name, "kind": self.kind.value, "slots": self.slots, "options": dict(self.options)}
 
     @classmethod
@@ -77,13 +77,13 @@ class Target:
 
 
 LOCAL = Target("local", Kind.LOCAL)
-Declared = Mapping[str, Mapping[str, Any]]  # name -> its block, which holds `kind` unless its name is one
+Declared = Mapping[str, Mapping[str, Any]]  # name -> block, which has `kind` unless the name is a kind
 
 
 def spelled(value: object, declared: Declared) -> tuple[str, Declared]:
-    """A `launcher:` of a file as the text that `parse_pool` reads, with its blocks among the declared places.
+    """Convert a `launcher:` value of a file to text for `parse_pool`, adding its blocks to the declared targets.
 
-    ValueError, one clause, for what is neither text, a block, nor a list of these.
+    ValueError, one clause, if it is neither text, a block, nor a list of these.
     """
     if isinstance(value, str):
         return value, declared
@@ -104,7 +104,7 @@ def spelled(value: object, declared: Declared) -> tuple[str, Declared]:
 
 
 def check_declared(declared: Declared) -> None:
-    """ValueError for a name that no `--launcher` could say, or that says another kind than its block."""
+    """ValueError for a name that is invalid in `--launcher`, or that is a kind other than that of its block."""
     for name, block in declared.items():
         if not _NAME.match(name):
             raise ValueError(f"{name!r} is no name of a place: letters, digits and . _ - @")
@@ -119,9 +119,9 @@ def check_declared(declared: Declared) -> None:
 
 
 def with_slots(places: tuple[Target, ...], parallel: int | None) -> tuple[Target, ...]:
-    """The same places, each with its slots. ValueError, one clause, where `parallel` contradicts them.
+    """The targets with their slots filled in. ValueError, one clause, if `parallel` contradicts them.
 
-    A place that says none has one; if it is the only such place, what `parallel` leaves to it.
+    A target without slots gets one; if it is the only such target, it gets what remains of `parallel`.
     """
     if parallel is not None and parallel > MOST_SLOTS:
         raise ValueError(f"parallel is {parallel}: {MOST_SLOTS} at most")
@@ -203,7 +203,7 @@ def kind_of(word: str) -> Kind:
 
 
 def in_one_allocation(places: tuple[Target, ...]) -> tuple[Target, ...]:
-    """The same places, whose runs share one allocation of Slurm's. ValueError where there is nothing to share."""
+    """The targets with their runs sharing one Slurm allocation. ValueError if a target is not Slurm."""
     if other := [place for place in places if place.kind is not Kind.SLURM]:
         raise ValueError(f"only Slurm has an allocation that runs can share, and {other[0].name} is {other[0].kind}")
     return tuple(replace(place, options={**place.options, "interactive": True}) for place in places)

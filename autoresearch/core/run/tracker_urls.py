@@ -1,4 +1,4 @@
-"""Run URLs: where a tracker shows a run, as it says so in the run's own output.
+"""Run URLs: the page of a run in a tracker, as the tracker prints it in the run's output.
 
     wandb: 🚀 View run at https://wandb.ai/team/project/runs/1a2b3c4d              (wandb 0.31.0; other hosts too)
     swanlab: 🚀 View run at https://swanlab.cn/@user/project/runs/1a2b3c4d/chart   (swanlab 0.10.3, the same)
@@ -7,7 +7,7 @@
     ClearML results page: https://app.clear.ml/projects/<32 hex digits>/experiments/<32 hex digits>/output/log
     * View dashboard ... Trackio ... https://huggingface.co/spaces/user/space
 
-Credentials and what follows a question mark (W&B puts an API key of anonymous runs there) are no part of them.
+Credentials and the query string (where W&B puts the API key of anonymous runs) are removed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _URL = re.compile(
 )
 _TOLD = re.compile(rb"(?:wandb|swanlab):|view run|COMET|clearml|trackio", re.IGNORECASE)
 _SPACE = re.compile(rb"trackio", re.IGNORECASE)
-_ALONE = re.compile(rb"(?:\([^()\n]{1,120}\)|\x1b\[[\d;]*m|\s)*\Z")  # rich puts a long URL on a line of its own
+_ALONE = re.compile(rb"(?:\([^()\n]{1,120}\)|\x1b\[[\d;]*m|\s)*\Z")  # rich puts a long URL on a separate line
 _THEIRS = (b"wandb.ai/", b"swanlab.cn/", b"swanlab.com/")
 
 
 def run_urls(text: bytes) -> tuple[str, ...]:
-    """The URLs in a piece of a log, each once, in their order, at most 8.
+    """The URLs in a piece of a log, each once, in order, at most 8.
 
-    Only what stands behind a tracker's own words counts, or a known host at the beginning of a line: what a model
-    writes about somebody's run says nothing of this one, unless it takes care to look like it.
+    A URL counts only after a tracker's own message, or at the beginning of a line with a known host, so that URLs of
+    other runs in a model's output are not taken for this run's, unless they imitate a tracker.
     """
     found: dict[str, None] = {}
     for match in _URL.finditer(text):

@@ -1,4 +1,4 @@
-"""Trainer: what we know about one training framework, as one narrow interface."""
+"""Trainer: the interface to what autoresearch knows about one training framework."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
 
 
 class SourceFormat(StrEnum):
-    """How a file of metrics is written."""
+    """The format of a file of metrics."""
 
     JSONL = "jsonl"  # verl file logger: {"step": N, "data": {...}}, or flat objects with a step key
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
@@ -23,20 +23,20 @@ class SourceFormat(StrEnum):
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
     SWARM_VAL = "swarm_val"  # AgentJet's swarm clients: `## Step N` and bullets
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
-    WANDB = "wandb"  # a run of W&B, or the directory in which it keeps its runs
-    SWANLAB = "swanlab"  # the same of SwanLab
+    WANDB = "wandb"  # a W&B run directory, or the directory of all its runs
+    SWANLAB = "swanlab"  # the same for SwanLab
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that a trainer writes metrics to. `authority`: lower is believed first."""
+    """A file that a trainer writes metrics to. `authority`: the source with the lowest value is preferred."""
 
     format: SourceFormat
     path: str  # absolute, or relative to the directory the trainer runs in
     authority: int = 0
-    first: int = 0  # the step of the first validation, where the file names none
-    every: int = 1  # steps between two of them
-    last: int = 0  # the last step, which is validated too; 0: unknown
+    first: int = 0  # the step of the first validation, if the file names no steps
+    every: int = 1  # steps between two validations
+    last: int = 0  # the last step, which is also validated; 0: unknown
 
     def validated_at(self, n: int) -> int:
         """The step of the n-th validation, counted from 0, in a file that names no step."""
@@ -46,10 +46,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A recipe key that says where a run writes, so that no two runs may share its value.
+    """A recipe key that sets where a run writes, so that no two runs may share its value.
 
-    `name`: what the run is called in a result directory of its own, e.g. "validation.md"; "" where the key is
-    no path but the experiment's name.
+    `name`: the file name to use in the run's own result directory, e.g. "validation.md"; "" if the key is not a path
+    but the experiment's name.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Trainer(Protocol):
 
     @property
     def name(self) -> str:
-        """The word that `--trainer` and the notes use."""
+        """The name used in `--trainer` and the notes."""
 
     @property
     def named(self) -> bool:
@@ -77,54 +77,54 @@ class Trainer(Protocol):
         """The metric and direction to use when the blueprint names none."""
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The files of metrics that this recipe makes the trainer write, best first."""
+        """The files of metrics that the trainer writes with this recipe, best first."""
 
     def read_line(self, line: str) -> Reading | None:
-        """A full parse of one line of output (ANSI and prefixes already stripped), or None."""
+        """Parse one line of output, without ANSI codes and prefixes, completely; None if it has no metrics."""
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What is wrong with a recipe, without touching a file."""
+        """Findings in a recipe; no file is accessed."""
 
     def seed(self, recipe: Recipe) -> int | None:
-        """The seed that this recipe fixes, if it fixes one."""
+        """The seed that this recipe sets; None if it sets none."""
 
     @property
     def seed_key(self) -> str:
-        """The dotted recipe key of the seed; "" where this trainer has none that we know."""
+        """The dotted recipe key of the seed; "" if none is known for this trainer."""
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """The keys of this recipe that have to differ from run to run: files, directories, names."""
+        """The keys of this recipe that must differ between runs: files, directories, names."""
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""
 
 
 class LogReader(Protocol):
-    """Reads one log from its beginning, with a memory for what is spread over several lines."""
+    """Reads one log from its beginning, with state for readings that span several lines."""
 
     @property
     def needles(self) -> tuple[str, ...]:
-        """Texts of which every line that matters holds at least one; it is shown no other line."""
+        """Every relevant line contains at least one of these texts; other lines are not passed to `line`."""
 
     def line(self, text: str) -> Reading | None:
-        """The reading that this line completes; lines come as `read_line` has them."""
+        """The reading that this line completes, if any; lines are stripped as for `read_line`."""
 
     def end(self) -> Reading | None:
-        """What was still open when the log ended."""
+        """The reading that was still incomplete when the log ended, if any."""
 
 
 @runtime_checkable
 class Doubts(Protocol):
-    """A LogReader of lines that somebody declared, and that may hold something else than was declared."""
+    """A LogReader of lines with a declared format, which may contain values that do not fit it."""
 
     @property
     def unread(self) -> Mapping[str, str]:
-        """Names of what was found and could not be read, each with the first such text."""
+        """Names whose values were found but could not be parsed, each with the first such text."""
 
 
 @runtime_checkable
 class ReadsLogs(Protocol):
-    """A trainer whose lines say everything only together: blocks of bullets, a bar that tells the step."""
+    """A trainer whose readings span several lines: blocks of bullets, a progress bar that has the step."""
 
     def reader(self) -> LogReader:
         """A new reader for one log."""
@@ -132,23 +132,23 @@ class ReadsLogs(Protocol):
 
 @runtime_checkable
 class DeclaresLines(Protocol):
-    """A trainer that nobody knows, and whose blueprint may say how its lines look."""
+    """An unknown trainer, whose blueprint may declare the format of its lines."""
 
     def declares(self, kind: SignalKind) -> bool:
-        """Whether the blueprint says how lines of this kind look; then nothing else is one."""
+        """Whether the blueprint declares lines of this kind; then no other line counts as one."""
 
 
 @runtime_checkable
 class NamesTags(Protocol):
-    """A trainer whose TensorBoard tags are not called as its console and its other files call the same metrics."""
+    """A trainer whose TensorBoard tags differ from the names of the same metrics in its console and other files."""
 
     def key_of(self, tag: str) -> str:
-        """The metric's name elsewhere."""
+        """The metric's name in the console and other files."""
 
 
 @runtime_checkable
 class StopsItself(Protocol):
-    """A trainer that may have a limit of its own, at which it saves and ends well."""
+    """A trainer that may have its own time limit, at which it saves and exits normally."""
 
     def time_limit(self, recipe: Recipe) -> float | None:
         """Seconds after which it stops itself, checked once a step; None for no limit."""
@@ -156,32 +156,32 @@ class StopsItself(Protocol):
 
 @runtime_checkable
 class ReadsCommands(Protocol):
-    """A trainer that takes settings on its command line, over those of the recipe or without one."""
+    """A trainer that takes settings on its command line, overriding a recipe or without one."""
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe as this launch command changes it; give it to the other questions of a Trainer."""
+        """The recipe with the settings of this launch command applied; pass it to the other methods of a Trainer."""
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """Words for the end of the trainer's own command that set these keys of a recipe."""
+        """Arguments that set these recipe keys, to be appended to the trainer's own command."""
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """What is wrong with the command itself."""
+        """Findings in the command itself."""
 
 
 @runtime_checkable
 class SeedsByRecipe(Protocol):
-    """A trainer whose seed has another key in another kind of recipe."""
+    """A trainer whose seed key depends on the kind of recipe."""
 
     def seed_key_in(self, recipe: Recipe) -> str:
-        """The dotted key of the seed in this recipe; it comes before `seed_key`."""
+        """The dotted key of the seed in this recipe; it takes precedence over `seed_key`."""
 
 
 @runtime_checkable
 class Resumes(Protocol):
-    """A trainer that goes on from what an earlier run left, without being asked."""
+    """A trainer that resumes from what an earlier run left without being told to."""
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """Paths, or patterns of paths, that make it do so if they are there at the start; () for none.
+        """Paths, or patterns of paths, that make it resume if they exist at the start; () for none.
 
         Absolute, or relative to the directory that the trainer runs in.
         """
@@ -189,57 +189,57 @@ class Resumes(Protocol):
 
 @runtime_checkable
 class NeedsGpus(Protocol):
-    """A trainer whose recipe says how many GPUs it takes."""
+    """A trainer whose recipe sets the number of GPUs it uses."""
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs in all, on all nodes; None where the recipe does not say."""
+        """Total GPUs on all nodes; None if the recipe does not set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What makes a trainer write its metrics into a file of ours, where it would not by itself."""
+    """The settings that make a trainer write its metrics to a file chosen by autoresearch."""
 
     source: Source
     environment: Mapping[str, str] = field(default_factory=dict)
-    overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe keys, where there is a recipe
-    arguments: tuple[str, ...] = ()  # words for the end of the trainer's own command, where there is none
+    overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe keys, if there is a recipe
+    arguments: tuple[str, ...] = ()  # appended to the trainer's own command, if there is no recipe
 
 
 @runtime_checkable
 class Records(Protocol):
-    """A trainer with a writer of metrics that can be switched on from outside."""
+    """A trainer with a metric writer that can be switched on from outside."""
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """How to have metrics written below this absolute directory; None if the recipe sees to it itself."""
+        """How to make it write metrics below this absolute directory; None if unnecessary or impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Where, with what and for how long a run will run: what a recipe alone does not tell."""
+    """The circumstances of a run that its recipe does not contain."""
 
     cwd: str  # absolute; relative paths of a recipe start here
     result_dir: str  # absolute
-    max_s: float  # the run's limit in all
-    environment: Mapping[str, str]  # the trainer's own, unmasked: never to be quoted in a finding
-    exists: Callable[[str], bool]  # whether there is such an absolute path on the machine of the run
+    max_s: float  # the run's total time limit
+    environment: Mapping[str, str]  # of the trainer, unmasked: never quote it in a finding
+    exists: Callable[[str], bool]  # whether an absolute path exists on the run's host
 
 
 @runtime_checkable
 class ReadsCircumstances(Protocol):
-    """A trainer with recipes that are right in one place and wrong in another."""
+    """A trainer whose recipes may be valid under some circumstances and not under others."""
 
     def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        """What is wrong with this recipe under these circumstances."""
+        """Findings in this recipe under these circumstances."""
 
 
 @runtime_checkable
 class StartsCompanions(Protocol):
-    """A trainer that starts daemons and writes down their process groups."""
+    """A trainer that starts daemons and records their process groups in files."""
 
     def companions(self) -> tuple[str, ...]:
-        """Patterns of files that hold the number of a process group each, and are named `*.HASH.HOST.*`.
+        """Patterns of files that contain the ID of a process group each and are named `*.HASH.HOST.*`.
 
-        HASH is the value of `ScriptHash` in the environment of all that belongs to it. Relative to the directory
+        HASH is the value of `ScriptHash` in the environment of all processes of the group. Relative to the directory
         that the trainer runs in.
         """
 
@@ -249,12 +249,12 @@ class ExitsWithZero(Protocol):
     """A trainer that may exit with 0 although it crashed."""
 
     def confessions(self) -> tuple[str, ...]:
-        """Patterns of the line that it prints then, at the start of one; searched for in the end of its log."""
+        """Patterns for the start of the line that it then prints; searched for at the end of its log."""
 
 
 @runtime_checkable
 class KnowsHarmless(Protocol):
-    """A trainer that prints errors which end nothing."""
+    """A trainer that prints errors that are not fatal."""
 
     def harmless(self) -> tuple[str, ...]:
         """Patterns of such lines, searched for in stripped lines; see `core.diagnosis.harmless_errors`."""
