@@ -304,6 +304,6 @@ def _record(header: tuple[str, ...], line: bytes) -> dict[str, str]:
     cells = tsv.split(line)
     if not line.endswith(b"\n") and not _is_complete(header, line, first=False):
         return {}
-    if cells[: len(header)] == list(header):
-        return {}  # a second header: two ledgers were joined by hand
+    if tuple(cells[: len(NEMO_COLUMNS)]) == header[: len(NEMO_COLUMNS)]:
+        return {}  # a second header, maybe with other columns behind: two ledgers were joined, or edited as a run ended
     return dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=False))

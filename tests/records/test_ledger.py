@@ -119,6 +119,13 @@ def test_an_extra_column_is_kept_and_left_empty_in_new_rows(ledger: Ledger, row:
     assert list(ledger.rows()) == [row("r-1", index=1), row("r-2", index=2), row("r-3")]
 
 
+def test_a_second_header_with_other_columns_is_no_row(ledger: Ledger, row: MakeRow) -> None:
+    ledger.append_once(row("a-1"))
+    first, *rest = ledger.path.read_text().splitlines()
+    ledger.path.write_text("\n".join([f"{first}\tremark", first, *rest]) + "\n")
+    assert [r.run_id for r in ledger.rows()] == [r.run_id for r in ledger.tail(9)] == ["a-1"]
+
+
 def test_columns_moved_behind_the_fifteen_are_followed(ledger: Ledger, row: MakeRow) -> None:
     def move(ls: list[str]) -> list[str]:
         cells = [line.rstrip("\n").split("\t") for line in ls]
