@@ -81,9 +81,7 @@ class AgentJet:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """Matches `python -m ajet.launcher ...` and `ajet ...`, but not swarm servers and clients (see
-        `agentjet_swarm`).
-        """
+        """`python -m ajet.launcher ...`, or `ajet ...`; not a swarm's server or clients (see `agentjet_swarm`)."""
         return agentjet_lint.launches(command)
 
     def signals(self) -> tuple[SignalPattern, ...]:
@@ -145,9 +143,7 @@ class AgentJet:
         return agentjet_lint.lint_here(recipe, here)
 
     def companions(self) -> tuple[str, ...]:
-        """The files `<tag>.<hash>.<host>.pgid` of ajet/utils/smart_daemon.py, relative to the launcher's working
-        directory.
-        """
+        """The files `<tag>.<hash>.<host>.pgid` of ajet/utils/smart_daemon.py, relative to the launcher's directory."""
         return (COMPANIONS,)
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
@@ -179,8 +175,7 @@ class AgentJet:
         return "data.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Both metrics files and the experiment's name, even if unset; the checkpoint directory if the recipe sets one.
-        """
+        """Both metrics files and the experiment's name, even if unset; the checkpoint directory if one is set."""
         saved = f"{COMMON}.checkpoint_base_dir"
         own = (Output(saved, "checkpoints"),) if text_of(recipe, saved) else ()
         return (Output(VALIDATION, "validation.md"), Output(TRAINING, "training.md"), *own, Output(NAME))

@@ -63,9 +63,7 @@ class AgentJetSwarm:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """Matches client scripts as named in AgentJet's skills and tutorials, and commands that set a swarm server's
-        URL.
-        """
+        """Matches client scripts named as in AgentJet's skills and tutorials, and AJET_SWARM_URL in the command."""
         return _CLIENT.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
@@ -99,7 +97,6 @@ class AgentJetSwarm:
 
     @property
     def seed_key(self) -> str:
-        """See `seed`."""
         return ""
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:

@@ -1,6 +1,7 @@
-"""Ask: what a trainer may know beyond the Trainer protocol, with an answer for those who do not know it.
+"""Ask: queries for what only some trainers implement beyond the Trainer protocol, with a default for the others.
 
-Everything here takes the recipe as it is written and the launch command, and reads both as the trainer does.
+Settings, findings and the like take the recipe as written and the launch command, and interpret both as the trainer
+does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SAVE_S = 3600.0
 
 QUIET = {
     "NO_COLOR": "1",
-    "LOGURU_COLORIZE": "NO",  # loguru colours even into a file
+    "LOGURU_COLORIZE": "NO",  # loguru uses colours even when writing to a file
     "RAY_COLOR_PREFIX": "0",
     "RAY_DEDUP_LOGS": "0",
     "HYDRA_FULL_ERROR": "1",
@@ -41,16 +42,16 @@ tracebacks. The Runner adds PYTHONUNBUFFERED."""
 
 
 def settings(trainer: Trainer, recipe: Recipe, command: str) -> Recipe:
-    """The recipe as the command changes it: what every other question wants to be given."""
+    """The recipe with the command's settings over it; the other queries expect this as their recipe."""
     return trainer.settings(recipe, command) if isinstance(trainer, ReadsCommands) else recipe
 
 
 def findings(
     trainer: Trainer, recipe: Recipe, command: str, max_s: float | None = None, here: Circumstances | None = None
 ) -> tuple[Finding, ...]:
-    """What is wrong with recipe and command together, and with a limit that cuts a run before it can save.
+    """Findings for recipe and command together, including a time limit that ends a run before it can save.
 
-    `here`, where it is known already; its limit is then the one that counts.
+    `here`: the run's environment, if known; its limit then takes precedence over `max_s`.
     """
     whole = settings(trainer, recipe, command)
     own = trainer.lint_command(command) if isinstance(trainer, ReadsCommands) else ()
@@ -59,58 +60,58 @@ def findings(
 
 
 def steps_known(trainer: Trainer) -> bool:
-    """Whether somebody knows how a training step looks: a file of ours, or the blueprint's `step_line:`."""
+    """Whether the format of a training step is known, from a trainer module or from the blueprint's `step_line:`."""
     return trainer.named or (isinstance(trainer, DeclaresLines) and trainer.declares(SignalKind.STEP))
 
 
 def companions(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of files in which daemons that it started are written down."""
+    """Glob patterns of the files in which the trainer records the daemons that it started."""
     return trainer.companions() if isinstance(trainer, StartsCompanions) else ()
 
 
 def confessions(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of lines after which an exit with 0 was a crash all the same."""
+    """Patterns of log lines which prove that a run crashed although it exited with 0."""
     return trainer.confessions() if isinstance(trainer, ExitsWithZero) else ()
 
 
 def harmless(trainer: Trainer) -> tuple[str, ...]:
-    """Patterns of errors that end nothing."""
+    """Patterns of errors that do not end a run."""
     return trainer.harmless() if isinstance(trainer, KnowsHarmless) else ()
 
 
 def time_limit(trainer: Trainer, whole: Recipe) -> float | None:
-    """The trainer's own limit in seconds; None for none."""
+    """The trainer's own time limit in seconds; None for none."""
     return trainer.time_limit(whole) if isinstance(trainer, StopsItself) else None
 
 
 def tighter(trainer: Trainer, whole: Recipe, max_s: float, save_s: float = SAVE_S) -> float:
-    """The limit in all: `max_s`, or sooner where the trainer ends itself sooner, with time for it to save."""
+    """The effective limit in seconds: `max_s`, or the trainer's own limit plus `save_s` for its last save if sooner."""
     own = time_limit(trainer, whole)
     return max_s if own is None else min(max_s, own + save_s)
 
 
 def seed_key(trainer: Trainer, whole: Recipe) -> str:
-    """The dotted key of the seed in this recipe; "" where there is none."""
+    """The dotted key of the seed in this recipe; "" if it has none."""
     return trainer.seed_key_in(whole) if isinstance(trainer, SeedsByRecipe) else trainer.seed_key
 
 
 def resumes(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
-    """Paths and patterns that contaminate a fresh run if they are there at its start."""
+    """Paths and glob patterns which, if they exist at the start, make the run resume an older one."""
     return trainer.resumes(whole) if isinstance(trainer, Resumes) else ()
 
 
 def gpus(trainer: Trainer, whole: Recipe) -> int | None:
-    """GPUs in all; None where that is not known."""
+    """Number of GPUs on all nodes; None if unknown."""
     return trainer.gpus(whole) if isinstance(trainer, NeedsGpus) else None
 
 
 def recording(trainer: Trainer, whole: Recipe, directory: str) -> Recording | None:
-    """How to have metrics written below this directory; None where it cannot be done or need not be."""
+    """How to make the trainer write metrics below this directory; None if impossible or unnecessary."""
     return trainer.recording(whole, directory) if isinstance(trainer, Records) else None
 
 
 def arguments(trainer: Trainer, overrides: dict[str, object]) -> tuple[str, ...]:
-    """Words behind the trainer's command that set these keys; () where only a recipe can."""
+    """Command-line arguments that set these keys; () if only a recipe can set them."""
     return trainer.arguments(overrides) if isinstance(trainer, ReadsCommands) else ()
 
 

@@ -1,4 +1,4 @@
-"""Settings that stand on a launch command: hydra's `a.b=c` and `--flag value`, as a recipe would hold them."""
+"""Settings on a launch command, hydra's `a.b=c` and `--flag value`, converted to recipe values and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "none":
 
 
 def with_hydra(recipe: Recipe, command: str) -> Recipe:
-    """The recipe with the command's `a.b=c` over it, as dotted keys; `+` and `++` before a key are taken off."""
+    """The recipe with the command's `a.b=c` over it, as dotted keys; leading `+` and `++` are removed."""
     found = {m["key"]: value_of(m["value"]) for word in _words(command) if (m := _HYDRA.fullmatch(word))}
     return {**recipe, **{key: value for key, value in found.items() if not _unknown(value)}}
 
@@ -37,14 +37,14 @@ def with_flags(recipe: Recipe, command: str) -> Recipe:
 
 
 def hydra_words(overrides: Mapping[str, object]) -> tuple[str, ...]:
-    """`++a.b=c` for each key: it sets what is there and adds what is not."""
+    """`++a.b=c` for each key, which hydra sets or adds."""
     return tuple(f"++{key}={_shown(value)}" for key, value in overrides.items())
 
 
 def flag_words(overrides: Mapping[str, object], *, dash: str = "-") -> tuple[str, ...]:
-    """`--a-b c` for each key; True is the flag alone, and a flag that is False or None is left away.
+    """`--a-b c` for each key; True becomes the flag alone, and a flag that is False or None is omitted.
 
-    dash: what stands for an underscore, "-" or "_", as the framework's parser wants it.
+    dash: replaces the underscores of a key, "-" or "_", depending on the framework's parser.
     """
     words: list[str] = []
     for key, value in overrides.items():
@@ -62,7 +62,7 @@ def _shown(value: object) -> str:
 
 
 def value_of(text: str) -> object:
-    """A scalar, a flat list or an empty mapping as YAML has it; anything else stays text."""
+    """Parse a scalar, a flat list or an empty mapping like YAML; anything else stays text."""
     text = text.strip()
     if text == "{}":
         return {}
@@ -84,7 +84,7 @@ def _words(command: str) -> Iterator[str]:
 
 
 def _no_value(word: str) -> bool:
-    """Whether what follows a flag is another flag, the end, or a shell variable that may hold flags."""
+    """Whether this word is not the value of the flag before it: another flag, the end, or a `${...}` variable."""
     return not word or word == "--" or bool(_FLAG.fullmatch(word)) or word.startswith("${")
 
 

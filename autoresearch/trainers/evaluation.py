@@ -1,4 +1,4 @@
-"""What an evaluation prints: the lines of its trainer or of its blueprint, else JSON objects and `key: value` pairs."""
+"""Read an evaluation's output: its trainer's or blueprint's lines, else JSON objects and `key: value` pairs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from autoresearch.trainers.declared import loaded, pairs
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Reads the log of an evaluation. `step`: that of a line which names none, the last one that was trained."""
+    """Reads the log of an evaluation. `step`: assigned to lines that name none, the last trained step."""
 
     trainer: Trainer
     step: int
 
     def reader(self) -> LogReader:
-        """A reader for one log."""
         own = self.trainer.reader() if isinstance(self.trainer, ReadsLogs) else None
         return EvaluationLog(self.trainer, own, self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLog:
-    """Every line by itself, and those that the trainer's own reader puts together."""
+    """Reads each line on its own, and blocks of lines with the trainer's own reader, if it has one."""
 
     trainer: Trainer
     own: LogReader | None
@@ -33,11 +32,11 @@ class EvaluationLog:
 
     @property
     def needles(self) -> tuple[str, ...]:
-        """None: it may be any line."""
+        """(): any line may hold metrics."""
         return ()
 
     def line(self, text: str) -> Reading | None:
-        """The reading of this line; a line of the shell's trace, `$ command`, is none."""
+        """The reading of this line; None for a line of the shell's trace, `$ command`."""
         if text.startswith("$ "):
             return None
         found = self._as_trained(text)
@@ -48,7 +47,7 @@ class EvaluationLog:
         return Reading(SignalKind.VALIDATION, self.step if step is None else step, metrics) if metrics else None
 
     def end(self) -> Reading | None:
-        """What the trainer's own reader has still open."""
+        """The reading that is still open in the trainer's own reader."""
         return self.own.end() if self.own else None
 
     def _as_trained(self, text: str) -> Reading | None:

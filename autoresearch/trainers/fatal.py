@@ -1,13 +1,13 @@
-"""Fatal lines that every Python trainer can print: Runner patterns for the monitor to wake on.
+"""Fatal lines that any Python trainer can print: patterns with which the Runner wakes the monitor.
 
-They name what happened at once; `core.diagnosis.failure` finds the cause when the run is over.
+They only report the event at once; `core.diagnosis.failure` finds the cause after the run has ended.
 """
 
 from __future__ import annotations
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 
-# What may stand before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a bar `]`;
+# Allowed before the first word of a line: nothing, a Ray prefix `) `, a colour `m` or `m `, a progress bar's `]`,
 # torch.distributed's `[rank0]: `.
 _WORDS = "Traceback (most recent call last):"
 _TRACEBACK = r"Traceback \(most recent call last\):"

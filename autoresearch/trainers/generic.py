@@ -72,9 +72,7 @@ class Generic:
 
     @property
     def signals_declared(self) -> tuple[SignalPattern, ...]:
-        """The declared patterns, and the usual step or validation patterns for each kind that the blueprint leaves
-        open.
-        """
+        """The declared patterns, plus the usual step or validation patterns for a kind that is not declared."""
         open_kinds = [kind for kind in (SignalKind.STEP, SignalKind.VALIDATION) if not self.declares(kind)]
         return (*(one.signal for one in self._declared), *(one for kind in open_kinds for one in _USUAL[kind]))
 
@@ -99,9 +97,7 @@ class Generic:
         return ()
 
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """Read a declared line, a line in verl's format, a dict or JSON object with a step, or `step: N ... key: value`
-        pairs.
-        """
+        """Read a declared line, a line in verl's format, a dict or JSON object, or `step: N ... key: value` pairs."""
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
         usual = read_step_line(line) or _read_object(line) or _read_pairs(line)

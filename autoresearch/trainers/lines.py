@@ -1,4 +1,4 @@
-"""Lines of a log as trainers read them: see `core.text.lines`, which the failure classes and sinks share."""
+"""Log lines as trainers see them: re-exports `core.text.lines`, which failure classification and readers also use."""
 
 from __future__ import annotations
 

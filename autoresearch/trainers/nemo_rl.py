@@ -4,16 +4,16 @@ Formats: nemo_rl/algorithms/*.py (console, see `nemo_rl_log`), nemo_rl/utils/log
 nemo_rl/utils/timer.py (TimeoutChecker), examples/configs/*.yaml (recipes; a recipe may name its parent under
 `defaults:` and then holds only what differs).
 
-Overrides: in the recipe, or `a.b=c` (`++a.b=c` for a new key) behind the command. The reference KL is no line of the
-console; the files have it as train/kl_penalty. It ends with status 0 and a line of its own at `max_num_steps`, at
-`checkpoint_must_save_by` (counted from the start of training, set-up left out, and ended a step before it) and at an
-early-stop threshold; `Async GRPO training complete!` and `Async PPO training complete!` stand in a `finally` and are
-printed after a crash as well, so they prove nothing: the exit code does.
+Overrides: in the recipe, or `a.b=c` (`++a.b=c` for a new key) at the end of the command. The console never prints the
+reference KL; the files have it as train/kl_penalty. A run ends with exit code 0 and a line that says so at
+`max_num_steps`, at `checkpoint_must_save_by` (counted from the start of training without set-up, and applied one step
+early) and at an early-stop threshold. `Async GRPO training complete!` and `Async PPO training complete!` are printed in
+a `finally`, so also after a crash, and prove nothing; the exit code does.
 
-Leaves behind: `<log_dir>/exp_NNN`, a new one each run; `<checkpoint_dir>/step_N`, from which the next run with the
-same directory resumes without asking, even one that saves none itself. `ray.init` joins a cluster that is already
-there. To stop it gracefully give it `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub the file ENDED
-in its log directory stops the job.
+Leaves behind: `<log_dir>/exp_NNN`, a new one for each run; `<checkpoint_dir>/step_N`, from which the next run with the
+same directory resumes without being asked, even if it saves no checkpoints itself. `ray.init` joins a cluster that is
+already running. Graceful stop: `checkpoint_must_save_by`; a signal saves nothing. Under ray.sub, a file ENDED in its
+log directory stops the job.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class NemoRl:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`uv run examples/run_grpo.py ...`, its kin, a path with nemo_rl, or nrl-k8s."""
+        """Matches `uv run examples/run_grpo.py ...` and similar scripts, a path with nemo_rl, and nrl-k8s."""
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Blocks, validations, fatal lines; loading holds for two minutes, the silent initial validation for ten."""
+        """Blocks, validations, fatal lines; loading suspends the first-step limit for 2 min, validation for 10."""
         return (
             STEP,
             TEACHERS_STEP,
@@ -136,11 +136,11 @@ class NemoRl:
         )
 
     def reader(self) -> LogReader:
-        """Blocks of bullets, with the step from the lines before them."""
+        """A reader of bullet blocks, which takes the step from the lines before them."""
         return NemoRlLog()
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """`checkpointing.metric_name`, by which the run keeps its own checkpoints; else the algorithm's usual one."""
+        """`checkpointing.metric_name`, by which the run ranks its checkpoints, else the algorithm's usual metric."""
         named = text_of(recipe, "checkpointing.metric_name")
         if named:
             falls = look_up(recipe, "checkpointing.higher_is_better") is False
@@ -151,15 +151,15 @@ class NemoRl:
         return _USUAL.get(kind, Objective("validation/accuracy")) if kind else None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """TensorBoard's files, if switched on, of the last `exp_NNN`: a new one is made for each run."""
+        """TensorBoard's files of the last `exp_NNN`, if enabled: each run creates a new one."""
         if not true_at(recipe, "logger.tensorboard_enabled"):
             return ()
         return (Source(SourceFormat.TENSORBOARD, f"{text_of(recipe, 'logger.log_dir') or 'logs'}/exp_*/tensorboard"),)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """TensorBoard below a directory of the run's own; all four loggers are off by default.
+        """Write TensorBoard files into the run's directory; all four loggers are off by default.
 
-        It looks its section up, which is not required of a recipe: without one it ends in a KeyError.
+        NeMo-RL raises a KeyError without a `logger.tensorboard` section, so an empty one is added if it is missing.
         """
         if true_at(recipe, "logger.tensorboard_enabled"):
             return None
@@ -174,43 +174,42 @@ class NemoRl:
         )
 
     def confessions(self) -> tuple[str, ...]:
-        """Up to release 0.7.0 async_grpo_train prints what ended its loop and returns; 7ea279ab raises it again."""
+        """Up to release 0.7.0 async_grpo_train printed the loop's error and returned; 7ea279ab raises it again."""
         return (r"\u274c Error in async (?:PPO )?loop: .*",)
 
     def read_line(self, line: str) -> Reading | None:
-        """The single controller's `step_metrics={...}`; every other metric needs the lines around it."""
+        """Read the single controller's `step_metrics={...}`; all other metrics need the lines around them."""
         if not line.startswith("step_metrics={"):
             return None
         metrics = {f"train/{key}": value for key, value in numbers(python_dict(line[13:]) or {}).items()}
         return Reading(SignalKind.STEP, NO_STEP, metrics) if metrics else None
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """hydra overrides behind the command win over the recipe."""
+        """The recipe with the command's hydra overrides over it."""
         return with_hydra(recipe, command)
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """hydra's `++a.b=c`."""
+        """hydra's `++a.b=c` for each key."""
         return hydra_words(overrides)
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """What `nrl-k8s run` would hide."""
+        """Mistakes in an `nrl-k8s run` command."""
         return nrl_k8s.lint(command)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """See `nemo_rl_lint`."""
         return nemo_rl_lint.lint(recipe, algorithm(recipe))
 
     def time_limit(self, recipe: Recipe) -> float | None:
-        """`checkpointing.checkpoint_must_save_by`, by a clock that begins after set-up; it ends a step before that."""
+        """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""
         return nemo_rl_lint.seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """A step_N in the checkpoint directory, even where this run saves none."""
+        """Any step_N in the checkpoint directory, even if this run saves no checkpoints."""
         directory = text_of(recipe, "checkpointing.checkpoint_dir")
         return (f"{directory}/step_*",) if directory and "$" not in directory else ()
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs per node times nodes of `cluster`."""
+        """GPUs per node times nodes, from the recipe's `cluster`."""
         if look_up(recipe, "cluster.gpus_per_node") is None:
             return None
         return product(recipe, ("cluster.gpus_per_node", 1), ("cluster.num_nodes", 1))
@@ -221,7 +220,7 @@ class NemoRl:
 
     @property
     def seed_key(self) -> str:
-        """Of GRPO; see `seed_key_in` for the others."""
+        """The key for GRPO; see `seed_key_in` for the others."""
         return "grpo.seed"
 
     def seed_key_in(self, recipe: Recipe) -> str:
@@ -229,17 +228,17 @@ class NemoRl:
         return f"{algorithm(recipe) or 'grpo'}.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Logs and checkpoints; two runs with one checkpoint directory resume each other."""
+        """Logs, checkpoints and tracker names; two runs with one checkpoint directory would resume each other."""
         names = [Output(f"logger.{k}.name") for k in ("wandb", "swanlab") if true_at(recipe, f"logger.{k}_enabled")]
         return (Output("logger.log_dir", "logs"), Output("checkpointing.checkpoint_dir", "checkpoints"), *names)
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and KL penalty, around what the recipe has."""
+        """Learning rate and KL penalty, around the recipe's values."""
         return around(recipe, "policy.optimizer.kwargs.lr", "loss_fn.reference_policy_kl_penalty")
 
 
 def algorithm(recipe: Recipe) -> str:
-    """Which algorithm a recipe configures; "" where it does not say."""
+    """The algorithm that a recipe configures; "" if it has no such section."""
     return next((name for name in ALGORITHMS if _section(recipe, name)), "")
 
 
@@ -248,7 +247,7 @@ def _section(recipe: Recipe, name: str) -> bool:
 
 
 def metric_of(name: str) -> str:
-    """`val:accuracy` as the files call it: validation/accuracy; of a named set, validation-default/loss."""
+    """The name of `val:accuracy` in the files: validation/accuracy; for a named set, validation-default/loss."""
     source, _, metric = _OLD_NAMES.get(name, name).partition(":")
     if not metric:
         return name

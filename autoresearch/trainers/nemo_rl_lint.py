@@ -1,4 +1,4 @@
-"""What is wrong with a NeMo-RL recipe, and the one limit that it may set itself."""
+"""Checks of a NeMo-RL recipe, and the time limit that it may set itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LOGGERS = ("wandb", "tensorboard", "swanlab", "mlflow")
 
 
 def seconds(value: object) -> float | None:
-    """`DD:HH:MM:SS` in seconds; None for no limit and for a text of another form.
+    """Parse `DD:HH:MM:SS` into seconds; None for no limit and for any other format.
 
-    YAML 1.1 reads an unquoted 10:03:45:00 (but not 00:03:45:00) as a number to the base of sixty.
+    YAML 1.1 reads an unquoted 10:03:45:00 (but not 00:03:45:00) as a base-60 integer.
     """
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         digits = [value // 216000, value // 3600 % 60, value // 60 % 60, value % 60]
@@ -29,7 +29,7 @@ def seconds(value: object) -> float | None:
 
 
 def lint(recipe: Recipe, algorithm: str) -> tuple[Finding, ...]:
-    """Blind, silently resumed or self-contradicting runs; `algorithm` is the recipe's section or ""."""
+    """Unmeasured, silently resumed or self-contradicting runs; `algorithm` is the recipe's section or ""."""
     return (*_metrics(recipe, algorithm), *_limit(recipe), *_stop(recipe, algorithm), *_resume(recipe))
 
 
@@ -64,7 +64,7 @@ def _metrics(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
 
 
 def _controller(recipe: Recipe, algorithm: str, name: str) -> Iterator[Finding]:
-    """The single controller refuses to start where a validation is asked for (single_controller_utils/config.py)."""
+    """The single controller refuses to start if validation is requested (single_controller_utils/config.py)."""
     if name.startswith("val:") and look_up(recipe, "checkpointing.enabled") is not False:
         message = f"checkpointing.metric_name is {name}, but the single controller has no validation and refuses it"
         hint = "write train:reward"
@@ -116,7 +116,7 @@ def _stop(recipe: Recipe, algorithm: str) -> Iterator[Finding]:
 
 def _resume(recipe: Recipe) -> Iterator[Finding]:
     directory = text_of(recipe, "checkpointing.checkpoint_dir")
-    shared = directory and not directory.startswith("/")  # of every run in this checkout
+    shared = directory and not directory.startswith("/")  # by all runs in this checkout
     if shared and look_up(recipe, "checkpointing.enabled") is not False:
         yield Finding(
             Severity.WARNING,

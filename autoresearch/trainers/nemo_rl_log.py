@@ -1,10 +1,10 @@
-"""NeMo-RL's console: blocks of bullets under a heading, the step on a line of its own before them.
+"""NeMo-RL's console: blocks of bullets under a heading; the step is on a separate line before them.
 
 Written by nemo_rl/algorithms/{grpo,grpo_sync,ppo,distillation,sft,dpo,rm}.py (NVIDIA-NeMo/RL at 7ea279ab), and by
-xtoken_off_policy_distillation.py, whose bullets have no heading: the one with a mean per micro-batch begins them. The
-step in `== Step i/M ==` begins again with every epoch, while `Starting validation at step N` and the files count
-on; the asynchronous loops count on everywhere. Names are given as the files have them, so that console and
-TensorBoard say the same. single_controller.py prints no block but `step_metrics={...}` and `train step N/M`.
+xtoken_off_policy_distillation.py, whose bullets have no heading: the one with a mean per micro-batch is the first. The
+step in `== Step i/M ==` restarts in every epoch, while `Starting validation at step N` and the files count on; the
+asynchronous loops never restart. Metrics are renamed as in the files, so that console and TensorBoard agree.
+single_controller.py prints no blocks but `step_metrics={...}` and `train step N/M`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMES = {
     "Policy Loss": "loss",
     "Generation KL Error": "gen_kl_error",
     "Avg Reward": "reward",
-    "Avg Total Reward": "reward",  # with dynamic sampling the files call all rewards so
+    "Avg Total Reward": "reward",  # the files' name for all rewards with dynamic sampling
     "Avg Filtered Reward": "filtered_reward",
     "Mean Generation Length": "mean_gen_tokens_per_sample",
     "Critic Loss": "critic/loss",
@@ -48,7 +48,7 @@ _NAMES = {
 
 
 class NemoRlLog:
-    """See `core.run.trainer.LogReader`."""
+    """Reads NeMo-RL's log; see `core.run.trainer.LogReader`."""
 
     needles = (
         *("\u2022 ", " Results", "===== ", "Starting validation at", "Timing"),
@@ -57,10 +57,10 @@ class NemoRlLog:
 
     def __init__(self) -> None:
         self._epoch = 0
-        self._in_epoch = 0  # the last step that was announced
+        self._in_epoch = 0  # the last announced step
         self._before = 0  # steps of earlier epochs
-        self._until: dict[int, int] = {}  # the same for every epoch: one that comes again begins where it began
-        self._validated = NO_STEP  # the step that the last validation was announced for
+        self._until: dict[int, int] = {}  # epoch -> steps before it; a repeated epoch starts again from the same number
+        self._validated = NO_STEP  # the step announced for the last validation
         self._kind = SignalKind.STEP
         self._prefix = ""
         self._open: dict[str, float] | None = None
@@ -68,11 +68,11 @@ class NemoRlLog:
 
     @property
     def step(self) -> int:
-        """Training steps in all, the one that was announced last included."""
+        """The last announced step, counted over all epochs."""
         return self._before + self._in_epoch
 
     def line(self, text: str) -> Reading | None:
-        """The block that this line ends, if it ends one."""
+        """The reading of the block that this line ends, if any."""
         bullet = _BULLET.match(text)
         if bullet and self._open is None and _BARE.match(text):
             self._open, self._kind, self._prefix = {}, SignalKind.STEP, "train/"
@@ -90,7 +90,7 @@ class NemoRlLog:
         return done or self._of_controller(text)
 
     def end(self) -> Reading | None:
-        """The block that is open."""
+        """The reading of the block that is still open."""
         metrics, self._open = self._open, None
         if not metrics:
             return None
@@ -113,7 +113,7 @@ class NemoRlLog:
         if self._prefix.startswith("validation-"):
             name = name.removeprefix("Validation ")
         name = _ASIDE.sub("", name)
-        if name in ("Acc", "ProjAcc"):  # in percent here, in the files not
+        if name in ("Acc", "ProjAcc"):  # percent in the console, a fraction in the files
             value /= 100
         self._open[self._prefix + _NAMES.get(name, name.lower().replace(" ", "_"))] = value
 
@@ -122,14 +122,14 @@ class NemoRlLog:
             self._before = self._until.setdefault(n, self._before + self._in_epoch)
             self._epoch, self._in_epoch = n, 0
         else:
-            if self._epoch > 1 and not self.step:  # a resumed run: the epochs before were another process's
+            if self._epoch > 1 and not self.step:  # a resumed run: another process ran the earlier epochs
                 self._before = self._until[self._epoch] = (self._epoch - 1) * of
             self._in_epoch = n
             self._validated = NO_STEP
 
     def _validates(self, step: int) -> None:
         self._validated = step
-        if self._epoch and step > self._in_epoch > 0:  # it counts over all epochs and resumes
+        if self._epoch and step > self._in_epoch > 0:  # this step counts over all epochs and resumed runs
             self._before = self._until[self._epoch] = step - self._in_epoch
 
     def _of_controller(self, text: str) -> Reading | None:

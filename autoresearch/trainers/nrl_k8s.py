@@ -1,8 +1,8 @@
-"""`nrl-k8s run`: what a launch command says of its job in a Kubernetes cluster, and how that job is ended.
+"""`nrl-k8s run`: parse a launch command for NeMo-RL's Kubernetes launcher, and name its job so that it can be stopped.
 
-NeMo-RL's launcher (infra/nrl_k8s/src/nrl_k8s/cli.py, NVIDIA-NeMo/RL at 7ea279ab). Its process is only a client: what
-it started goes on when it dies. By default, and with `--rayjob`, it applies a KubeRay RayJob, waits for its end and
-prints its states, never its log; with `--raycluster` it submits to a long-lived cluster and shows the job's log.
+NeMo-RL's launcher (infra/nrl_k8s/src/nrl_k8s/cli.py, NVIDIA-NeMo/RL at 7ea279ab). Its process is only a client: the job
+goes on when the client dies. By default, and with `--rayjob`, it applies a KubeRay RayJob, waits for its end and prints
+its states, never its log; with `--raycluster` it submits to a long-lived cluster and shows the job's log.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST_NAME = 47  # of a RayJob, see MaxRayJobNameLength in KubeRay
 
 @dataclass(frozen=True, slots=True)
 class NrlRun:
-    """One `nrl-k8s run`. `name`: of the RayJob, or the run id on a long-lived cluster; "" where it makes one up."""
+    """One `nrl-k8s run`. `name`: of the RayJob, or the run id on a long-lived cluster; "" if nrl-k8s generates it."""
 
-    words: tuple[str, ...]  # recipe, overrides and --infra, as every other of its commands takes them
+    words: tuple[str, ...]  # recipe, overrides and --infra, which all nrl-k8s commands take
     rayjob: bool
     name: str
     waits: bool
@@ -33,12 +33,12 @@ class NrlRun:
 
     @property
     def check(self) -> tuple[str, ...]:
-        """The command that says whether it would be accepted; it asks no cluster."""
+        """The command that validates recipe and overrides without contacting a cluster."""
         return ("nrl-k8s", "check", *self.words)
 
 
 def find(command: str) -> NrlRun | None:
-    """The first run that the command starts; None if it starts none."""
+    """The first `nrl-k8s run` in the command; None if there is none."""
     for simple in simple_commands(command):
         argv = _argv(simple)
         if argv[:2] == ["nrl-k8s", "run"]:
@@ -53,7 +53,7 @@ def _argv(simple: Simple) -> list[str]:
 
 
 def _parsed(words: list[str]) -> NrlRun:
-    """The last of two flags wins, as click has it."""
+    """Parse the arguments of `nrl-k8s run`; the last of two opposite flags wins, as in click."""
     values: dict[str, str] = {}
     flags: list[str] = []
     own: list[str] = []
@@ -85,7 +85,7 @@ def _last(flags: list[str], *among: str) -> str:
 
 
 def named(command: str, run: str) -> str:
-    """The command with this name for its job; unchanged if it starts none, or names it already."""
+    """The command with this name for its job; unchanged if it starts no job, or already names it."""
     found = find(command)
     if found is None or found.name:
         return command
@@ -94,13 +94,13 @@ def named(command: str, run: str) -> str:
 
 
 def _rayjob_name(run: str) -> str:
-    """A label of RFC 1035; the end of a long name stays, which tells it from others."""
+    """Make an RFC 1035 label of a run's name; a long name keeps its last 8 characters, which identify it."""
     name = re.sub(r"[^a-z0-9]+", "-", run.lower()).strip("-")
     return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 9].rstrip('-')}-{name[-8:].lstrip('-')}"
 
 
 def lint(command: str) -> tuple[Finding, ...]:
-    """A run whose end nobody would know, or of which nobody would see a line."""
+    """A dry run, a run that does not wait for its job, and a RayJob, whose log is never shown."""
     run = find(command)
     if run is None:
         return ()

@@ -94,14 +94,11 @@ class OpenRlhf:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """Matches `python -m openrlhf.cli.train_ppo_ray ...`, often after `ray job submit`, and `deepspeed --module
-        ...`.
-        """
+        """`python -m openrlhf.cli.train_ppo_ray ...`, mostly after `ray job submit`, or `deepspeed --module ...`."""
         return openrlhf_kinds.COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; any moving progress bar suspends the first-step limit for two minutes.
-        """
+        """Steps, evaluations, NaN, fatal lines; a moving bar suspends the first-step limit for two minutes."""
         return (
             *(STEP, VALIDATION, BAR_STEP, BAR_VALIDATION, _NAN, _JOB_FAILED),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
@@ -113,8 +110,7 @@ class OpenRlhf:
         return read_event(line) or openrlhf_kinds.read_bar(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The rollouts' mean reward (evaluation metrics are named after their data sets); the loss for SFT, DPO and RM.
-        """
+        """The rollouts' mean reward, as evaluation metrics are named after data sets; the loss for SFT, DPO and RM."""
         kind = openrlhf_kinds.kind(recipe)
         if kind != PPO:
             loss = "gpt_loss" if kind == "sft" else "loss"
@@ -123,9 +119,7 @@ class OpenRlhf:
         return Objective(named if named not in ("", "none") else "rollout/reward_mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """TensorBoard's files of PPO, if a directory is set; for SFT, DPO and RM they count steps differently from the
-        console.
-        """
+        """TensorBoard's files, for PPO with a directory; the other trainers count steps differently there."""
         where = text_of(recipe, "logger.tensorboard_dir")
         if not where or openrlhf_kinds.kind(recipe) != PPO:
             return ()
@@ -136,9 +130,7 @@ class OpenRlhf:
         return tag.removeprefix("train/").removeprefix("eval/")
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """Write TensorBoard files into the run's directory, for PPO, unless the job may run on a host without that
-        directory.
-        """
+        """Write TensorBoard files into the run's directory; for PPO only, and not for a job on other hosts."""
         if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
             return None
         if ray_job.elsewhere(recipe):
@@ -148,9 +140,7 @@ class OpenRlhf:
         return Recording(where, overrides=keys, arguments=self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's flags over it, the kind of training, and where its Ray job runs, if it submits
-        one.
-        """
+        """The recipe with the command's flags over it, plus the kind of training and where its Ray job runs."""
         return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
@@ -180,12 +170,10 @@ class OpenRlhf:
 
     @property
     def seed_key(self) -> str:
-        """See `seed`."""
         return "train.seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Model, checkpoints and trackers; the first two have defaults below the checkout, which all runs would share.
-        """
+        """Model, checkpoints and trackers; without a value, all runs would share the defaults of the first two."""
         found = [Output("ckpt.output_dir", "model"), Output("ckpt.path", "checkpoints")]
         if text_of(recipe, "logger.tensorboard_dir"):
             found.append(Output("logger.tensorboard_dir", "tensorboard"))

@@ -47,8 +47,7 @@ BAR_VALIDATION = SignalPattern(
 
 
 def of_command(command: str) -> dict[str, object]:
-    """The kind of training and the number of DeepSpeed processes of this command, as keys beside those of the recipe.
-    """
+    """The kind of training and the number of DeepSpeed processes, as keys beside those of the recipe."""
     found = COMMAND.search(command)
     if found is None:
         return {}
@@ -62,9 +61,7 @@ def kind(recipe: Recipe) -> str:
 
 
 def read_bar(line: str) -> Reading | None:
-    """The metrics of a training bar, with the step counted in micro-batches over all epochs, or of a completed
-    evaluation.
-    """
+    """The metrics of a training bar, at the number of micro-batches over all epochs, or of a complete evaluation."""
     bar = _TRAIN_BAR.search(line)
     if bar:
         done, of = int(bar["done"]), int(bar["of"])

@@ -1,7 +1,7 @@
-"""`ray job submit`: what a launch command says of its job, and how the job is named, so that it can be stopped.
+"""`ray job submit`: parse a launch command for its job, and name the job so that it can be stopped.
 
-The session's processes are only the client: the job runs under Ray's own daemons and goes on when the client dies.
-With `--no-wait` the client ends at once with status 0; without it, it ends with the job and fails with it. After a
+The session's processes are only the client: the job runs under Ray's daemons and goes on when the client dies. With
+`--no-wait` the client exits at once with code 0; without it, it exits with the job and fails if the job fails. After a
 failure it prints the log's tail again. (ray/dashboard/modules/job/cli.py, Ray 2.60)
 """
 
@@ -19,12 +19,12 @@ _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
 _NAMED_BY = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 _HERE = later(r"(?:https?://)?(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?/?")
-_PLACE = "ray_job"  # stands beside a recipe's keys
+_PLACE = "ray_job"  # stored beside a recipe's keys
 
 
 @dataclass(frozen=True, slots=True)
 class RayJob:
-    """One `ray job submit`; `address` is "" where the environment names it, `submission_id` where Ray makes one up."""
+    """One `ray job submit`; `address` is "" if the environment sets it, `submission_id` is "" if Ray generates it."""
 
     address: str
     submission_id: str
@@ -32,7 +32,7 @@ class RayJob:
 
     @property
     def stop(self) -> tuple[str, ...]:
-        """The command that stops it; () for a job without a name."""
+        """The command that stops the job; () for a job without an id."""
         where = ("--address", self.address) if self.address else ()
         return ("ray", "job", "stop", *where, self.submission_id) if self.submission_id else ()
 
@@ -49,13 +49,13 @@ def find(command: str) -> RayJob | None:
 
 
 def _assigned(simple: Simple) -> str:
-    """`RAY_ADDRESS=http://head:8265 ray job submit ...`."""
+    """The address in variables before the command: `RAY_ADDRESS=http://head:8265 ray job submit ...`."""
     given = dict(word.split("=", 1) for word in simple.words if word.startswith(_NAMED_BY) and "=" in word)
     return next((given[name] for name in _NAMED_BY if name in given), "")
 
 
 def named(command: str, submission_id: str) -> str:
-    """The command with this id for its job; unchanged if it submits none, or names it already."""
+    """The command with this id for its job; unchanged if it submits no job, or already sets an id."""
     job = find(command)
     if job is None or job.submission_id:
         return command
@@ -63,23 +63,23 @@ def named(command: str, submission_id: str) -> str:
 
 
 def beside(command: str) -> dict[str, object]:
-    """Whether a job runs in a cluster of this host or, for all that the command says, elsewhere; as settings."""
+    """Where the job runs, as a setting: "here" for this host, else "elsewhere"; {} if there is no job."""
     job = find(command)
     return {} if job is None else {_PLACE: "here" if _HERE.fullmatch(job.address) else "elsewhere"}
 
 
 def is_job(settings: Mapping[str, object]) -> bool:
-    """Whether these settings are of a job, whose processes have Ray's environment and not ours."""
+    """Whether these settings belong to a Ray job, whose processes get Ray's environment instead of the run's."""
     return _PLACE in settings
 
 
 def elsewhere(settings: Mapping[str, object]) -> bool:
-    """Whether it may run on hosts that do not have our directories."""
+    """Whether the job may run on hosts without the run's directories."""
     return settings.get(_PLACE) == "elsewhere"
 
 
 def lint(command: str) -> tuple[Finding, ...]:
-    """A job whose end or whose name nobody would know."""
+    """A job that is not waited for, or that has no id."""
     job = find(command)
     if job is None:
         return ()

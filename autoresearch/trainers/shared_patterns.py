@@ -1,11 +1,11 @@
-"""Shared patterns: how any framework shows that it still loads or validates, and how a KL is found in a dict."""
+"""Patterns shared by several trainers: progress of loading and validation, and the KL in a dict."""
 
 from __future__ import annotations
 
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 
-HOLD_S = 120.0  # a shard, a captured graph, a batch: each says something this often
-SILENT_S = 600.0  # a validation before the first step, of a loop that says nothing while it validates
+HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
+SILENT_S = 600.0  # initial validation by a loop that prints nothing while it validates
 
 BAR = r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["
 """A tqdm bar that has moved."""
@@ -24,8 +24,8 @@ CLOSED = r"(?=[^\r\n]{0,16384}\}(?:\x1b\[0m)?(?: \[repeated \d{1,6}x across clus
 
 
 def optional_later(name: str, before: str) -> str:
-    """The beginning of an optional group: a name of the same line behind a text; the caller closes the group.
+    """The start of an optional group that matches `name` later on the line, after `before`; the caller closes it.
 
-    re jumps back from the line's end to the name's first letter; a lazy walk to it takes five times as long.
+    re jumps to the line's end and back to the first letter of the name; a lazy match takes five times as long.
     """
     return rf"(?:[^\r\n]{{0,8000}}{name[0]}(?<={before}{name[0]}){name[1:]}"

@@ -114,9 +114,7 @@ class Slime:
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, evaluations, NaN, fatal lines; loading and finished rollouts suspend the first-step limit for two
-        minutes.
-        """
+        """Steps, evaluations, NaN, fatal lines; loading and rollouts suspend the first-step limit for two minutes."""
         return (
             *(STEP, VALIDATION, _NAN, _FAULTS),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
@@ -167,9 +165,7 @@ class Slime:
         )
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the command's flags (dashes as underscores) over it, and where its Ray job runs, if it
-        submits one.
-        """
+        """The recipe with the command's flags (dashes as underscores) over it, and where its Ray job runs."""
         return {**with_flags(recipe, command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
@@ -190,9 +186,7 @@ class Slime:
         return (f"{save}/latest_checkpointed_iteration.txt",) if save and save == text_of(recipe, "load") else ()
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """The actor's GPUs, which the critic shares, plus those of the rollouts; with --colocate both share the larger
-        set.
-        """
+        """The actor's GPUs, shared by the critic, plus those of the rollouts; with --colocate the larger of the two."""
         if look_up(recipe, "actor_num_gpus_per_node") is None:
             return None
         actor = product(recipe, ("actor_num_gpus_per_node", 8), ("actor_num_nodes", 1))
@@ -207,7 +201,6 @@ class Slime:
 
     @property
     def seed_key(self) -> str:
-        """See `seed`."""
         return "rollout_seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:

@@ -133,8 +133,7 @@ def parse(line: str) -> tuple[int, dict[str, float]] | None:
 
 
 def _heads(line: str) -> list[re.Match[str]]:
-    """Every `step:N -`; str.find for the literal is faster than searching for a pattern that begins with a lookbehind.
-    """
+    """Every `step:N -`; searching for the literal is faster than for a pattern that begins with a lookbehind."""
     found = []
     at = line.find("step:")
     while at >= 0:

@@ -1,4 +1,4 @@
-"""tinygrpo: the embedded trainer, which prints as verl does and validates as AgentJet does."""
+"""tinygrpo: the embedded trainer, which prints verl's step lines and validates like AgentJet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES = (
     ("metrics_jsonl_path", SourceFormat.JSONL),
     ("val_print_to_markdown_file_path", SourceFormat.DICT_LINES),
     ("train_print_to_markdown_file_path", SourceFormat.DICT_LINES),
-)  # all three are written by the trainer itself and begun anew; the first holds everything
+)  # the trainer overwrites all three at the start; the first holds everything
 
 
 _NAMES = {
@@ -42,17 +42,17 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class TinyGrpo:
-    """The trainer of the quickstart and of our own tests."""
+    """The trainer of the quickstart and of autoresearch's own tests."""
 
     name: str = "tinygrpo"
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`python -m autoresearch.tinygrpo ...`, or a path to it."""
+        """Matches `python -m autoresearch.tinygrpo ...`, or a path to it."""
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN, fatal lines; the recipe and the first validation's progress hold."""
+        """Steps, validations, NaN, fatal lines; `config` and the first validation suspend the first-step limit."""
         return (
             step_line.STEP,
             step_line.VALIDATION,
@@ -63,20 +63,20 @@ class TinyGrpo:
         )
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The share of held-out tasks that one answer solves."""
+        """The share of held-out tasks that are solved with one answer."""
         return Objective("task_pass_rate@1", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The files that the recipe asks for."""
+        """The metrics files that the recipe names."""
         wanted = [(text_of(recipe, key), form) for key, form in _FILES]
         return tuple(Source(form, path, authority) for authority, (path, form) in enumerate(wanted) if path)
 
     def read_line(self, line: str) -> Reading | None:
-        """A training or a validation line; here they are never one."""
+        """Read a training or validation line; tinygrpo never combines the two."""
         return read_step_line(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """A fault on demand is fine in a test and a mistake elsewhere."""
+        """Warn about a built-in fault, which is meant for tests."""
         fault = text_of(recipe, "fault")
         if fault in ("", "none"):
             return ()
@@ -90,21 +90,21 @@ class TinyGrpo:
         )
 
     def seed(self, recipe: Recipe) -> int | None:
-        """The seed of the RL phase; 0, the trainer's own default, where the recipe names none."""
+        """The seed of the RL phase; the trainer's default of 0 if the recipe names none."""
         return whole_number(recipe, "seed") if "seed" in recipe else 0
 
     @property
     def seed_key(self) -> str:
-        """Data and base model hang on `data_seed`; this one changes nothing but the RL."""
+        """The RL phase's seed; data and base model depend on `data_seed` instead."""
         return "seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """The files that the recipe asks for, and the name in the last line."""
+        """The metrics files that the recipe names, and the experiment's name, which the last line prints."""
         wanted = [Output(key, name) for key, name in _NAMES.items() if text_of(recipe, key)]
         return (*wanted, Output("experiment_name"))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """What moves the validation most (docs/tinygrpo.md), in ranges that seldom diverge."""
+        """The settings with the most effect on validation (docs/tinygrpo.md), in ranges that seldom diverge."""
         return {
             "lr": {"low": 3e-4, "high": 3e-2, "log": True},
             "kl_coef": {"low": 1e-4, "high": 1e-1, "log": True},

@@ -1,14 +1,14 @@
 """TRL, and any script around Hugging Face's Trainer. As of huggingface/trl f2cd5771, transformers 4 and 5.
 
-Formats: transformers/trainer_callback.py (dicts and bar, see `trl_log`; trainer_state.json, see
+Formats: transformers/trainer_callback.py (dicts and progress bar, see `trl_log`; trainer_state.json, see
 `readers.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
-YAML, over which flags win). `logging_steps` is 10 and the first step is not logged on its own, so that for ten steps
-the bar alone shows that training goes on. The KL is there only where `beta` is not 0, which for GRPO it is.
+YAML, overridden by flags). `logging_steps` is 10 and the first step is not logged separately, so for ten steps only the
+progress bar shows that training goes on. The KL is printed only if `beta` is not 0; GRPO's default is 0.
 
-Overrides: in the recipe, or `--key value` behind the command. Leaves behind: nothing that runs, but a vLLM server that
-was started beside it (`trl vllm-serve`) goes on. Checkpoints go to `output_dir`; only `resume_from_checkpoint`
-resumes one, and only in a script that hands it on: the `trl` commands do not. It has no limit of its own and saves
-nothing on a signal: `max_steps` ends it well.
+Overrides: in the recipe, or `--key value` at the end of the command. Leaves behind: no processes, except a vLLM server
+that was started separately (`trl vllm-serve`). Checkpoints go to `output_dir`; only `resume_from_checkpoint` resumes
+one, and only in a script that passes it on, which the `trl` commands do not. It has no time limit and saves nothing on
+a signal; `max_steps` ends a run cleanly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from autoresearch.trainers.shared_patterns import optional_later
 from autoresearch.trainers.trl_log import TrlLog, read_dict
 
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
-_EXAMPLES = (  # of trl/experimental, beside the kinds above
+_EXAMPLES = (  # of trl/experimental, in addition to the kinds above
     "async_grpo|gspo|mpo|online_dpo|nash_md|xpo|orpo|cpo|bco|gkd|gold|distillation|sdft|sdpo|ssd|tpo|prm|ppo"
 )
 _COMMAND = later(
@@ -38,7 +38,7 @@ _COMMAND = later(
 )
 _KIND = later(rf"\b(?:trl[ \t]+|scripts[./])(?:async_)?({_KINDS}|gspo)")
 _REWARDED = ("num_generations", "reward_funcs", "max_completion_length")  # keys that only GRPO and RLOO have
-_SHARED = "trainer_output"  # where runs without an output_dir write
+_SHARED = "trainer_output"  # default output directory, shared by all runs without an output_dir
 
 _QUOTED = rf"'?{NUMBER}'?"
 _CLOSED = r"(?=[^\r\n]{0,8000}'epoch': [^{}\r\n]{1,200}\}[ \t]*(?:[\r\n]|\Z))"
@@ -85,11 +85,11 @@ class Trl:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`trl grpo ...`, `python -m trl.scripts.grpo`, TRL's own examples; a script of yours says `trainer: trl`."""
+        """`trl grpo ...`, `python -m trl.scripts.grpo` or TRL's examples; other scripts need `trainer: trl`."""
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Dicts, NaN and fatal lines; a bar that moves is progress, in loading as in training."""
+        """Dicts, NaN and fatal lines; a moving progress bar counts as progress, in loading as in training."""
         return (
             *(STEP, PPO_STEP, VALIDATION, _NAN, _NO_SERVER),
             *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.NCCL_TIMEOUT),
@@ -97,15 +97,15 @@ class Trl:
         )
 
     def reader(self) -> LogReader:
-        """Dicts with the step of the bar behind them."""
+        """A reader that takes the step of a dict from the progress bar after it."""
         return TrlLog()
 
     def read_line(self, line: str) -> Reading | None:
-        """A dict; its step stands on another line."""
+        """Read a dict; its step is on another line."""
         return read_dict(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """What an evaluation says, if there is one, else training: rewards rise, losses fall."""
+        """The evaluation's reward or loss if there is an evaluation, else that of training."""
         prefix = "eval_" if _evaluates(recipe) else ""
         kind = text_of(recipe, "trl_command")
         if kind in ("grpo", "rloo", "gspo") or (not kind and any(key in recipe for key in _REWARDED)):
@@ -113,9 +113,9 @@ class Trl:
         return Objective(f"{prefix}loss", Direction.MINIMIZE) if kind or prefix else None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The trainer state in the last checkpoint: all digits, and the steps that the console does not print.
+        """The trainer state in the last checkpoint: unrounded, and with the steps that the console does not print.
 
-        TensorBoard, where it is asked for, has them at once, in single precision.
+        TensorBoard's files, if enabled, are written immediately, in single precision.
         """
         saves = look_up(recipe, "save_strategy") not in ("no", False)
         directory = text_of(recipe, "output_dir")
@@ -125,49 +125,48 @@ class Trl:
         return (*state, *board)
 
     def key_of(self, tag: str) -> str:
-        """The console's name (transformers/integrations/integration_utils.py, rewrite_logs)."""
+        """The console's name of a tag (transformers/integrations/integration_utils.py, rewrite_logs)."""
         group, _, name = tag.partition("/")
         return {"train": name, "eval": f"eval_{name}", "test": f"test_{name}"}.get(group, tag)
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """Flags win over the recipe; what `trl` was asked to do stands under `trl_command`."""
+        """The recipe with the command's flags over it; the `trl` subcommand is stored under `trl_command`."""
         kind = _KIND.search(command)
         return {**with_flags(recipe, command), **({"trl_command": kind[1]} if kind else {})}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """`--key value`, with underscores."""
+        """`--key value` for each key, with underscores."""
         return flag_words(overrides, dash="_")
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Nothing beyond what holds for every command."""
+        """(): only the checks for every command apply."""
         return ()
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What nobody would see, and what would be resumed or overwritten."""
+        """Settings that hide steps or progress, share an output directory, or resume another run."""
         return tuple(_lint(recipe))
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """One for each process that accelerate starts (`num_processes`, in flags or recipe); none on CPU."""
+        """One per process that accelerate starts (`num_processes`, in flags or recipe); 0 on CPU."""
         if true_at(recipe, "use_cpu") or true_at(recipe, "cpu"):
             return 0
         return whole_number(recipe, "num_processes")
 
     def seed(self, recipe: Recipe) -> int | None:
-        """`seed`, which is 42 where nothing is said."""
+        """`seed`, 42 if unset."""
         return 42 if look_up(recipe, "seed") is None else whole_number(recipe, "seed")
 
     @property
     def seed_key(self) -> str:
-        """See `seed`."""
         return "seed"
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Checkpoints and state, trackers' files and name."""
+        """The output directory, TensorBoard's directory and the run's name."""
         logs = [Output("logging_dir", "tensorboard")] if text_of(recipe, "logging_dir") else []
         return (Output("output_dir", "output"), *logs, *([Output("run_name")] if text_of(recipe, "run_name") else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """Learning rate and, where it is on, the KL coefficient."""
+        """Learning rate and, if it is on, the KL coefficient."""
         return around(recipe, "learning_rate", "beta")
 
 

@@ -1,8 +1,8 @@
-"""TRL's console: dicts without a step, and the progress bar that tells it.
+"""TRL's console: dicts without a step, and the progress bar from which the step is read.
 
-transformers/trainer_callback.py (ProgressCallback) moves the bar to the step that was just made, prints the dict
-through tqdm, and tqdm then draws the bar again: the first bar behind a dict has its step. Dicts without a bar
-(`disable_tqdm`, another rank) are counted. transformers 5 puts numbers in quotes, 4 does not.
+transformers/trainer_callback.py (ProgressCallback) moves the bar to the step just finished and prints the dict through
+tqdm, which then redraws the bar: the first bar after a dict has its step. Dicts without a bar (`disable_tqdm`, another
+rank) are counted. transformers 5 puts numbers in quotes, 4 does not.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.text.regex import later
 
-_BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # no name before it: Trainer's own
+_BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 
 
 def read_dict(line: str) -> Reading | None:
-    """A line that is, or ends with, a dict of the Trainer; its step is unknown.
+    """Read a line that is, or ends with, a dict printed by the Trainer; its step is unknown.
 
-    The summary at the end is none: it has no `loss`.
+    The summary at the end is ignored: it has no `loss`.
     """
     start = line.find("{'")
     if start < 0 or not line.endswith("}"):
@@ -33,16 +33,16 @@ def read_dict(line: str) -> Reading | None:
 
 
 class TrlLog:
-    """See `core.run.trainer.LogReader`."""
+    """Reads TRL's log; see `core.run.trainer.LogReader`."""
 
     needles = ("{'", "%|")
 
     def __init__(self) -> None:
-        self._of = 0  # steps in all, as the first bar says
+        self._of = 0  # total steps, from the first bar
         self._held: Reading | None = None
 
     def line(self, text: str) -> Reading | None:
-        """The dict whose step this bar tells, or one that got none before the next came."""
+        """The dict whose step this bar shows, or a previous dict that got no bar before the next one."""
         bar = _BAR.match(text)
         if bar is None:
             reading = read_dict(text)
@@ -52,7 +52,7 @@ class TrlLog:
             return done
         n, of = int(bar["n"]), int(bar["of"])
         self._of = self._of or of
-        if self._held is None or of != self._of:  # an evaluation has a bar of its own
+        if self._held is None or of != self._of:  # an evaluation has its own bar
             return None
         if n == 0 and self._held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
             return None
@@ -60,6 +60,6 @@ class TrlLog:
         return Reading(done.kind, n, done.metrics)
 
     def end(self) -> Reading | None:
-        """The last dict, if no bar came behind it."""
+        """The last dict, if no bar followed it."""
         done, self._held = self._held, None
         return done

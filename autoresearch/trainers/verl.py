@@ -1,17 +1,17 @@
-"""verl: PPO and GRPO, with Ray in front and vLLM or SGLang behind.
+"""verl: PPO and GRPO, with Ray for orchestration and vLLM or SGLang for rollouts.
 
-As of verl-project/verl 1dda039b (and volcengine/verl b178a3cd, its older home). Formats: verl/utils/tracking.py
-(loggers), verl/utils/logger/aggregate_logger.py (console lines), and the words on the way of three loops:
+As of verl-project/verl 1dda039b (and volcengine/verl b178a3cd, its former repository). Formats: verl/utils/tracking.py
+(loggers), verl/utils/logger/aggregate_logger.py (console lines), and the progress messages of three loops:
 verl/trainer/ppo/v1/trainer_base.py (`trainer.use_v1`, the default), ppo/ray_trainer.py (the old one),
 verl/experimental/fully_async_policy (its step is the version of the weights, its lines have a prefix in brackets).
-verl/trainer/sft_trainer.py prints the same lines with train/loss and val/loss. Values come as `%.3f`, as plain
-floats and as np.float64(...), see `step_line`; `step:0` only validates. The KL to the reference is there with
-`use_kl_loss` or `use_kl_in_reward`; actor/ppo_kl, to the policy that sampled, always is.
+verl/trainer/sft_trainer.py prints the same lines with train/loss and val/loss. Values come as `%.3f`, as plain floats
+and as np.float64(...), see `step_line`; `step:0` only validates. The KL to the reference is printed with `use_kl_loss`
+or `use_kl_in_reward`; actor/ppo_kl, the KL to the sampling policy, always is.
 
-Overrides: in a hydra YAML, or `a.b=c` behind the command. Leaves behind: `checkpoints/<project>/<experiment>`, from
-which the next run of that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. It has
-no limit of time and saves nothing on a signal: `total_training_steps` ends it well. The file logger begins its file
-anew at every start.
+Overrides: in a hydra YAML, or `a.b=c` at the end of the command. Leaves behind: `checkpoints/<project>/<experiment>`,
+from which the next run with that name resumes, as `resume_mode` is auto; a Ray that it started itself ends with it. It
+has no time limit and saves nothing on a signal; `total_training_steps` ends a run cleanly. The file logger overwrites
+its file at every start.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at,
 
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
-_LOGGERS = ("console", "wandb")  # where a recipe names none
+_LOGGERS = ("console", "wandb")  # the loggers if the recipe names none
 _SUPPORTED = (
     *("console", "file", "tensorboard", "wandb", "swanlab", "mlflow", "vemlp_wandb", "clearml", "trackio"),
     *("rl_insight", "tracking"),
 )
 _RESUME_MODES = ("auto", "disable", "resume_path")
 
-HOLD_S = 120.0  # loading a shard, capturing a graph, a batch of validation: each says something this often
+HOLD_S = 120.0  # loading a shard, capturing a graph, a validation batch: each prints something this often
 
 _COMMAND = later(
     r"\bverl(?:\.(?:trainer|experimental|recipe)\b|/(?:trainer|experimental|recipe)/)(?![./]?main_(?:eval|generation))"
@@ -51,9 +51,9 @@ _PROGRESS = SignalPattern(
     SignalKind.PROGRESS,
     r"%\|[^|\r\n]{0,640}\| *[1-9]\d{0,8}/\d{1,9} \["  # any tqdm bar that has moved
     r"|% Completed \| *[1-9]"  # vLLM loads the shards of a checkpoint
-    r"|test_gen_batch meta info:"  # verl: one batch of a validation begins
+    r"|test_gen_batch meta info:"  # verl: a validation batch begins
     r"|Training from scratch"
-    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # the boot of the loop of today, on stderr
+    r"|(?:engine|manager|dataloader) initialized(?=[\r\n,]|\Z)"  # boot of the current default loop, on stderr
     r"|\[ASYNC MAIN\] |\[FullyAsyncTrainer\] sample collected [1-9]",
     HOLD_S,
     (
@@ -92,11 +92,11 @@ class Verl:
     named: bool = True
 
     def recognises(self, command: str) -> bool:
-        """`python -m verl.trainer.main_ppo ...` and its kin."""
+        """Matches `python -m verl.trainer.main_ppo ...` and verl's other training scripts."""
         return _COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
-        """Steps, validations, NaN and fatal lines; progress of boot and validation holds for two minutes."""
+        """Steps, validations, NaN, fatal lines; boot and validation suspend the first-step limit for two minutes."""
         return (
             step_line.STEP,
             step_line.VALIDATION,
@@ -111,9 +111,10 @@ class Verl:
         )
 
     def objective(self, recipe: Recipe) -> Objective | None:
-        """The mean training reward: a validation's name depends on data that the recipe does not tell.
+        """The mean training reward, as names of validation metrics depend on data that the recipe does not show.
 
-        With the KL penalty in it the reward falls as the policy moves; then the score without it counts.
+        If the KL penalty is part of the reward, the reward falls as the policy moves; the score without it is used
+        then.
         """
         if verl_kinds.is_sft(recipe):
             return Objective("val/loss" if text_of(recipe, "data.val_files") else "train/loss", Direction.MINIMIZE)
@@ -121,9 +122,9 @@ class Verl:
         return Objective("critic/score/mean" if penalised else "critic/rewards/mean", Direction.MAXIMIZE)
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """The file logger's JSONL, then TensorBoard's files, where the recipe switches them on.
+        """The file logger's JSONL, then TensorBoard's files, if the recipe enables them.
 
-        The environment may move them: VERL_FILE_LOGGER_PATH, VERL_FILE_LOGGER_ROOT, TENSORBOARD_DIR.
+        The environment may redirect them: VERL_FILE_LOGGER_PATH, VERL_FILE_LOGGER_ROOT, TENSORBOARD_DIR.
         """
         project, experiment = verl_kinds.names(recipe)
         loggers = _loggers(recipe)
@@ -135,10 +136,10 @@ class Verl:
         return tuple(found)
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """The file logger, beside those that the recipe has (or verl has by default), into the run's own directory.
+        """Add the file logger to the recipe's (or verl's default) loggers, writing into the run's directory.
 
-        Its path goes through the environment, which a Ray that verl starts hands on to its workers, and through
-        the runtime environment of one that is already there. A job on another host may not have our directories.
+        Its path is set in the environment, which a Ray started by verl passes on to its workers, and in the runtime
+        environment for a Ray that is already running. None for a job on another host, which may lack the directory.
         """
         if ray_job.elsewhere(recipe):
             return None
@@ -152,62 +153,61 @@ class Verl:
         return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """hydra overrides behind the command win over the recipe; which loop it starts stands beside them."""
+        """The recipe with the command's hydra overrides over it, plus its loop and where its Ray job runs."""
         return {**with_hydra(recipe, command), **verl_kinds.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """hydra's `++a.b=c`."""
+        """hydra's `++a.b=c` for each key."""
         return hydra_words(overrides)
 
     def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that nobody waits for, or without a name."""
+        """A Ray job that is not waited for, or has no submission id."""
         return ray_job.lint(command)
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """The mark of a checkpoint under this experiment's name, unless resume_mode says otherwise."""
+        """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
         if text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
             return ()
         folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_kinds.names(recipe)))
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """Those of the trainer, and of every pool beside it, see `verl_kinds`."""
+        """GPUs of the trainer and of every separate resource pool, see `verl_kinds`."""
         return verl_kinds.gpus(recipe) if _configured(recipe) or verl_kinds.is_sft(recipe) else None
 
     def read_line(self, line: str) -> Reading | None:
-        """A step line; one that holds training and validation is a STEP with all its metrics."""
+        """Read a step line; one with both training and validation is a STEP with all its metrics."""
         return read_step_line(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """What makes a run blind, or mixes it with an older one."""
+        """Settings that hide metrics, skip validation, or silently resume an older run."""
         return (*_lint_logger(recipe), *_lint_resume(recipe), *_lint_validation(recipe))
 
     def seed(self, recipe: Recipe) -> int | None:
-        """`data.seed`, which orders the prompts (sampling has actor_rollout_ref.rollout.seed, which is 42)."""
+        """`data.seed`, which orders the prompts (sampling has its own actor_rollout_ref.rollout.seed, which is 42)."""
         return None if verl_kinds.is_sft(recipe) else whole_number(recipe, "data.seed")
 
     @property
     def seed_key(self) -> str:
-        """See `seed`."""
         return "data.seed"
 
     def seed_key_in(self, recipe: Recipe) -> str:
-        """None for SFT: nothing reads its trainer.seed, and its sampler always begins with 0."""
+        """Empty for SFT: nothing reads its trainer.seed, and its sampler always starts from 0."""
         return "" if verl_kinds.is_sft(recipe) else self.seed_key
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """Checkpoints and dumps; the experiment's name, which names them all where nothing else is said."""
+        """Checkpoints, dumps, and the experiment's name, which all of them use by default."""
         wanted = [Output(key, name) for key, name in _OUTPUTS.items() if text_of(recipe, key)]
         return (*wanted, *([Output("trainer.experiment_name")] if _configured(recipe) else []))
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """The two knobs that verl's own examples tune first, around what the recipe holds; the KL where it is on."""
+        """The two settings that verl's examples tune first, around the recipe's values; the KL only if it is on."""
         on = true_at(recipe, f"{_ACTOR}.use_kl_loss")
         return around(recipe, f"{_ACTOR}.optim.lr", *([f"{_ACTOR}.kl_loss_coef"] if on else []), "optim.lr")  # SFT's
 
 
 def read_step_line(line: str) -> Reading | None:
-    """A line in verl's shape; None where it holds neither training from step 1 on nor validation."""
+    """Read a line in verl's format; None if it has neither training metrics (from step 1 on) nor a validation."""
     parsed = step_line.parse(line) if "step:" in line else None
     if parsed is None:
         return None
@@ -222,7 +222,7 @@ def read_step_line(line: str) -> Reading | None:
 def _loggers(recipe: Recipe) -> tuple[str, ...]:
     value = look_up(recipe, "trainer.logger")
     if isinstance(value, str):
-        return () if "$" in value else tuple(re.findall(r"\w+", value))  # a resolver's words are no names
+        return () if "$" in value else tuple(re.findall(r"\w+", value))  # the words of a resolver are not logger names
     return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
 
 
@@ -232,14 +232,14 @@ def _lint_logger(recipe: Recipe) -> Iterator[Finding]:
         message = "trainer.logger does not hold 'console', so no step will ever be seen in the log"
         hint = "add console: trainer.logger: [console, file]"
         yield Finding(Severity.WARNING, "no_console_logger", message, hint)
-    # verl itself says so when the models are loaded
+    # verl itself reports this only after loading the models
     for name in (name for name in loggers if name not in _SUPPORTED and "$" not in name):
         message = f"trainer.logger names {name}, which verl does not know"
         yield Finding(Severity.ERROR, "unknown_logger", message, f"it knows {', '.join(_SUPPORTED)}")
 
 
 def _configured(recipe: Recipe) -> bool:
-    """Whether this is a recipe of verl's and no empty one, nested or as dotted keys."""
+    """Whether the recipe has verl's `trainer` keys, nested or dotted."""
     return look_up(recipe, "trainer") is not None or any(str(key).startswith("trainer.") for key in recipe)
 
 

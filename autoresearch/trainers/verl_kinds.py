@@ -1,4 +1,4 @@
-"""verl's loops: which one a command starts, what it is called where a recipe is silent, how many GPUs it takes.
+"""verl's loops: which one a command starts, its default project and experiment, and how many GPUs it takes.
 
 Defaults: verl/trainer/config/ppo_trainer.yaml, sft_trainer_engine.yaml and
 verl/experimental/fully_async_policy/config/fully_async_ppo_trainer.yaml (verl-project/verl at 1dda039b).
@@ -10,20 +10,20 @@ from autoresearch.core.run.trainer import Recipe
 from autoresearch.core.text.regex import later
 from autoresearch.trainers.recipe_keys import product, text_of, true_at, whole_number
 
-_LOOP = "verl_loop"  # beside the recipe's keys: sft, sft_ray, apart, or nothing for PPO on one pool
+_LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
 _PROCESSES = "verl_processes"
 _SFT = later(r"\b\w*sft_trainer(?P<ray>_ray)?\b")
 _APART = later(r"\bverl[./]experimental[./](?:fully_async_policy|one_step_off_policy)\b")
 _TORCHRUN = later(r"--nproc[_-]per[_-]node[= ](?P<n>\d{1,4})\b")
 _NODES = later(r"--nnodes[= ](?P<n>\d{1,4})\b")
-_BESIDE = (  # what switches a pool of its own on, and where its size stands
+_BESIDE = (  # separate resource pools: the key that enables one, and the group with its size
     ("reward.reward_model.enable_resource_pool", "reward.reward_model"),
     ("distillation.enabled", "distillation"),
 )
 
 
 def of_command(command: str) -> dict[str, object]:
-    """The loop that this command starts, as keys beside those of the recipe."""
+    """The loop that this command starts, and its number of processes, as keys beside those of the recipe."""
     sft = _SFT.search(command)
     if sft:
         found: dict[str, object] = {_LOOP: "sft_ray" if sft["ray"] else "sft"}
@@ -35,19 +35,19 @@ def of_command(command: str) -> dict[str, object]:
 
 
 def is_sft(recipe: Recipe) -> bool:
-    """Whether the command behind these settings starts verl's supervised trainer."""
+    """Whether the command behind these settings starts verl's SFT trainer."""
     return text_of(recipe, _LOOP).startswith("sft")
 
 
 def names(recipe: Recipe) -> tuple[str, str]:
-    """Project and experiment, which name files and checkpoints."""
+    """Project and experiment, which name files and checkpoints; verl's defaults where the recipe has none."""
     usual = ("gsm8k-sft", "test") if is_sft(recipe) else ("verl_examples", "gsm8k")
     said = (text_of(recipe, "trainer.project_name"), text_of(recipe, "trainer.experiment_name"))
     return (said[0] or usual[0], said[1] or usual[1])
 
 
 def gpus(recipe: Recipe) -> int | None:
-    """GPUs of the trainer, and of rollouts, a reward model and a teacher that have their own; None if unknown."""
+    """GPUs of the trainer plus separate ones for rollouts, reward model and teacher; None if unknown."""
     loop = text_of(recipe, _LOOP)
     if loop == "sft":
         return whole_number(recipe, _PROCESSES)
