@@ -1,1 +1,1 @@
-"""Readers of metrics: JSONL, validation files, TensorBoard, trainer states, console logs."""
+"""Readers of metrics: JSONL, validation files, TensorBoard, trainer states, trackers, console logs."""

@@ -1,4 +1,4 @@
-"""Pieces of a file that end where a line ends, in constant memory."""
+"""Read a file in chunks that end at line ends, in constant memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK = 1 << 20
-LONGEST = 1 << 22  # a longer line is cut; it is no line of metrics
+LONGEST = 1 << 22  # a longer line is split; it cannot hold metrics
 
 
 def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[bytes]:
-    """The file from `offset` on, cut after newlines; the last piece may end in the middle of a line.
+    """The file from `offset` on, split after newlines; the last chunk may end in the middle of a line.
 
-    `ended`: nothing will be added to it, so that what lacks its newline is a line all the same and gets one.
+    `ended`: the file is complete, so a last line without a newline is whole and gets one.
 
-    A missing file has no chunks, and one that shrinks meanwhile ends there. Carriage returns end no chunk, so that
-    a bar and what is glued to it stay together, unless a line is longer than LONGEST.
+    A missing file has no chunks; if a file shrinks while it is read, reading stops. Carriage returns do not end a
+    chunk, so that a progress bar and the text glued to it stay together, unless a line is longer than LONGEST.
     """
     try:
         file = path.open("rb", buffering=0)
@@ -40,17 +40,17 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
 
 
 def _next(file: io.FileIO) -> bytes:
-    """The next piece that was ever written; a hole is passed over but for one NUL.
+    """The next chunk of written data; a hole in a sparse file is skipped and replaced by one NUL.
 
-    A log that is emptied while its writer goes on begins with gigabytes of hole.
+    A log that is truncated while its writer continues may begin with a hole of gigabytes.
     """
     here = file.tell()
     try:
         written = os.lseek(file.fileno(), here, os.SEEK_DATA)
     except OSError as failure:
-        if failure.errno == errno.ENXIO:  # nothing is written from here on
+        if failure.errno == errno.ENXIO:  # no data from here to the end of the file
             return b""
-        written = here  # no such question can be asked of this file
+        written = here  # this file does not support SEEK_DATA
     return (b"\0" if written > here else b"") + file.read(CHUNK)
 
 
@@ -65,9 +65,9 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, bool]]:
 
 
 def flat(chunk: bytes) -> bytes:
-    """A piece of a log in which newlines alone end lines, and NULs hold nothing together.
+    """A chunk of a log with newlines as the only line ends, without NULs.
 
-    Before NULs stands what a crash tore, behind them what goes on in the middle: the line is what is behind.
+    Text before NULs is the rest of a line torn by a crash; only the text after the last NUL of a line is kept.
     """
     chunk = chunk.replace(b"\r", b"\n")
     if b"\0" not in chunk:

@@ -1,7 +1,7 @@
-"""Console: the metrics that a trainer printed, read from the log of a run.
+"""Console: the metrics that a trainer printed, read from a run's log.
 
-A log of gigabytes holds a few hundred lines that matter. The trainer's own byte patterns find them; only
-those lines are parsed, and nothing else is kept.
+A log of several gigabytes has only a few hundred relevant lines. The trainer's byte patterns find them; only those
+lines are parsed and kept.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Wanted = dict[tuple[bytes, ...], list[re.Pattern[bytes]]]
 def read_console(
     path: Path, read_line: ReadLine, signals: Iterable[SignalPattern], offset: int = 0, *, ended: bool = False
 ) -> Iterator[Reading]:
-    """The readings of a log from a byte offset on, in the order in which they were printed.
+    """The readings in a log from a byte offset on, in printed order.
 
-    path, offset: the log, missing or not, and where to begin. read_line: parses one stripped line.
-    signals: what the Runner looks for; only lines that hold a match are parsed, as the Runner sees them. A last
-    line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended` well.
+    path, offset: the log, which may be missing, and where to start. read_line: parses one stripped line. signals: the
+    Runner's patterns; only lines with a match are parsed, as the Runner sees them. A last line without a newline is
+    skipped, because it may be cut (`0.4` instead of `0.4137`), unless its writer `ended` cleanly.
     """
     wanted: Wanted = {}
     for signal in signals:
@@ -49,7 +49,7 @@ def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> I
 
 
 def _spans(text: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
-    """Start and end of the lines that hold a match and are over at `end`, in order, each once."""
+    """Start and end of each matching line that is complete before `end`, in order, without duplicates."""
     found: set[tuple[int, int]] = set()
     for needles, patterns in wanted.items():
         for low, high in lines_with(text, needles):

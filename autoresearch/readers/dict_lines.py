@@ -1,11 +1,11 @@
-"""Dict lines: AgentJet's "markdown" files, which hold one Python dict a line as `str` prints it.
+"""Dict lines: AgentJet's "markdown" files, which hold one Python dict per line as printed by `str`.
 
 {'global_steps': 20, 'task_pass_rate@1': 0.63, 'std_reward': np.float64(0.482), 'target_dataset_name': 'main'}
 
-Written in append mode by ajet's trainer (`val_print_to_markdown_file_path`, `train_print_to_...`). Lines from
-before 2026-03-30 name no step: validations are then counted in their own order, and the source says what that means.
-The rates were once called TGC@k. numpy 2 prints `np.float64(...)`, numpy 1 bare numbers; NaN and infinities are bare
-words. Nothing is evaluated.
+Written in append mode by ajet's trainer (`val_print_to_markdown_file_path`, `train_print_to_...`). Lines written before
+2026-03-30 name no step: their validations are counted, and the source maps the count to a step. The pass rates were
+formerly called TGC@k. numpy 2 prints `np.float64(...)`, numpy 1 plain numbers; NaN and infinities are printed as bare
+words. The lines are parsed without evaluating any code.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def read_dict_lines(
 ) -> Iterator[Reading]:
     """The readings of a file from a byte offset on; a missing file has none.
 
-    Lines that are no whole dict are skipped (a torn last line, headings). Where no step is named, training counts
-    from 1, and the n-th validation, from 0 on, has the step `validated_at(n)`.
+    Lines that are not a complete dict are skipped (a torn last line, headings). Without a named step, training counts
+    from 1, and the n-th validation, counted from 0, has the step `validated_at(n)`.
     """
     seen = {SignalKind.STEP: 1, SignalKind.VALIDATION: 0}
     for line, _ in lines(path, offset):

@@ -1,4 +1,4 @@
-"""Sniff: what a file or a directory of metrics is, by its own bytes; its name is asked last."""
+"""Sniff: detect the format of a metrics file or directory from its content, and from its name only as a last resort."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _JSONL = (".jsonl", ".ndjson", ".json")
 
 
 def sniff(path: Path) -> SourceFormat:
-    """The format of what lies there; CONSOLE for any other text, the empty one too.
+    """The format of a file or directory; CONSOLE for any other text, including an empty file.
 
-    NotFoundError where there is nothing that holds metrics, UsageError for a file that is no text and none of the
-    binary formats that can be read.
+    NotFoundError if nothing with metrics exists there, UsageError for a file that is neither text nor a supported
+    binary format.
     """
     if path.is_dir():
         return _of_directory(path)
@@ -44,9 +44,9 @@ def sniff(path: Path) -> SourceFormat:
 
 
 def check_text(path: Path, head: bytes) -> None:
-    """UsageError for the first bytes of a file that cannot be a log.
+    """Raise UsageError if these first bytes of a file cannot belong to a log.
 
-    NULs at its beginning are what is left of a log that was truncated under its writer.
+    NULs at the start are allowed: they remain when a log is truncated while its writer continues.
     """
     seen = head.lstrip(b"\0")
     odd = sum(byte < 32 and byte not in _TEXT_CONTROL for byte in seen)

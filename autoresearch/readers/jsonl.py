@@ -1,8 +1,7 @@
-"""JSONL: one object of metrics a line, as verl's file logger and many others write it.
+"""JSONL: one JSON object with metrics per line, as written by verl's file logger and many others.
 
-verl (verl/utils/tracking.py, FileLogger): {"step": 3, "data": {"actor/kl_loss": 0.1, "actor/lr": null}},
-where null stands for NaN. Flat objects name their step themselves: `step`, `global_step`,
-`training/global_step` and their kin.
+verl (verl/utils/tracking.py, FileLogger): {"step": 3, "data": {"actor/kl_loss": 0.1, "actor/lr": null}}, where null
+stands for NaN. Flat objects contain their own step: `step`, `global_step`, `training/global_step` and similar keys.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from autoresearch.readers.step_numbers import numbered
 def read_jsonl(path: Path, offset: int = 0) -> Iterator[Reading]:
     """The readings of a file from a byte offset on; a missing file has none.
 
-    Lines that are no object with a number are skipped, a torn last line among them. Objects without a step
-    are counted.
+    Lines that are not an object with a number are skipped, including a torn last line. Objects without a step are
+    counted.
     """
     return numbered(reading for line, _ in lines(path, offset) for reading in _readings(line))
 
 
 def _readings(line: bytes) -> tuple[Reading, ...]:
-    start = line.lstrip(b"\0 \t\r")  # a file that was truncated under its writer begins with NULs
+    start = line.lstrip(b"\0 \t\r")  # a file truncated while its writer continues begins with NULs
     if not start.startswith(b"{"):
         return ()
     try:
@@ -40,7 +39,7 @@ def _readings(line: bytes) -> tuple[Reading, ...]:
     data = found.get("data")
     metrics = numbers(data if isinstance(data, dict) else found)
     named = found.get("step")
-    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # nearly always
+    step = named if type(named) is int and 0 <= named < 1 << 53 else None  # fast path for nearly all lines
     if step is None and "step" in found:
         step = metric_keys.step_of(numbers({"step": named}))
     if step is None:

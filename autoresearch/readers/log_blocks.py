@@ -1,10 +1,10 @@
-"""Log blocks: the container of W&B's and SwanLab's binary files, which is LevelDB's log format with a short head.
+"""Log blocks: the container of W&B's and SwanLab's binary files, LevelDB's log format after a short header.
 
-7 bytes of head, then blocks of 32 KiB (counted from the beginning of the file). In a block: CRC-32 (of the type
-and the content), length (uint16), type (1 whole, 2 first, 3 middle, 4 last part of a record), the content; the
-last 6 bytes or less of a block are empty. (github.com/google/leveldb, doc/log_format.md; wandb 0.31.0
-core/internal/transactionlog; swanlab 0.10.3 sdk/internal/core_python/store.) Both append, and a writer that was
-killed leaves half a record.
+A header of 7 bytes, then blocks of 32 KiB (counted from the beginning of the file). A block holds fragments: CRC-32 (of
+the type and the content), length (uint16), type (1 whole, 2 first, 3 middle, 4 last part of a record), content; the
+last 6 bytes or less of a block are unused. (github.com/google/leveldb, doc/log_format.md; wandb 0.31.0
+core/internal/transactionlog; swanlab 0.10.3 sdk/internal/core_python/store.) Both append, and a writer that was killed
+leaves a partial record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 1 << 26  # a longer record holds no scalars
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file, which say whose it is; b"" where it cannot be read."""
+    """The first 7 bytes of a file, which identify its format; b"" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(HEAD)
@@ -31,10 +31,10 @@ def head_of(path: Path) -> bytes:
 
 
 def records(path: Path) -> Iterator[bytes]:
-    """The whole records of a file, in order, one block in memory at a time; a missing file has none.
+    """The complete records of a file, in order, one block in memory at a time; a missing file has none.
 
-    A block that is damaged is left at the damage, and reading goes on with the next one. The last record of a
-    living or killed writer is left out if it is torn.
+    After damage the rest of a block is skipped, and reading continues with the next block. A torn last record, of a
+    running or killed writer, is skipped.
     """
     try:
         file = path.open("rb")
@@ -42,7 +42,7 @@ def records(path: Path) -> Iterator[bytes]:
         return
     with file:
         at = HEAD
-        parts: bytearray | None = None  # of a record that has begun; a first part may be empty
+        parts: bytearray | None = None  # of the current record; a first part may be empty
         while block := file.read(_BLOCK):
             for kind, content in _fragments(block, at):
                 if kind == _WHOLE:
@@ -52,7 +52,7 @@ def records(path: Path) -> Iterator[bytes]:
                 if kind == _FIRST:
                     parts = bytearray()
                 if parts is None:
-                    continue  # its beginning was lost
+                    continue  # the record's beginning was lost
                 parts += content
                 if kind == _LAST:
                     yield bytes(parts)

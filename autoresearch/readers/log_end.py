@@ -1,8 +1,8 @@
-"""Last words: what a log says of its run's end, read from the parts that matter, in bounded memory.
+"""Find what a log says about its run's end, reading only the relevant parts, in bounded memory.
 
-A trouble that two more steps followed was overcome, so the last megabytes and what stands behind the last two
-steps is all that can explain an end; a run that hangs may print health checks for gigabytes behind them. Where
-there are no steps, the beginning counts too: most of what fails, fails while booting.
+An error followed by at least two more steps was overcome. So only the last megabytes and the text after the last two
+steps can explain the end; a hung run may print gigabytes of health checks after them. Without any steps the beginning
+matters too, as most failures happen while booting.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
 CHUNK = 1 << 20
-TAIL = 4 << 20  # read whole, always
-HEAD = 4 << 20  # read whole where the log is not searched back to its steps
-BACK = 1 << 29  # so far back the last two steps are looked for
-COUNTED = 1 << 30  # lines are numbered up to this byte; behind it only bytes are told
+TAIL = 4 << 20  # always read completely
+HEAD = 4 << 20  # read completely unless the last two steps were found
+BACK = 1 << 29  # how far back to look for the last two steps
+COUNTED = 1 << 30  # failures up to this byte get a line number, later ones only a byte offset
 STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
 _OURS = tuple(needle.encode() for needle in NEEDLES)
 _MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
@@ -32,23 +32,23 @@ _MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """Failures that nothing followed, the root cause first, and those that steps followed."""
+    """Failures that no step followed, the root cause first, and failures that steps followed."""
 
     failures: tuple[Failure, ...] = ()
     overcome: tuple[Failure, ...] = ()
-    steps: int = 0  # in what was read
-    size: int = 0  # bytes of the log
+    steps: int = 0  # in the parts that were read
+    size: int = 0  # of the log, in bytes
 
     def cause(self, *, ended_badly: bool) -> Failure | None:
-        """The root cause; of a run that ended badly for no other known reason, also what it seemed to overcome."""
+        """The root cause; if the run ended badly with no known cause, also a failure that it seemed to overcome."""
         return next(iter(self.failures or (self.overcome if ended_badly else ())), None)
 
 
 def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = ()) -> LastWords:
-    """What a log says of the end of its run; nothing where it is missing.
+    """The failures in a log that may explain its run's end; empty if the log is missing.
 
-    signals: the trainer's own patterns; those of steps, validations and NaN are used. harmless: patterns of lines
-    that end nothing, nor does a traceback that holds one.
+    signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
+    not end a run, and of tracebacks that contain such a line.
     """
     try:
         file = path.open("rb")
@@ -66,8 +66,6 @@ def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A signal's pattern, compiled."""
-
     moves: bool
     regex: re.Pattern[bytes]
     needles: tuple[bytes, ...]
@@ -78,7 +76,6 @@ class _Shape:
         return cls(signal.kind in _MOVES, regex, tuple(needle.encode() for needle in signal.needles))
 
     def matches(self, line: bytes) -> bool:
-        """Whether this line says so."""
         return (not self.needles or any(n in line for n in self.needles)) and self.regex.search(line) is not None
 
 
@@ -87,13 +84,13 @@ class _LogEndReader:
         self._file = file
         self._moves = [shape for shape in shapes if shape.moves]
         self._nans = [shape for shape in shapes if not shape.moves]
-        blind = any(not shape.needles for shape in shapes)  # every line must be shown
+        blind = any(not shape.needles for shape in shapes)  # a pattern without needles must see every line
         own = tuple({needle for shape in shapes for needle in shape.needles})
         self._step_needles = () if blind else tuple({n for shape in self._moves for n in shape.needles})
         self._needles = () if blind else (*_OURS, *own)
 
     def parts(self, size: int) -> list[tuple[int, int]]:
-        """What must be read, in order: (from, to) in bytes; each begins at a line or close behind one."""
+        """The byte ranges (from, to) to read, in order; each begins at or shortly after the start of a line."""
         tail = max(0, size - TAIL)
         back, steps = tail, self._steps(tail, size)
         strong: list[tuple[int, int]] = []
@@ -109,9 +106,9 @@ class _LogEndReader:
         return [*parts[:64], *parts[64:][-64:]]
 
     def show(self, low: int, high: int, search: Search) -> None:
-        """Show a search every line of a part that may matter."""
+        """Pass every relevant line of a range to the search."""
         rest, at = b"", low
-        if low:  # the line that is under way belongs to the part before
+        if low:  # a line that began earlier belongs to the range before
             at += max(0, self._read(low - 1, min(high, low + CHUNK)).find(b"\n"))
         while at < high:
             data = self._read(at, min(high, at + CHUNK))
@@ -146,7 +143,7 @@ class _LogEndReader:
         return sum(self._steps_in(self._read(at, min(high, at + CHUNK))) for at in range(low, high, CHUNK))
 
     def _steps_in(self, data: bytes) -> int:
-        """Different step lines in a piece; SURVIVED are enough."""
+        """The number of distinct step lines in this data, at most SURVIVED."""
         seen: set[bytes] = set()
         flat = data.replace(b"\r", b"\n") if b"\r" in data else data
         for low, high in lines_with(flat, self._step_needles):
@@ -163,7 +160,7 @@ class _LogEndReader:
 
 
 def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same in order, with those joined that touch or overlap."""
+    """The ranges in order, with touching or overlapping ones joined."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(parts):
         if found and low <= found[-1][1]:
@@ -174,7 +171,7 @@ def _merged(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _lines(text: bytes, needles: tuple[bytes, ...], all_of: Callable[[], bool]) -> Iterator[tuple[int, int]]:
-    """Lines that hold a needle, and every line as long as `all_of` says so."""
+    """Lines that hold a needle, and every line while `all_of` returns True."""
     done = 0
     for low, high in lines_with(text, needles):
         while all_of() and done < low:
@@ -192,7 +189,7 @@ def _lines(text: bytes, needles: tuple[bytes, ...], all_of: Callable[[], bool]) 
 
 
 def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    """The same with the numbers of their lines, where counting them is cheap."""
+    """The failures with their line numbers, as far as counting lines is cheap."""
     wanted = sorted({f.place.offset for f in failures if 0 <= f.place.offset <= COUNTED})
     numbers: dict[int, int] = {}
     line, at = 1, 0

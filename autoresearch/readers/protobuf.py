@@ -1,14 +1,14 @@
-"""Protobuf: the fields of one message, without its schema (protobuf.dev/programming-guides/encoding)."""
+"""Protobuf: parse the fields of a message without its schema (protobuf.dev/programming-guides/encoding)."""
 
 from __future__ import annotations
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
-Fields = list[tuple[int, int, int, int]]  # number, wire type, and where the content begins and ends
+Fields = list[tuple[int, int, int, int]]  # number, wire type, start and end of the content
 
 
 def fields_of(data: bytes, at: int, end: int) -> Fields:
-    """The fields of one message; a varint's value stands in place of its beginning. IndexError if it is torn."""
+    """The fields of one message; for a varint, its value replaces the start. IndexError if the message is torn."""
     found: Fields = []
     while at < end:
         key, at = _varint(data, at)

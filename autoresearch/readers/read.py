@@ -1,4 +1,4 @@
-"""Reading a metric from the best of several sources, and checking it against the others."""
+"""Read a metric from the best of several sources, and check it against the others."""
 
 from __future__ import annotations
 
@@ -30,48 +30,47 @@ from autoresearch.runner.text import plain
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
 _APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL, SourceFormat.CONSOLE)
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
-_TOLD = 3  # disagreements that are spelled out per source
+_TOLD = 3  # disagreements listed in full per source
 _MARKED = 4096  # bytes at either end
 
 
 @dataclass(frozen=True, slots=True)
 class SourceReadings:
-    """All that one source says."""
+    """All readings of one source."""
 
     source: Source
     readings: tuple[Reading, ...]
-    warnings: tuple[str, ...] = ()  # what it holds that could not be read
+    warnings: tuple[str, ...] = ()  # what could not be read
 
     def points(self, key: str) -> dict[int, float]:
-        """The value at each step; the last one where training and validation both name the metric."""
+        """The value at each step; the later one if training and validation both have the metric."""
         return {r.step: r.metrics[key] for r in self.readings if key in r.metrics}
 
     @property
     def keys(self) -> set[str]:
-        """The names of its metrics."""
         return {key for reading in self.readings for key in reading.metrics}
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What all sources together say.
+    """The combined readings of all sources.
 
-    The objective's metric comes from `source` alone; other metrics and steps are added from the others. Where
-    the objective is an expression over keys of several sources, `sources` are they.
+    The objective's metrics come from `sources` alone, several if it is an expression over keys of several sources;
+    other metrics and steps are added from the remaining sources.
     """
 
     readings: tuple[Reading, ...]
-    sources: tuple[Source, ...] = ()  # (): no source holds the metric, or a part of it
+    sources: tuple[Source, ...] = ()  # () if no source holds the metric, or a part of it
     warnings: tuple[str, ...] = ()
 
     @property
     def source(self) -> Source | None:
-        """The source that was believed; None if there is none."""
+        """The first source of the objective's metric; None if there is none."""
         return self.sources[0] if self.sources else None
 
     @property
     def where(self) -> str:
-        """The path of the source that was believed, several joined by commas; "" if there is none."""
+        """The paths of these sources, joined by commas; "" if there are none."""
         return ", ".join(source.path for source in self.sources)
 
 
@@ -84,10 +83,10 @@ def read_source(
     ended: bool = False,
     warnings: list[str] | None = None,
 ) -> list[Reading]:
-    """All readings of one source, one per kind and step, in the order in which they were written.
+    """All readings of one source, one per kind and step, in order of first appearance.
 
-    A relative path is taken from `base`. Bytes before `offset` belong to somebody else. Missing: []. `ended`: who
-    wrote it ended well, so that a last line of a log is whole though it lacks its newline. `warnings`: where to put
+    A relative path is resolved against `base`. Bytes before `offset` are not this run's. [] for a missing source.
+    `ended`: the writer ended cleanly, so a log's last line is complete even without a newline. `warnings`: collects
     what could not be read.
     """
     path = base / source.path
@@ -123,10 +122,9 @@ def _no_number(path: Path, name: str, text: str) -> str:
 
 
 def size_of(source: Source, base: Path = Path()) -> int:
-    """Bytes that a source holds now: before a run, what of it is not the run's. 0 where nothing is there.
+    """Current size of a source in bytes, which before a run's start is what does not belong to the run. 0 if missing.
 
-    A trainer state is written anew each time, a tracker begins a directory for each run, and a pattern of
-    directories has no beginning: all are 0.
+    Also 0 for a trainer state, which is rewritten each time, a tracker, which creates a directory per run, and a glob.
     """
     path = base / source.path
     if source.format is SourceFormat.TENSORBOARD:
@@ -140,9 +138,9 @@ def size_of(source: Source, base: Path = Path()) -> int:
 
 
 def mark_of(source: Source, size: int) -> str:
-    """A mark of the first `size` bytes of a file that is appended to: another one where it was written anew.
+    """A fingerprint of the first `size` bytes of an appended file; it changes if the file is rewritten.
 
-    "" where there are none, and for what is never rewritten in place.
+    "" if `size` is 0, and for formats that are never rewritten in place.
     """
     if not size or source.format not in _APPENDED:
         return ""
@@ -156,7 +154,7 @@ def mark_of(source: Source, size: int) -> str:
 
 
 def changed_at(source: Source, base: Path = Path()) -> float:
-    """When it was written to last, in seconds since the epoch; 0 where nothing is there."""
+    """Time of the last write, in seconds since the epoch; 0 if the source is missing."""
     path = base / source.path
     files = [path]
     if source.format is SourceFormat.TENSORBOARD:
@@ -167,7 +165,7 @@ def changed_at(source: Source, base: Path = Path()) -> float:
 
 
 def _parts(reading: Reading) -> tuple[Reading, ...]:
-    """A training line that holds a validation too becomes two readings; any other stays as it is."""
+    """Split a training line that also holds a validation into two readings; leave any other reading unchanged."""
     return split(reading.step, reading.metrics) if reading.kind is SignalKind.STEP else (reading,)
 
 
@@ -179,9 +177,9 @@ def read_all(
     base: Path = Path(),
     ended: bool = False,
 ) -> list[SourceReadings]:
-    """Every source, the most trusted first.
+    """Read every source, in order of authority.
 
-    offsets: bytes at the start of a source (by its path) that are not this run's. `ended`: see `read_source`.
+    offsets: bytes at the start of a source, by path, that are not this run's. `ended`: see `read_source`.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
     reads = []
@@ -200,16 +198,15 @@ def read_best(
     objective: Objective | None,
     base: Path = Path(),
 ) -> Best:
-    """Read every source; believe the one of the lowest authority number that has the objective's metric.
+    """Read every source; use the one with the lowest authority number that has the objective's metric.
 
-    Values of the same step that differ by more than rounding, and steps that the believed source lacks, become
-    warnings.
+    Values of the same step that differ by more than rounding, and steps that the chosen source lacks, become warnings.
     """
     return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
 
 
 def best_of(found: Sequence[SourceReadings], objective: Objective | None) -> Best:
-    """The same of what was read already, the most trusted first."""
+    """Like `read_best`, for sources that were already read, in order of authority."""
     doubts = tuple(text for read in found for text in read.warnings)
     if objective is None:
         return Best(_united([read.readings for read in found]), (), doubts)
@@ -227,7 +224,7 @@ def best_of(found: Sequence[SourceReadings], objective: Objective | None) -> Bes
 
 
 def disagreements(found: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
-    """Where a source says something else about these metrics than the most trusted one that holds them."""
+    """Differences in these metrics between their most authoritative source and each other source."""
     texts: list[str] = []
     for key in keys:
         holders = [(read, points) for read in found if (points := read.points(key))]
@@ -237,7 +234,7 @@ def disagreements(found: Sequence[SourceReadings], keys: Iterable[str]) -> list[
 
 
 def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
-    """One reading per kind and step, by step; where sources overlap the earlier one's values stand."""
+    """One reading per kind and step, ordered by step; if lists overlap, the earlier list's values win."""
     found: dict[tuple[SignalKind, int], dict[str, float]] = {}
     for readings in lists:
         for reading in readings:
@@ -249,7 +246,7 @@ def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
 
 
 def _of(read: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
-    """A reading without the metrics for which another source is believed."""
+    """The reading without those metrics that are taken from another source."""
     foreign = [key for key in holders if key in reading.metrics and holders[key] is not read]
     if not foreign:
         return reading
@@ -287,8 +284,8 @@ def _disagreements(
 
 
 def _same(a: float, b: float, *, loose: bool) -> bool:
-    """Equal up to rounding: `%.3f` in an old console, six digits in a newer one, all digits in files."""
+    """Whether two values are equal up to rounding: `%.3f` in older consoles, six digits in newer ones, all in files."""
     if not (math.isfinite(a) and math.isfinite(b)):
-        return math.isfinite(a) == math.isfinite(b)  # a file logger writes null for NaN and infinity alike
+        return math.isfinite(a) == math.isfinite(b)  # a file logger writes null for both NaN and infinity
     relative, absolute = (1e-3, 6e-4) if loose else (1e-6, 1e-9)
     return math.isclose(a, b, rel_tol=relative, abs_tol=absolute)

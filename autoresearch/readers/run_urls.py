@@ -1,4 +1,4 @@
-"""The URLs that trackers printed into a log: at its beginning, and once more at its end."""
+"""Find the URLs that trackers print into a log, at its beginning and again at its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ENDS = 4 << 20  # bytes at each end; a tracker starts within minutes
 
 
 def urls_in(log: Path, ends: int = _ENDS) -> tuple[str, ...]:
-    """At most 8 URLs of the run, in the order in which they were printed; () for a log that is missing."""
+    """At most 8 URLs of the run, in printed order without duplicates; () if the log is missing."""
     try:
         with log.open("rb") as file:
             found = run_urls(file.read(ends))

@@ -1,4 +1,4 @@
-"""Steps for readings whose file names none, and one reading per step where a file repeats itself."""
+"""Number the readings whose file names no step, and merge repeated readings of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 
 
 def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """Training readings without a step count from 1; a validation belongs to the training before it."""
+    """Number training readings without a step from 1; a validation gets the step of the training reading before it."""
     last = 0
     for reading in readings:
         if reading.step == NO_STEP:
@@ -21,10 +21,10 @@ def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:
 
 
 def merged(readings: Iterable[Reading]) -> tuple[Reading, ...]:
-    """One reading per kind and step, where it came first; what came later wins.
+    """One reading per kind and step, in order of first appearance; later values win.
 
-    Logs repeat steps: Ray prints the tail of a failed job again, AgentJet its first validation twice, a
-    resumed run the steps after its checkpoint.
+    Logs repeat steps: Ray prints the tail of a failed job again, AgentJet prints its first validation twice, and a
+    resumed run repeats the steps after its checkpoint.
     """
     found: dict[tuple[bool, int], Reading] = {}
     for reading in readings:

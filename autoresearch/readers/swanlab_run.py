@@ -1,13 +1,13 @@
-"""SwanLab: the scalars of a run from its own files, in its modes offline, local and cloud, without swanlab.
+"""SwanLab: read the scalars of a run (modes offline, local and cloud) from its files, without the swanlab package.
 
     swanlog/run-<time>-<id>/run-<id>.swanlab     0.10; records in protobuf (head `:SWL`, version 2)
     swanlog/run-<time>-<id>/backup.swanlab       0.6; records in JSON (head `:SWL`, version 0 and 1)
     swanlog/run-<time>-<id>/logs/<n>/*.log       mode local: JSON lines {"index": step, "data": value}
-    swanlog/runs.swanlab                         mode local: SQLite; its table `tag` names what <n> is
+    swanlog/runs.swanlab                         mode local: SQLite; its table `tag` maps <n> to a metric's name
 
-Read in swanlab 0.10.3 (proto/swanlab/record/v1, proto/swanlab/metric/data/v1: Record.scalar is field 13; key 1,
-step 2, value 5 with number 1) and in 0.6.12 ({"model_type": "Scalar", "data": {"key", "step", "metric": {"data"}}}).
-Its writer does not flush: a run that was killed hard lacks its end.
+From the sources of swanlab 0.10.3 (proto/swanlab/record/v1, proto/swanlab/metric/data/v1: Record.scalar is field 13;
+key 1, step 2, value 5 with number 1) and 0.6.12 ({"model_type": "Scalar", "data": {"key", "step", "metric":
+{"data"}}}). SwanLab's writer does not flush: a run that was killed lacks its end.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ HEAD = b":SWL"
 SUFFIX = ".swanlab"
 _SCALAR = 13  # of Record
 _KEY, _STEP, _VALUE = 1, 2, 5  # of ScalarRecord
-_SYSTEM = "__swanlab__"  # its samples of the hardware
+_SYSTEM = "__swanlab__"  # hardware samples
 
 Scalar = tuple[int, str, float]
 
 
 def read_swanlab(where: Path) -> Iterator[Reading]:
-    """The scalars of one run by step, in the order in which steps first came: a `.swanlab` file or a run's directory.
+    """The scalars of one run by step, in order of first appearance; `where` is a `.swanlab` file or a run's directory.
 
-    The metrics of equal steps are one reading; of equal keys the last value counts.
+    Metrics with the same step form one reading; for a repeated key the last value wins.
     """
     steps: dict[int, dict[str, float]] = {}
     for step, key, value in _scalars(where):
@@ -71,7 +71,7 @@ def _stored(path: Path) -> Iterator[Scalar]:
             if (scalar := read(record)) is not None:
                 yield scalar
         except (IndexError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
-            continue  # no record, or one of a kind that we do not know
+            continue  # not a record, or one of an unknown kind
 
 
 def _of_message(data: bytes) -> Scalar | None:
@@ -86,7 +86,7 @@ def _of_message(data: bytes) -> Scalar | None:
         elif number_ == _STEP and kind == VARINT:
             step = low if low < 1 << 63 else low - (1 << 64)
         elif number_ == _VALUE and kind == BYTES:
-            value = 0.0  # protobuf leaves a zero out
+            value = 0.0  # protobuf omits zeros
             for n, wire, at, _ in fields_of(data, low, high):
                 value = struct.unpack_from("<d", data, at)[0] if (n, wire) == (1, FIXED64) else value
     return (step, key, value) if key and value is not None and step >= 0 else None
@@ -122,7 +122,7 @@ def _scalar(key: str, step: object, value: object) -> Scalar | None:
 
 
 def _names(directory: Path) -> dict[str, str]:
-    """The keys by the numbers of their folders, from the board's own database; {} where there is none."""
+    """Metric names by folder number, from the local dashboard's database; {} if there is none."""
     path = directory.parent / "runs.swanlab"
     if not path.is_file():
         return {}

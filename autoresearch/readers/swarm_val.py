@@ -1,4 +1,4 @@
-"""The validation file of a swarm client: a heading per step and data set, a bullet per value.
+"""Read a swarm client's validation file: a heading per step and data set, a bullet per value.
 
     ## Step 10
     - dataset: AIME-2025
@@ -6,7 +6,7 @@
     - mean_reward: 0.2167
 
 Written in append mode by tutorial/opencode_build_aime/auto_research/auto_train.py (modelscope/AgentJet). Percentages
-become shares; the step is repeated for each data set, and names are those of `core.swarm.metrics`.
+become fractions, the step is repeated for each data set, and metrics are named as in `core.swarm.metrics`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BULLET = later(r"[-*]\s+(?:\*\*|`)?([\w@./() -]{1,80}?)(?:\*\*|`)?\s*:\s*(\S.*)
 
 
 def read_swarm_val(path: Path, offset: int = 0) -> Iterator[Reading]:
-    """The evaluations of a file from a byte offset on; a missing file has none, a torn last line is left out."""
+    """The evaluations of a file from a byte offset on; a missing file has none, and a torn last line is skipped."""
     evaluations = Evaluations()
     step, dataset = -1, ""
     values: dict[str, float] = {}

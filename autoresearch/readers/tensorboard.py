@@ -1,10 +1,10 @@
-"""TensorBoard: scalars of event files, read without TensorFlow and without the tensorboard package.
+"""TensorBoard: read scalars from event files without TensorFlow or the tensorboard package.
 
-An event file is a sequence of TFRecords: length (uint64, little endian), masked CRC-32C of it (uint32), that
-many bytes, masked CRC-32C of them (tensorflow/core/lib/io/record_writer.h). The bytes are an `Event` message
+An event file is a sequence of TFRecords: length (uint64, little endian), masked CRC-32C of the length (uint32), the
+data, masked CRC-32C of the data (tensorflow/core/lib/io/record_writer.h). The data is an `Event` message
 (tensorflow/core/util/event.proto): step is field 2, summary field 5; a summary's values are its field 1
-(tensorflow/core/framework/summary.proto) with tag 1, simple_value 2, tensor 8. Writers append, so that the
-file of a live or killed run may end in the middle of a record.
+(tensorflow/core/framework/summary.proto) with tag 1, simple_value 2, tensor 8. Writers append, so the file of a running
+or killed run may end in the middle of a record.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _STEP, _SUMMARY = 2, 5  # of Event
 _VALUE = 1  # of Summary
 _TAG, _SIMPLE, _TENSOR = 1, 2, 8  # of Summary.Value
 _MASK = 0xA282EAD8
-_OTHER_CLOCK = "ray/"  # NeMo-RL's GPU samples: their steps are counts of samples
-_LONGEST = 1 << 28  # a longer record is none: the place in the file was lost
+_OTHER_CLOCK = "ray/"  # NeMo-RL's GPU samples, whose step is a sample count
+_LONGEST = 1 << 28  # a longer record is invalid: the file position is wrong
 _PIECE = 1 << 20
 
 
 def event_files(where: Path) -> list[Path]:
-    """The event files of a directory, oldest first; `where` may be a file, or a pattern such as logs/exp_*/tb.
+    """The event files of a directory, oldest first; `where` may be a file, or a glob such as logs/exp_*/tb.
 
-    Of several directories that match a pattern only the last by number counts: NeMo-RL numbers them.
+    If several directories match a glob, only the one with the highest number counts: NeMo-RL numbers them.
     """
     if where.is_dir():
         return sorted(path for path in where.iterdir() if ".tfevents." in path.name)
@@ -46,18 +46,18 @@ def _matches(pattern: Path) -> list[Path]:
 
 
 def size(where: Path) -> int:
-    """Bytes in all event files there: what an `offset` of `read_tensorboard` leaves out later on.
+    """Total bytes of the event files, to be passed to `read_tensorboard` as `offset` later.
 
-    A pattern has none: the directory that a run adds is its own.
+    0 for a glob: a new run gets a directory of its own.
     """
     return sum(path.stat().st_size for path in event_files(where)) if where.exists() else 0
 
 
 def read_tensorboard(where: Path, offset: int = 0, key_of: Callable[[str], str] = str) -> Iterator[Reading]:
-    """The scalars by step, in the order in which steps first came; of equal tags the last value counts.
+    """The scalars by step, in order of first appearance; for a repeated tag the last value wins.
 
-    offset: bytes of the files there, oldest first, that belong to somebody else. A torn record ends its file.
-    key_of: what the metric of a tag is called in other sources.
+    offset: bytes at the start of the files, oldest first, that are not this run's. A torn record ends its file. key_of:
+    maps a tag to the metric's name in other sources.
     """
     steps: dict[int, dict[str, float]] = {}
     for path in event_files(where):
@@ -76,7 +76,7 @@ def _scalars(path: Path, offset: int) -> Iterator[tuple[int, str, float]]:
         try:
             yield from _of_event(record)
         except (IndexError, struct.error, ValueError):
-            continue  # no Event, or one of a kind that we do not know
+            continue  # not an Event, or one of an unknown kind
 
 
 def _records(path: Path, offset: int) -> Iterator[bytes]:
@@ -93,7 +93,7 @@ def _records(path: Path, offset: int) -> Iterator[bytes]:
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli), rotated and shifted as TFRecords have it."""
+    """CRC-32C (Castagnoli), rotated and offset as in TFRecords."""
     table, crc = _table(), 0xFFFFFFFF
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -142,7 +142,7 @@ _LISTS = {5: "<f", 6: "<d"}  # fields float_val and double_val, packed or not
 
 
 def _of_tensor(data: bytes, low: int, high: int) -> float | None:
-    """The single number of a tensor (tensorflow/core/framework/tensor.proto); None for any other."""
+    """The value of a tensor with one number (tensorflow/core/framework/tensor.proto); None for any other."""
     form, content = "", None
     for number, kind, start, end in fields_of(data, low, high):
         if number == 1 and kind == VARINT:

@@ -1,4 +1,4 @@
-"""Where W&B and SwanLab keep the runs of a program: one directory each, below `wandb/` or `swanlog/`."""
+"""Find the run directories of W&B and SwanLab, one per run below `wandb/` or `swanlog/`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 from autoresearch.core.run.trainer import SourceFormat
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
-_FILES = {  # of which a run has one at least
+_FILES = {  # a run has at least one of these
     SourceFormat.WANDB: ("*.wandb", "files/wandb-history.jsonl", "files/wandb-summary.json"),
     SourceFormat.SWANLAB: ("*.swanlab", "logs/*/*.log"),
 }
 _RUNS = ("run-*", "offline-run-*")
-_SAME_SECOND = 1.0  # some file systems round a time down
+_SAME_SECOND = 1.0  # seconds; some file systems round times down
 
 
 def newest(kind: SourceFormat, where: Path, since: float = 0.0) -> Path | None:
-    """The run that was written last: `where` itself, if it is one or a file of one, else the newest below it.
+    """The most recently written run: `where` itself if it is a run or a file of one, else the newest run below it.
 
-    where: a run, the directory of all runs, or the directory that holds that one. since: wall clock; what was
-    written last before it belongs to somebody else. None where there is none.
+    where: a run, the directory of all runs, or its parent directory. since: Unix time in seconds; runs last written
+    before it are ignored. None if there is no run.
     """
     if where.is_file() or _is_run(kind, where):
         return where if _written(where) >= since - _SAME_SECOND else None
@@ -32,13 +32,13 @@ def newest(kind: SourceFormat, where: Path, since: float = 0.0) -> Path | None:
 
 
 def _is_run(kind: SourceFormat, path: Path) -> bool:
-    if not path.is_dir() or (path / "runs.swanlab").is_file():  # that is the board of all runs
+    if not path.is_dir() or (path / "runs.swanlab").is_file():  # all runs' directory with its database
         return False
     return any(any(path.glob(pattern)) for pattern in _FILES[kind])
 
 
 def _written(run: Path) -> float:
-    """When anything in a run was written last, as far down as its metrics lie."""
+    """Modification time of a run's most recent file, down to its metrics; Unix time in seconds."""
     files = [run] if run.is_file() else [*run.glob("*"), *run.glob("logs/*/*.log"), *run.glob("files/*")]
     times = []
     for path in files:

@@ -1,9 +1,9 @@
 """Trainer state: the history that Hugging Face's Trainer and TRL save with every checkpoint.
 
-`<output_dir>/checkpoint-N/trainer_state.json`, and `<output_dir>/trainer_state.json` where a script calls
-`trainer.save_state()` (transformers/trainer_callback.py, TrainerState): {"log_history": [{"step": 3, "epoch":
-0.1, "loss": 0.2, ...}, {"step": 3, "eval_loss": ...}, ...]}. Its steps are the optimiser's own, which the console
-does not print.
+`<output_dir>/checkpoint-N/trainer_state.json`, and `<output_dir>/trainer_state.json` if a script calls
+`trainer.save_state()` (transformers/trainer_callback.py, TrainerState): {"log_history": [{"step": 3, "epoch": 0.1,
+"loss": 0.2, ...}, {"step": 3, "eval_loss": ...}, ...]}. Its steps are the optimiser's, which the console does not
+print.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from autoresearch.core.metrics.signal import Reading
 
 NAME = "trainer_state.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})\Z")
-_SUMMARY = "train_runtime"  # the last entry sums the run up; it is no step
+_SUMMARY = "train_runtime"  # the last entry is a summary of the run, not a step
 
 
 def state_file(where: Path) -> Path | None:
-    """The state that knows the most below an output directory (or that file itself); None if there is none."""
+    """The newest state file below an output directory (or `where` itself if it is a file); None if there is none."""
     if where.is_file():
         return where
     if not where.is_dir():
@@ -38,7 +38,7 @@ def state_file(where: Path) -> Path | None:
 
 
 def read_trainer_state(where: Path) -> Iterator[Reading]:
-    """The history in its order; nothing where there is no state or one that was cut."""
+    """The history in order; empty if there is no state file or it is truncated."""
     path = state_file(where)
     if path is None:
         return

@@ -1,12 +1,12 @@
-"""W&B: the history of a run from its own files, offline or not, without the wandb package.
+"""W&B: read the history of a run, offline or not, from its files, without the wandb package.
 
     wandb/{run,offline-run}-YYYYMMDD_HHMMSS-<id>/run-<id>.wandb       records (`readers.log_blocks`), head `:W&B`
     .../files/wandb-history.jsonl                                     written by very old versions
     .../files/wandb-summary.json                                      the last value of each key
 
-A record is protobuf (wandb/proto/wandb_internal.proto, read in wandb 0.31.0): `Record` holds a history in field
-2; its items are field 1 with key 1, nested_key 2 and value_json 16, its step field 2 with num 1. The file is written
-late: a run that was killed hard may have no history in it at all.
+A record is protobuf (wandb/proto/wandb_internal.proto, as of wandb 0.31.0): `Record` holds a history in field 2; its
+items are field 1 with key 1, nested_key 2 and value_json 16, its step field 2 with num 1. The file is written late: a
+run that was killed may have no history in it at all.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def read_wandb(where: Path) -> Iterator[Reading]:
-    """The history of one run: a `.wandb` file, or the directory that holds it; nothing where there is none.
+    """The history of one run, from a `.wandb` file or the directory that holds it; empty if there is none.
 
-    Where the file holds no history, what lies beside it is read: an old history, else the summary, which has the
-    last values only. W&B's own step counts calls to log() where the program names none; a global step that was
-    logged beside it is believed first.
+    If the file holds no history, the files beside it are read: an old history, else the summary, which has only the
+    last values. W&B's own step counts calls to log() if the program names none; a global step logged as a metric takes
+    precedence.
     """
     files = [where] if where.is_file() else sorted(where.glob(f"*{SUFFIX}")) if where.is_dir() else []
     found = False
@@ -55,11 +55,11 @@ def _history(path: Path) -> Iterator[Reading]:
     if not head_of(path).startswith(HEAD):
         return
     for record in records(path):
-        if b"\x12" in record[:16]:  # field 2, behind the number of the record
+        if b"\x12" in record[:16]:  # field 2, after the record's number
             try:
                 yield from _of_record(record)
             except (IndexError, ValueError):
-                continue  # no record, or one of a kind that we do not know
+                continue  # not a record, or one of an unknown kind
 
 
 def _of_record(data: bytes) -> Iterator[Reading]:
@@ -86,7 +86,7 @@ def _of_history(data: bytes, low: int, high: int) -> tuple[Reading, ...]:
 
 
 def _of_item(data: bytes, low: int, high: int) -> tuple[str, bytes]:
-    """The key, nested keys joined by dots as W&B's own pages show them, and the value as JSON."""
+    """The key, with nested keys joined by dots as on W&B's pages, and the value as JSON."""
     keys: list[str] = []
     text = b""
     for number, kind, start, end in fields_of(data, low, high):
@@ -98,7 +98,7 @@ def _of_item(data: bytes, low: int, high: int) -> tuple[str, bytes]:
 
 
 def _number(text: bytes) -> float | None:
-    """A number in JSON, as Python and Go write it; None for anything else. NaN may stand in quotes."""
+    """Parse a JSON number as written by Python and Go; None for anything else. NaN may be quoted."""
     word = text.strip(b'" ').decode("utf-8", "replace")
     if word in _SPECIAL:
         return _SPECIAL[word]

@@ -1,6 +1,6 @@
-"""Whole logs: metrics that are spread over several lines, read by a trainer's reader with a memory.
+"""Whole logs: read metrics that are spread over several lines, with a trainer's stateful reader.
 
-Only lines that hold one of the reader's needles are shown to it; the rest of a log of gigabytes is passed over.
+Only lines with one of the reader's needles are passed to it; the rest of the log is skipped.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from autoresearch.runner.line_patterns import lines_with
 
 
 def read_whole_log(path: Path, reader: LogReader, offset: int = 0, *, ended: bool = False) -> Iterator[Reading]:
-    """The readings of a log from a byte offset on, in the order in which they were completed.
+    """The readings in a log from a byte offset on, in the order of completion.
 
-    A last line without its newline is left out, as of `0.4137` it may hold `0.4` only, unless the writer `ended`
-    well. Steps that are not named are counted.
+    A last line without a newline is skipped, because it may be cut (`0.4` instead of `0.4137`), unless its writer
+    `ended` cleanly. Readings without a step are counted.
     """
     return numbered(_readings(chunks(path, offset, ended=ended), reader))
 
