@@ -1,11 +1,11 @@
 """tinygrpo: a real GRPO trainer, small enough to run on one core in seconds.
 
-The examples, the tests and a first campaign need a trainer that truly learns, and that costs no GPU. This one
-trains an autoregressive policy by GRPO on a verifiable task. `python -m autoresearch.tinygrpo --conf
-recipe.yaml` runs it; `docs/tinygrpo.md` has the formulas, the recipe keys and measured curves.
+The examples, the tests and a first campaign need a trainer that really learns and needs no GPU. This one trains an
+autoregressive policy by GRPO on a verifiable task. `python -m autoresearch.tinygrpo --conf recipe.yaml` runs it;
+`docs/tinygrpo.md` has the formulas, the recipe keys and measured curves.
 
-The package imports nothing of the rest of `autoresearch`: standard library, numpy and yaml only. Rooms, in
-the order of their imports: `recipe`, `recipe_file` (what the user may set), `tasks` (prompts and verifiers),
-`policy`, `adam` (the network), `grpo` (the loss), `base_model`, `rollout`, `validation` (the phases),
-`report` (lines and files), `faults` (failures on demand), `training` (the loop).
+The package imports nothing from the rest of `autoresearch`, only the standard library, numpy and yaml. Its modules, in
+import order: `recipe`, `recipe_file` (what the user may set), `tasks` (prompts and verifiers), `policy`, `adam` (the
+network), `grpo` (the loss), `base_model`, `rollout`, `validation` (the phases), `report` (lines and files), `faults`
+(simulated failures), `training` (the loop).
 """

@@ -1,6 +1,6 @@
 """`python -m autoresearch.tinygrpo --conf recipe.yaml [--set key=value ...]`
 
-Exit codes: 0 trained, 1 failed while training (with a traceback), 2 the recipe cannot be used.
+Exit codes: 0 trained, 1 failed while training (with a traceback), 2 invalid recipe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Before numpy is imported for the first time: sums by one thread are the same bits every time.
+# Before the first import of numpy: single-threaded sums are reproducible bit by bit.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ[_variable] = "1"
 
@@ -24,7 +24,7 @@ from autoresearch.tinygrpo.training import train  # noqa: E402
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, train, return the exit code."""
+    """Parse the command line, train, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m autoresearch.tinygrpo",
         description="Train a tiny policy by GRPO on a verifiable task.",
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         recipe = read_recipe(options.conf, options.set)
-        # A run that diverges says so in its metrics; numpy's warnings would only repeat it.
+        # The metrics show when a run diverges; numpy's warnings would only repeat it.
         with np.errstate(all="ignore"), open_report(recipe, sys.stdout) as report:
             train(recipe, report)
     except RecipeError as error:

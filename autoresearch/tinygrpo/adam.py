@@ -13,7 +13,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.99, 1e-8
 
 @dataclass(slots=True)
 class Adam:
-    """Both moments of the gradient and the number of updates so far."""
+    """State of the optimiser: both moments of the gradient and the number of updates so far."""
 
     first: Floats
     second: Floats
@@ -21,11 +21,11 @@ class Adam:
 
     @classmethod
     def for_weights(cls, weights: Floats) -> Adam:
-        """No update yet, for a flat vector of weights."""
+        """The initial state for a flat vector of weights."""
         return cls(np.zeros_like(weights), np.zeros_like(weights))
 
     def update(self, weights: Floats, gradient: Floats, lr: float, max_norm: float) -> float:
-        """Change `weights` in place; the norm of the gradient before it was clipped to `max_norm`."""
+        """Update `weights` in place; returns the norm of the gradient before clipping to `max_norm`."""
         norm = float(np.sqrt(np.dot(gradient, gradient)))
         if norm > max_norm:
             gradient = gradient * np.asarray(max_norm / norm, gradient.dtype)

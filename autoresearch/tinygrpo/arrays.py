@@ -1,4 +1,4 @@
-"""Names for the array types of this package, and the two softmax functions."""
+"""Array types of this package, log-softmax, and helpers for token arrays."""
 
 from __future__ import annotations
 

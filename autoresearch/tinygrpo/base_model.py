@@ -1,8 +1,8 @@
-"""The base model: a policy after a short supervised training on demonstrations with wrong tokens in them.
+"""The base model: a policy after short supervised training on demonstrations with wrong tokens.
 
-GRPO sharpens what a policy can already sometimes do, so it needs a start that is often wrong and not always.
-The share of wrong tokens (`sft_noise`) and the number of steps (`sft_steps`) set how good the start is. A
-frozen copy of it is the reference of the KL.
+GRPO improves what a policy already does sometimes, so it needs a start that is often, but not always, wrong. The share
+of wrong tokens (`sft_noise`) and the number of steps (`sft_steps`) set how good the start is. A frozen copy is the
+reference of the KL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def make_base_model(task: Task, prompts: Ints, recipe: Recipe, rng: np.random.Ge
 
 
 def noisy_answers(task: Task, prompts: Ints, noise: float, rng: np.random.Generator) -> Ints:
-    """Right answers with each token replaced by a random one with probability `noise`, and END after END."""
+    """Correct answers with each token replaced by a random one with probability `noise`, and END after END."""
     answers = task.demonstrations(prompts, rng)
     replaced = rng.random(answers.shape) < noise
     answers = np.where(replaced, rng.integers(0, task.sizes.answer_alphabet, answers.shape), answers)

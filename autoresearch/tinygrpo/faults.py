@@ -1,4 +1,4 @@
-"""Failures on demand, so that whatever watches a trainer can be tested on a real one that truly fails."""
+"""Simulated failures, to test whatever monitors a trainer with real processes that really fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoresearch.tinygrpo.recipe import Recipe
 
 
 class OutOfMemoryError(RuntimeError):
-    """Prints in a traceback as torch's error does; its message says that it is simulated."""
+    """Looks like torch's error in a traceback; its message says that it is simulated."""
 
 
 OutOfMemoryError.__module__ = "torch"
@@ -24,11 +24,11 @@ OOM_MESSAGE = (
 
 
 def strike(recipe: Recipe, step: int, say: Callable[[str], None]) -> None:
-    """Do what `fault` says if its step has come; step 0 is the moment before the first validation.
+    """Trigger the recipe's `fault` if this is its step; step 0 is just before the first validation.
 
-    A fault that leaves no other trace first says that it strikes.
+    A fault that leaves no other trace is announced on the console first.
 
-    `nan` and `slow` strike elsewhere: see `poisons` and `seconds_of_sleep`.
+    `nan` and `slow` are implemented elsewhere: see `poisons` and `seconds_of_sleep`.
     """
     if step != recipe.fault_step:
         return
@@ -50,12 +50,12 @@ def strike(recipe: Recipe, step: int, say: Callable[[str], None]) -> None:
 
 
 def poisons(recipe: Recipe, step: int) -> bool:
-    """Whether a NaN gets into the loss of this step."""
+    """Whether the `nan` fault applies to this step's loss."""
     return recipe.fault == "nan" and step == recipe.fault_step
 
 
 def seconds_of_sleep(recipe: Recipe, step: int) -> float:
-    """How long this step sleeps on top of its work."""
+    """Additional sleep of this step in seconds."""
     return recipe.step_sleep if recipe.fault != "slow" or step >= recipe.fault_step else 0.0
 
 

@@ -27,7 +27,7 @@ STD_EPSILON = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sampled answers with what the loss needs to know of the moment of sampling.
+    """Sampled answers, with the advantages and log-probabilities at sampling time that the loss needs.
 
     Shapes: prompts (N, P), answers (N, L), mask (N, L), advantages (N,), old_logp (N, L), ref_logp (N, L).
     """
@@ -40,7 +40,7 @@ class Batch:
     ref_logp: Floats
 
     def part(self, rows: Ints) -> Batch:
-        """The chosen answers as a smaller batch."""
+        """The batch reduced to these rows."""
         return replace(
             self,
             prompts=self.prompts[rows],
@@ -56,8 +56,8 @@ class Batch:
 class Loss:
     """The loss of a batch, its gradient (N, L, V) with respect to the logits, and its parts.
 
-    `total` = pg + kl_coef kl - entropy_coef entropy. `clip_fraction` is the share of tokens whose gradient
-    the clipping stopped, `ppo_kl` the mean of old_logp - logp.
+    `total` = pg + kl_coef kl - entropy_coef entropy. `clip_fraction` is the share of tokens without a policy gradient
+    due to clipping, `ppo_kl` the mean of old_logp - logp.
     """
 
     total: float
@@ -70,11 +70,10 @@ class Loss:
 
 
 def group_advantages(rewards: Floats, by_std: bool) -> Floats:
-    """Advantages (B, G) of rewards (B, G): minus the group's mean and, if `by_std`, over its standard
-    deviation.
+    """Advantages (B, G) of rewards (B, G): minus the group's mean and, if `by_std`, over its standard deviation.
 
-    The deviation is the sample's (G - 1 in the denominator), plus 1e-6. A group of equal rewards has
-    advantage 0.
+    The standard deviation is the sample's (G - 1 in the denominator), plus 1e-6. A group of equal rewards has advantage
+    0.
     """
     centred: Floats = rewards - rewards.mean(axis=1, keepdims=True)
     if not by_std:
@@ -84,10 +83,10 @@ def group_advantages(rewards: Floats, by_std: bool) -> Floats:
 
 
 def token_weights(mask: Bools, loss_agg: str) -> npt.NDArray[np.float64]:
-    """Weights (N, L) that sum to 1 over the tokens of the answers.
+    """Weights (N, L) that sum to 1 over all tokens of the answers.
 
-    `token-mean`: every token counts the same, so a long answer counts more. `seq-mean-token-mean`: every
-    answer counts the same.
+    `token-mean`: every token has the same weight, so a long answer counts more. `seq-mean-token-mean`: every answer has
+    the same weight.
     """
     tokens = mask.sum() if loss_agg == "token-mean" else mask.sum(axis=1, keepdims=True) * len(mask)
     weights: npt.NDArray[np.float64] = mask / tokens
@@ -100,14 +99,14 @@ def token_logp(logits: Floats, answers: Ints, temperature: float) -> Floats:
 
 
 def grpo_loss(logits: Floats, batch: Batch, recipe: Recipe) -> Loss:
-    """The loss of the module's docstring for logits (N, L, V), with its gradient."""
+    """The loss in this module's docstring for logits (N, L, V), with its gradient."""
     logp_all = log_softmax(logits / recipe.temperature)
     probabilities = np.exp(logp_all)
     logp = take_tokens(logp_all, batch.answers)
     weights = token_weights(batch.mask, recipe.loss_agg).astype(logits.dtype)
     advantages = batch.advantages[:, None]
 
-    # What follows END has weight 0, but it must not overflow either.
+    # Tokens after END have weight 0, but must not overflow.
     ratio = np.exp(np.where(batch.mask, logp - batch.old_logp, 0))
     bounded = np.clip(ratio, 1 - recipe.clip_low, 1 + recipe.clip_high)
     surrogate = np.minimum(ratio * advantages, bounded * advantages)

@@ -1,4 +1,4 @@
-"""All that a run trains and needs: data, base model, policy and the random numbers to come."""
+"""The state of a run: data, base model, policy, optimiser and random number generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autoresearch.tinygrpo.tasks import Split, Task, split_prompts, task_named
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Training changes `policy`, `adam` and `rng` in place; `reference` is the frozen base model."""
+    """A run's state. Training changes `policy`, `adam` and `rng` in place; `reference` is the frozen base model."""
 
     task: Task
     split: Split
@@ -26,7 +26,7 @@ class Learner:
 
 
 def make_learner(recipe: Recipe) -> Learner:
-    """Data and base model from `data_seed`, everything after them from `seed`.
+    """Make data and base model from `data_seed`, and all later random numbers from `seed`.
 
     Raises RecipeError if the task has too few prompts.
     """

@@ -1,11 +1,11 @@
-"""The policy: a two-layer network that writes an answer token by token, with its gradient by hand.
+"""The policy: a two-layer network that generates an answer token by token, with a hand-written gradient.
 
 With e the embeddings, the input of position t is the prompt and the answer so far,
 
     x_t = sum_p e_prompt[p, prompt_p] + sum_{c<t} e_answer[c, answer_c] + e_position[t]
     h1 = tanh(x_t)    h2 = tanh(h1 W2 + b2)    logits_t = h2 W3 + b3
 
-which is a network over one-hot inputs whose first layer is looked up and summed instead of multiplied.
+This is a network over one-hot inputs whose first layer is looked up and summed instead of multiplied.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from autoresearch.tinygrpo.tasks import Sizes
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Views into one flat vector, named. The same class holds weights and gradients.
+    """Named views into one flat vector, for weights and for gradients.
 
-    Shapes, for P prompt slots of alphabet A, L answer slots of alphabet V and width H: prompt (P, A, H),
-    answer (L, V, H), position (L, H), w2 (H, H), b2 (H,), w3 (H, V), b3 (V,).
+    Shapes, for P prompt slots of alphabet A, L answer slots of alphabet V and width H: prompt (P, A, H), answer (L, V,
+    H), position (L, H), w2 (H, H), b2 (H,), w3 (H, V), b3 (V,).
     """
 
     flat: Floats
@@ -39,7 +39,7 @@ class Weights:
 
     @classmethod
     def over(cls, flat: Floats, sizes: Sizes, hidden: int) -> Weights:
-        """Name the parts of a flat vector of `count(sizes, hidden)` numbers."""
+        """Views into a flat vector of `count(sizes, hidden)` numbers."""
         parts = []
         start = 0
         for shape in _shapes(sizes, hidden):
@@ -50,7 +50,7 @@ class Weights:
 
     @staticmethod
     def count(sizes: Sizes, hidden: int) -> int:
-        """How many numbers a policy of this size has."""
+        """Total number of weights of a policy of this size."""
         return sum(math.prod(shape) for shape in _shapes(sizes, hidden))
 
 
@@ -67,9 +67,9 @@ def _shapes(sizes: Sizes, hidden: int) -> list[tuple[int, ...]]:
 
 
 def _smoother(alphabet: int) -> Floats:
-    """(A, A) weights that mix the embeddings of nearby numbers, so that what is learnt for 7 helps for 8.
+    """(A, A) weights that mix the embeddings of nearby numbers, so that learning about 7 helps with 8.
 
-    A Gaussian of width 3 with a peak on the diagonal; rows have norm 1, which keeps the embeddings' scale.
+    A Gaussian of width 3 plus a peak on the diagonal; rows have norm 1, which preserves the scale of the embeddings.
     """
     numbers = np.arange(alphabet)
     near = np.exp(-((numbers[:, None] - numbers) ** 2) / (2 * 3.0**2))
@@ -80,7 +80,7 @@ def _smoother(alphabet: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """What the backward pass needs of the forward pass: tokens and both hidden layers, (L * N, H) each."""
+    """What the backward pass needs from the forward pass: tokens and both hidden layers, (L * N, H) each."""
 
     prompts: Ints
     answers: Ints
@@ -90,7 +90,7 @@ class Activations:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Sizes and weights; the functions of the network."""
+    """The network: its sizes and weights, forward and backward pass, and sampling."""
 
     sizes: Sizes
     hidden: int
@@ -100,7 +100,7 @@ class Policy:
     def at_random(
         cls, sizes: Sizes, hidden: int, rng: np.random.Generator, dtype: npt.DTypeLike = np.float32
     ) -> Policy:
-        """A fresh policy, near-uniform over tokens, in which near numbers have similar embeddings."""
+        """A new random policy, near-uniform over tokens, in which nearby numbers have similar embeddings."""
         weights = Weights.over(np.zeros(Weights.count(sizes, hidden), dtype), sizes, hidden)
         embedding_scale = (sizes.prompt_slots + sizes.answer_slots) ** -0.5
         raw = rng.normal(0, embedding_scale, weights.prompt.shape)
@@ -112,7 +112,7 @@ class Policy:
         return cls(sizes, hidden, weights)
 
     def copy(self) -> Policy:
-        """A policy with the same weights and a memory of its own."""
+        """A policy with its own copy of the weights."""
         flat = self.weights.flat.copy()
         return Policy(self.sizes, self.hidden, Weights.over(flat, self.sizes, self.hidden))
 
@@ -133,7 +133,7 @@ class Policy:
         return logits.swapaxes(0, 1), Activations(prompts, answers, h1, h2)
 
     def backward(self, seen: Activations, d_logits: Floats) -> Floats:
-        """The flat gradient, given the gradient (N, L, V) with respect to the logits."""
+        """The flat gradient of the weights for a gradient (N, L, V) with respect to the logits."""
         weights = self.weights
         flat = np.zeros_like(weights.flat)
         gradient = Weights.over(flat, self.sizes, self.hidden)
@@ -148,7 +148,7 @@ class Policy:
         return flat
 
     def sample(self, prompts: Ints, temperature: float, rng: np.random.Generator) -> Ints:
-        """(N, L) answers drawn token by token at a temperature, filled with END after the first END."""
+        """(N, L) answers sampled token by token at this temperature, filled with END after the first END."""
         weights, end = self.weights, self.sizes.end
         count, length = len(prompts), self.sizes.answer_slots
         uniform = rng.random((length, count), dtype=np.float32)
@@ -158,7 +158,7 @@ class Policy:
         for slot in range(length):
             h2 = np.tanh(np.tanh(x + weights.position[slot]) @ weights.w2 + weights.b2)
             probabilities = np.exp(log_softmax((h2 @ weights.w3 + weights.b3) / temperature))
-            # Inverse of the cumulative distribution; the last token also takes what rounding leaves over.
+            # Inverse of the cumulative distribution; the last token also gets the rounding error.
             passed = (np.cumsum(probabilities[:, :-1], axis=1) < uniform[slot, :, None]).sum(axis=1)
             answers[:, slot] = np.where(running, passed, end)
             running &= answers[:, slot] != end
@@ -172,7 +172,7 @@ class Policy:
         return summed
 
     def _embedding_gradients(self, gradient: Weights, seen: Activations, dx: Floats) -> None:
-        """Gradients of the three embeddings from dx (L, N, H): sums over the places where each was added."""
+        """Gradients of the three embeddings from dx (L, N, H), summed over the positions where each was added."""
         sizes = self.sizes
         gradient.position[:] = dx.sum(axis=1)
         # The token of a slot was added to every later slot, the prompt to all of them.

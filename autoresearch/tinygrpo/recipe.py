@@ -1,7 +1,7 @@
-"""What a recipe may say: every key with its default, its range and its meaning.
+"""The recipe: every key with its default, its range and its meaning.
 
-The dataclass is the only list of keys. Reading a file (`recipe_file`), the error messages and the table in
-`docs/tinygrpo.md` all follow from it.
+The dataclass is the only list of keys; reading a file (`recipe_file`), the error messages and the table in
+`docs/tinygrpo.md` are derived from it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LOSS_AGGREGATIONS = ("token-mean", "seq-mean-token-mean")
 
 
 class RecipeError(ValueError):
-    """The recipe cannot be used. The message is one sentence for the person who wrote it; exit code 2."""
+    """The recipe is invalid (exit code 2). The message is one sentence for the author of the recipe."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeRule:
-    """What one key accepts. Bounds are inclusive, except `above`, which is not."""
+    """What one key accepts. Bounds are inclusive, except `above`."""
 
     kind: type
     meaning: str
@@ -34,7 +34,7 @@ class RecipeRule:
     one_of: tuple[str, ...] = ()
 
     def wanted(self) -> str:
-        """The accepted values in words, such as `a number above 0`."""
+        """The accepted values as text, such as `a number above 0`."""
         if self.one_of:
             return "one of " + ", ".join(self.one_of)
         noun = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[self.kind]
@@ -46,7 +46,7 @@ class RecipeRule:
         return " ".join([noun, " and ".join(bounds)]).strip()
 
     def accepts(self, value: Value) -> bool:
-        """Whether a value of the right kind lies in the range."""
+        """Whether a value of the right type is allowed."""
         if isinstance(value, str):
             return not self.one_of or value in self.one_of
         return (
@@ -72,7 +72,7 @@ def _key(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One run of the trainer, checked. Times are in seconds, rates and probabilities in [0, 1]."""
+    """A validated recipe. Times are in seconds, rates and probabilities in [0, 1]."""
 
     experiment_name: str = _key("tinygrpo", "name repeated in the last line")
     task: str = _key("countdown", "what the policy learns", one_of=TASKS)
@@ -131,7 +131,7 @@ class Recipe:
     val_sleep: float = _key(0.0, "seconds of sleep after every 64 validation tasks", at_least=0)
 
     def __post_init__(self) -> None:
-        """Refuse combinations that no single key's range can express."""
+        """Reject combinations that the range of a single key cannot exclude."""
         samples = self.batch_size * self.group_size
         if self.mini_batches > samples:
             raise RecipeError(
@@ -146,7 +146,7 @@ RULES: dict[str, RecipeRule] = {f.name: f.metadata["rule"] for f in fields(Recip
 
 
 def keys_as_markdown() -> str:
-    """A markdown table of all keys, as `--keys` prints it and `docs/tinygrpo.md` holds it."""
+    """A markdown table of all keys, as printed by `--keys` and included in `docs/tinygrpo.md`."""
     defaults = Recipe()
     rows = ["| key | default | accepts | meaning |", "|---|---|---|---|"]
     for key, rule in RULES.items():

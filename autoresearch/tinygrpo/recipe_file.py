@@ -1,4 +1,4 @@
-"""Reads a recipe from YAML and `key=value` words, and says exactly what is wrong with a bad one."""
+"""Read a recipe from YAML and `key=value` overrides, with precise error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from autoresearch.tinygrpo.recipe import RULES, Recipe, RecipeError, Value
 
-# What other GRPO trainers call the same thing; only used to point at our key.
+# Names of the same settings in other GRPO trainers; used only to suggest tinygrpo's key.
 FOREIGN_NAMES = {
     "learning_rate": "lr",
     "optim.lr": "lr",
@@ -38,7 +38,7 @@ FOREIGN_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class RecipeEntry:
-    """One `key: value` as written, with the place to name in an error (`recipe.yaml:7` or `--set`)."""
+    """One `key: value` as written, with its location for error messages (`recipe.yaml:7` or `--set`)."""
 
     key: str
     value: object
@@ -46,9 +46,9 @@ class RecipeEntry:
 
 
 def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
-    """The recipe of a YAML file (or of the defaults alone) with `key=value` overrides on top.
+    """The recipe of a YAML file, or all defaults without one, with `key=value` overrides on top.
 
-    Raises RecipeError, in one sentence that names file, line and key, for anything that cannot be used.
+    Raises RecipeError for anything invalid, in one sentence that names file, line and key.
     """
     values: dict[str, Value] = {}
     if path is not None:
@@ -64,7 +64,7 @@ def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
 
 
 def nearest_key(key: str) -> str:
-    """The valid key that an unknown one most likely means."""
+    """The valid key that an unknown key most likely means."""
     name = key.lower().replace("-", "_")
     if name in FOREIGN_NAMES:
         return FOREIGN_NAMES[name]
@@ -101,7 +101,7 @@ def _override(word: str) -> RecipeEntry:
 
 
 def _checked(entry: RecipeEntry) -> Value:
-    """The entry's value as the key's own type, or a RecipeError."""
+    """Convert the value to the key's type, or raise RecipeError."""
     rule = RULES.get(entry.key)
     if rule is None:
         raise RecipeError(
@@ -114,17 +114,17 @@ def _checked(entry: RecipeEntry) -> Value:
 
 
 def _converted(value: object, kind: type) -> Value | None:
-    """The value as `kind` if it says the same thing in that kind, else None."""
+    """The value as `kind` if it converts without changing its meaning, else None."""
     if isinstance(value, bool) or kind is bool:
         return value if isinstance(value, bool) and kind is bool else None
     if kind is str:
-        # A name such as `2026` or an empty value is text too.
+        # a number such as `2026` or an empty value is also accepted as text
         return "" if value is None else str(value) if isinstance(value, (str, int, float)) else None
     if kind is int:
         return value if isinstance(value, int) else None
     if isinstance(value, (int, float)):
         return float(value)
-    if isinstance(value, str):  # YAML 1.1 reads `1e-3` (no dot) as a text
+    if isinstance(value, str):  # YAML 1.1 parses `1e-3` (no dot) as text
         try:
             return float(value)
         except ValueError:

@@ -1,8 +1,6 @@
-"""What a run tells the world: console lines as verl prints them, metrics as JSONL, AgentJet's dict-per-line
-files.
+"""A run's output: console lines in verl's format, metrics as JSONL, and AgentJet's dict-per-line files.
 
-Every line is flushed at once, and every file is begun anew: a second run never mixes with an older one's
-lines.
+Every line is flushed immediately, and every file is overwritten at the start, so that two runs never mix their lines.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ def jsonl_line(step: int, metrics: Metrics) -> str:
 
 
 def dict_line(metrics: Mapping[str, float | str]) -> str:
-    """AgentJet's line: the Python dict as it prints itself (`nan` is possible)."""
+    """AgentJet's format: the `str` of a Python dict, which may contain `nan`."""
     return str(dict(metrics))
 
 
@@ -41,7 +39,7 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
-    """Where the lines of one run go. A file that the recipe does not ask for is None."""
+    """The outputs of one run; a file that the recipe does not name is None."""
 
     recipe: Recipe
     console: TextIO
@@ -50,21 +48,21 @@ class OutputFiles:
     jsonl_file: TextIO | None
 
     def config(self) -> None:
-        """The first line: the whole recipe, defaults included."""
+        """Print the first line: the whole recipe, including defaults."""
         self.say("config " + json.dumps(asdict(self.recipe)))
 
     def validation_progress(self, done: int, total: int) -> None:
-        """So that whoever watches can tell a slow first validation from a hang."""
+        """Print progress, so that a monitor can tell a slow first validation from a hang."""
         self.say(f"validating: {done}/{total} tasks")
 
     def training(self, step: int, metrics: Metrics) -> None:
-        """The metrics of one training step."""
+        """Write the metrics of one training step to all outputs."""
         self.say(metric_line(step, metrics))
         _append(self.train_file, dict_line(metrics))
         _append(self.jsonl_file, jsonl_line(step, metrics))
 
     def validation(self, step: int, metrics: Metrics) -> None:
-        """The metrics of one validation."""
+        """Write the metrics of one validation to all outputs."""
         self.say(metric_line(step, metrics))
         _append(
             self.validation_file, dict_line({**metrics, "target_dataset_name": f"{self.recipe.task}_val"})
@@ -72,17 +70,17 @@ class OutputFiles:
         _append(self.jsonl_file, jsonl_line(step, metrics))
 
     def final(self, summary: Mapping[str, object]) -> None:
-        """The last line."""
+        """Print the last line."""
         self.say("FINAL " + json.dumps(summary))
 
     def say(self, line: str) -> None:
-        """One line on the console, flushed."""
+        """Print one line on the console and flush it."""
         print(line, file=self.console, flush=True)
 
 
 @contextmanager
 def open_report(recipe: Recipe, console: TextIO) -> Iterator[OutputFiles]:
-    """A report whose files are open, each begun anew, with the directories they need."""
+    """Open a report's files, emptied, and create their directories; closes the files at the end."""
     with ExitStack() as files:
         yield OutputFiles(
             recipe,

@@ -1,4 +1,4 @@
-"""One batch of experience: sample a group of answers per prompt, verify them, make advantages of rewards."""
+"""One batch of experience: sample a group of answers per prompt, verify them, and compute advantages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rewards_of(grades: Grades, format_reward: float) -> Floats:
 
 
 def roll_out(learner: Learner, recipe: Recipe) -> Rollout:
-    """Draw `batch_size` training prompts, sample `group_size` answers to each, grade them."""
+    """Draw `batch_size` training prompts, sample `group_size` answers to each, and grade them."""
     task, train = learner.task, learner.split.train
     prompts = train[learner.rng.integers(0, len(train), recipe.batch_size)]
     repeated = np.repeat(prompts, recipe.group_size, axis=0)
@@ -49,9 +49,9 @@ def roll_out(learner: Learner, recipe: Recipe) -> Rollout:
 
 
 def rollout_metrics(rollout: Rollout, end: int) -> dict[str, float]:
-    """verl's names for what the answers were like; `end` is the task's END token.
+    """Statistics of the answers under verl's names; `end` is the task's END token.
 
-    Score and reward are equal, because the KL is in the loss and not in the reward.
+    Score and reward are equal, because the KL is part of the loss and not of the reward.
     """
     rewards, batch = rollout.rewards, rollout.batch
     lengths = batch.mask.sum(axis=1)

@@ -1,8 +1,7 @@
-"""The tasks: prompts, a verifier that needs no model, and demonstrations for the base model.
+"""The tasks: prompts, rule-based verifiers, and demonstrations for the base model.
 
-An answer is a row of tokens that ends with the task's END token; everything after END is END again. A
-verifier looks at nothing but prompt and answer. Prompts and answers are int64 arrays of shapes (N,
-prompt_slots) and (N, answer_slots).
+An answer is a row of tokens that ends with the task's END token, repeated to fill the row. A verifier uses only prompt
+and answer. Prompts and answers are int64 arrays of shapes (N, prompt_slots) and (N, answer_slots).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from autoresearch.tinygrpo.recipe import RecipeError
 
 @dataclass(frozen=True, slots=True)
 class Grades:
-    """What the verifier found, per answer (N,). A correct answer is always well-formed."""
+    """The verifier's results, per answer (N,). A correct answer is always well-formed."""
 
     correct: Bools
     well_formed: Bools
@@ -44,43 +43,43 @@ class Sizes:
 
     @property
     def end(self) -> int:
-        """The token that closes an answer."""
+        """The token that ends an answer."""
         return self.answer_alphabet - 1
 
 
 class Task(Protocol):
-    """What the trainer asks of a task."""
+    """What the trainer needs from a task."""
 
     @property
     def name(self) -> str:
-        """The recipe's word for the task."""
+        """The task's name in the recipe."""
 
     @property
     def sizes(self) -> Sizes:
         """Sizes of prompts and answers."""
 
     def prompts(self, count: int, rng: np.random.Generator) -> Ints:
-        """(count, prompt_slots) prompts at random, possibly repeated; each has a right answer."""
+        """(count, prompt_slots) random prompts, possibly repeated; each has a correct answer."""
 
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
-        """(N, answer_slots): a right answer to each prompt."""
+        """(N, answer_slots): a correct answer to each prompt."""
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
         """Verify the answers."""
 
 
 def answer_mask(answers: Ints, end: int) -> Bools:
-    """(N, L): which tokens belong to the answer. Its END does, the filling after it does not."""
+    """(N, L): which tokens belong to the answer, including the first END but not those after it."""
     before = np.zeros_like(answers, dtype=np.bool_)
     before[:, 1:] = np.logical_or.accumulate(answers[:, :-1] == end, axis=1)
     return ~before
 
 
 def split_prompts(task: Task, train: int, validation: int, rng: np.random.Generator) -> Split:
-    """Distinct prompts, dealt to training and validation. Raises RecipeError if the task has too few."""
+    """Distinct prompts, split into training and validation. Raises RecipeError if the task has too few."""
     wanted = train + validation
     drawn = task.prompts(20 * wanted, rng)
-    # One number per prompt: unique numbers are found many times faster than unique rows.
+    # One number per prompt: finding unique numbers is many times faster than finding unique rows.
     digits = task.sizes.prompt_alphabet ** np.arange(task.sizes.prompt_slots)[::-1]
     distinct = drawn[np.unique(drawn @ digits, return_index=True)[1]]
     if len(distinct) < wanted:
@@ -102,17 +101,17 @@ class Sort:
     sizes: Sizes = Sizes(prompt_slots=6, prompt_alphabet=9, answer_slots=7, answer_alphabet=9)
 
     def prompts(self, count: int, rng: np.random.Generator) -> Ints:
-        """Lengths are uniform; unused slots hold the blank 8."""
+        """Prompts of uniformly distributed length; unused slots hold the blank 8."""
         digits = rng.integers(0, 8, (count, 6))
         return np.where(np.arange(6) < rng.integers(3, 7, (count, 1)), digits, 8)
 
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
-        """The sorted digits: blank and END are the same number, the largest, so sorting puts both last."""
+        """The sorted digits. Blank and END are both 8, the largest number, so sorting moves them to the end."""
         ends = np.full((len(prompts), 1), self.sizes.end)
         return np.concatenate([np.sort(prompts, axis=1), ends], axis=1)
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
-        """Right only if equal to the sorted digits, END in its place."""
+        """Correct only if equal to the sorted digits with END after them."""
         gold = self.demonstrations(prompts, np.random.default_rng(0))
         same_digits = (np.sort(answers, axis=1) == gold).all(axis=1)
         return Grades((answers == gold).all(axis=1), same_digits)
@@ -123,7 +122,7 @@ MODULUS = 31
 
 @dataclass(frozen=True, slots=True)
 class ModAdd:
-    """(a + b + c) mod 31, written as one token, then END. A small net memorises it and never generalises.
+    """(a + b + c) mod 31, written as one token, then END. A small network memorises it and never generalises.
 
     Well-formed: any residue, then END.
     """
@@ -132,15 +131,15 @@ class ModAdd:
     sizes: Sizes = Sizes(prompt_slots=3, prompt_alphabet=MODULUS, answer_slots=2, answer_alphabet=MODULUS + 1)
 
     def prompts(self, count: int, rng: np.random.Generator) -> Ints:
-        """Three residues, uniform."""
+        """Three uniformly random residues."""
         return rng.integers(0, MODULUS, (count, 3))
 
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
-        """The only right answer."""
+        """The only correct answer."""
         return np.stack([prompts.sum(axis=1) % MODULUS, np.full(len(prompts), self.sizes.end)], axis=1)
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
-        """Right if the residue is the sum's."""
+        """Correct if the residue is that of the sum."""
         well_formed = (answers[:, 0] < MODULUS) & (answers[:, 1] == self.sizes.end)
         return Grades(well_formed & (answers[:, 0] == prompts.sum(axis=1) % MODULUS), well_formed)
 
@@ -151,12 +150,11 @@ PLUS, MINUS, TIMES, END = 3, 4, 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Countdown:
-    """Three numbers from 1 to 9 and a target up to 40: combine some of the numbers by + - * to reach the
-    target.
+    """Three numbers from 1 to 9 and a target up to 40: combine some of the numbers by + - * to reach the target.
 
-    Answer tokens: 0, 1, 2 name the numbers, 3, 4, 5 are + - *, 6 is END. Expressions are read strictly from
-    left to right, each number at most once, and the target is none of the numbers. Numbers ascend in a
-    prompt, so no validation prompt is a training prompt in another order. Well-formed: any such expression,
+    Answer tokens: 0, 1, 2 stand for the numbers, 3, 4, 5 for + - *, 6 is END. Expressions are evaluated strictly from
+    left to right, each number is used at most once, and the target equals none of the numbers. The numbers of a prompt
+    are in ascending order, so no validation prompt is a reordered training prompt. Well-formed: any such expression,
     whatever its value.
     """
 
@@ -164,18 +162,18 @@ class Countdown:
     sizes: Sizes = Sizes(prompt_slots=4, prompt_alphabet=41, answer_slots=6, answer_alphabet=7)
 
     def prompts(self, count: int, rng: np.random.Generator) -> Ints:
-        """Uniform over all solvable prompts."""
+        """Prompts drawn uniformly from all solvable ones."""
         pool = _solvable_prompts()
         return pool[rng.integers(0, len(pool), count)]
 
     def demonstrations(self, prompts: Ints, rng: np.random.Generator) -> Ints:
-        """One right expression per prompt, uniform over the right ones."""
+        """One correct expression per prompt, drawn uniformly."""
         reached = _values_of_all(prompts[:, :3]) == prompts[:, 3:]
         chosen: Ints = EXPRESSIONS[(reached * rng.random(reached.shape)).argmax(axis=1)]
         return chosen
 
     def grade(self, prompts: Ints, answers: Ints) -> Grades:
-        """Right if the expression is well-formed and its value is the target."""
+        """Correct if the expression is well-formed and its value is the target."""
         well_formed = _well_formed(answers)
         return Grades(well_formed & (_values(prompts[:, :3], answers) == prompts[:, 3]), well_formed)
 
@@ -191,7 +189,7 @@ def _well_formed(answers: Ints) -> Bools:
 
 
 def _values(numbers: Ints, answers: Ints) -> Ints:
-    """Value (N,) of each expression read from left to right; arbitrary where it is not well-formed."""
+    """Value (N,) of each expression, evaluated from left to right; arbitrary if it is not well-formed."""
     picks = np.minimum(answers[:, ::2], 2)
     return _evaluated(np.take_along_axis(numbers, picks, axis=1), answers)
 
@@ -226,7 +224,7 @@ def _values_of_all(numbers: Ints) -> Ints:
 
 
 def _solvable_prompts() -> Ints:
-    """(M, 4): every ascending triple with every target that some expression reaches."""
+    """(M, 4): every ascending triple with each target that an expression reaches."""
     triples = np.array(list(itertools.combinations_with_replacement(range(1, 10), 3)), dtype=np.int64)
     values = _values_of_all(triples)
     rows = np.concatenate([np.repeat(triples, values.shape[1], axis=0), values.reshape(-1, 1)], axis=1)
@@ -235,6 +233,6 @@ def _solvable_prompts() -> Ints:
 
 
 def task_named(name: str) -> Task:
-    """The task of a recipe's `task` key."""
+    """The task for a recipe's `task` key."""
     tasks: dict[str, Task] = {"sort": Sort(), "modadd": ModAdd(), "countdown": Countdown()}
     return tasks[name]

@@ -1,4 +1,4 @@
-"""The run from first to last line: data, base model, validation, GRPO steps."""
+"""The whole run: data, base model, validation, GRPO steps."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from autoresearch.tinygrpo.validation import Metrics, validate
 
 
 def train(recipe: Recipe, report: OutputFiles) -> None:
-    """Run the recipe to its end.
+    """Run a recipe from the first to the last line of output.
 
-    Raises RecipeError for a recipe that the task cannot serve, FloatingPointError after a line that is not
-    finite (`on_nan`), and what the fault raises.
+    Raises RecipeError for a recipe that does not fit the task, FloatingPointError after a line with NaN or infinity
+    (`on_nan`), and whatever the fault raises.
     """
     report.config()
     faults.strike(recipe, 0, report.say)
@@ -48,14 +48,14 @@ def train(recipe: Recipe, report: OutputFiles) -> None:
 
 
 def _identity(learner: Learner, recipe: Recipe) -> dict[str, object]:
-    """What was trained; equal hashes are equal weights, bit by bit."""
+    """Names, seed and a hash of the trained weights; equal hashes mean bit-identical weights."""
     weights = hashlib.sha256(learner.policy.weights.flat.tobytes()).hexdigest()
     named = {"experiment_name": recipe.experiment_name, "task": recipe.task, "seed": recipe.seed}
     return {**named, "weights_sha256": weights}
 
 
 def train_step(learner: Learner, recipe: Recipe, step: int) -> Metrics:
-    """Sample, learn, and say how it went. Times are in seconds, throughput in tokens per second."""
+    """Sample, update the policy, and return the metrics. Times are in seconds, throughput in tokens per second."""
     began = time.perf_counter()
     rollout = roll_out(learner, recipe)
     sampled = time.perf_counter()
@@ -78,7 +78,7 @@ def train_step(learner: Learner, recipe: Recipe, step: int) -> Metrics:
 
 
 def _updates(learner: Learner, batch: Batch, recipe: Recipe, lr: float) -> Iterator[tuple[Loss, float]]:
-    """One optimiser update per mini-batch: its loss and the gradient's norm."""
+    """Perform one optimiser update per mini-batch; yields its loss and the gradient's norm."""
     for _ in range(recipe.ppo_epochs):
         for rows in np.array_split(learner.rng.permutation(len(batch.answers)), recipe.mini_batches):
             part = batch.part(rows)
@@ -89,7 +89,7 @@ def _updates(learner: Learner, batch: Batch, recipe: Recipe, lr: float) -> Itera
 
 
 def _actor_metrics(updates: list[tuple[Loss, float]], recipe: Recipe, lr: float) -> Metrics:
-    """verl's names for the means over the updates of a step."""
+    """Means over a step's updates, under verl's names."""
 
     def mean(values: Iterator[float]) -> float:
         return sum(values) / len(updates)
@@ -120,7 +120,7 @@ def _refuse_non_finite(metrics: Metrics, recipe: Recipe, step: int) -> None:
 
 
 def _validate_now(learner: Learner, recipe: Recipe, report: OutputFiles, step: int) -> Metrics:
-    """Validate and report; only the first validation tells its progress, the others are quick."""
+    """Validate and report; only the first validation prints progress, as the others are fast."""
 
     def silent(done: int, total: int) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Validation: n answers to each held-out prompt, pass@k, and the line's keys as AgentJet writes them."""
+"""Validation: n answers to each held-out prompt, pass@k, and AgentJet's metric names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ PASS_AT = (1, 2, 4, 8, 16)
 
 
 def pass_at_k(correct: int, n: int, k: int) -> float:
-    """Probability that k answers drawn without replacement from n, of which `correct` are right, hold a right
-    one.
+    """Probability that k answers, drawn without replacement from n with `correct` correct ones, include a correct one.
 
-    1 - C(n - c, k) / C(n, k): the unbiased estimator of Chen et al., "Evaluating Large Language Models
-    Trained on Code" (arXiv:2107.03374, 2021), for k <= n. (Looking at the first k answers only is unbiased
-    too, but noisier.)
+    1 - C(n - c, k) / C(n, k): the unbiased estimator of Chen et al., "Evaluating Large Language Models Trained on Code"
+    (arXiv:2107.03374, 2021), for k <= n. (Using only the first k answers is unbiased too, but noisier.)
     """
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
@@ -36,8 +34,8 @@ def pass_at_k(correct: int, n: int, k: int) -> float:
 def validate(learner: Learner, recipe: Recipe, step: int, told: Progress) -> Metrics:
     """The validation metrics of the policy; `told(done, total)` is called after every 64 tasks.
 
-    The random draws are the same in every validation of a `data_seed`, so that two policies are compared on
-    the same luck.
+    All validations with the same `data_seed` use the same random draws, so that policies are compared under equal
+    conditions.
     """
     rng = np.random.default_rng([recipe.data_seed, 3])
     prompts = learner.split.validation
@@ -56,7 +54,7 @@ def validate(learner: Learner, recipe: Recipe, step: int, told: Progress) -> Met
 
 
 def validation_metrics(correct: Bools, rewards: Floats, step: int) -> Metrics:
-    """AgentJet's keys for correctness (T, n) and rewards (T, n) of T tasks with n answers each."""
+    """AgentJet's metrics for correctness (T, n) and rewards (T, n) of T tasks with n answers each."""
     tasks, n = correct.shape
     hits = correct.sum(axis=1)
     metrics: Metrics = {
