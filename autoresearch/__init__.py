@@ -1,3 +1,3 @@
-"""autoresearch: run RL experiments from blueprints while nobody watches."""
+"""autoresearch: run RL experiments from blueprints, unattended."""
 
 __version__ = "0.1.0"

@@ -1,10 +1,10 @@
-"""The front door: which command lives where, one error boundary, the exit codes.
+"""The command-line entry point: the table of commands, the only catch-all for errors, and the exit codes.
 
     0 ok · 1 internal · 2 usage · 3 blueprint invalid · 4 not found · 5 conflict · 6 environment unusable
-    7 researcher failed · 10 run crashed · 11 no first step in time · 12 max time · 13 no metric
+    7 agent failed · 10 run crashed · 11 no first step in time · 12 max time · 13 no metric
     130 interrupted
 
-Only the command that was asked for is imported: `status` and `wait` are typed hundreds of times a night.
+Only the requested command is imported, because `status` and `wait` are called hundreds of times a night.
 """
 
 from __future__ import annotations
@@ -133,17 +133,17 @@ _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
     errno.EROFS: "work in a copy on a file system that can be written, or record there",
 }
-COMPLETES = "_AUTORESEARCH_COMPLETE"  # set by the completion that `--install-completion` writes
+COMPLETES = "_AUTORESEARCH_COMPLETE"  # the completion script of `--install-completion` sets this
 CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its code."""
+    """Run one command and exit with its exit code."""
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
 def run(argv: list[str]) -> int:
-    """Run one command; every way of failing becomes one sentence and an exit code."""
+    """Run one command and return its exit code; every error is printed as one sentence."""
     from autoresearch.errors import AutoresearchError
 
     if argv[:1] in (["--version"], ["-V"]):
@@ -165,31 +165,31 @@ def run(argv: list[str]) -> int:
 
 
 def _started(argv: list[str]) -> list[str]:
-    """`campaign FILE` and `campaign --count 24` mean `campaign start ...`, `plan TOPIC.md` means `plan write ...`."""
+    """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`, `plan TOPIC.md` to `plan write ...`."""
     if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], ["-h"], [], *([name] for name in GROUPS["plan"][1])):
         return ["plan", "write", *argv[1:]]
     if argv[:1] in (["campaign"], ["run"]):
         from autoresearch.commands import output
 
-        output.typed[:] = argv  # a plan ends with this line, and what makes it more than a plan
+        output.typed[:] = argv  # a shown plan ends with the command line that carries it out
     if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], ["-h"], [], *([name] for name in GROUPS["campaign"][1])):
         return argv
     return ["campaign", "start", *argv[1:]]
 
 
 def _app(argv: Sequence[str]) -> Any:
-    """A typer app that holds the command that was asked for; all of them when help is asked for."""
+    """A typer app with only the requested command, or with all commands for help."""
     import typer
 
     from autoresearch.commands.help_pages import CONTEXT, PlainCommand
 
-    every = COMPLETES in os.environ  # a shell asks for the names of options
+    every = COMPLETES in os.environ  # shell completion needs all option names
     app = _typer("Run RL experiments from blueprints while nobody watches.", completes=True)
     words = [a for a in argv if not a.startswith("-")]
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
     for name, entry in COMMANDS.items():
         if name in CALLED_BY_US and name != wanted:
-            continue  # else a typo would be told to mean it
+            continue  # else typer would suggest it for a typo
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             shown = {"help": entry[1], "short_help": entry[1], "hidden": name in CALLED_BY_US}
             loaded = _load(entry, real=every or name == wanted)
@@ -246,7 +246,7 @@ def _fail(argv: Sequence[str], error: Any) -> int:
 
 
 def _known(argv: Sequence[str]) -> list[str]:
-    """The words of a command line that name a command of ours; none where it names no such."""
+    """The words of a command line that name a known command; [] if there are none."""
     name, sub = (*argv, "", "")[:2]
     if name in GROUPS:
         return [name, sub] if sub in GROUPS[name][1] else [name]
@@ -254,7 +254,7 @@ def _known(argv: Sequence[str]) -> list[str]:
 
 
 def _unexpected(argv: Sequence[str], error: Exception) -> int:
-    """A usage error of the parser, or a fault of ours: its traceback is saved, not shown."""
+    """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
     from autoresearch.errors import AutoresearchError, UsageError
 

@@ -48,7 +48,7 @@ def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[
     """The failures in a log that may explain its run's end; empty if the log is missing.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
-    not end a run, and of tracebacks that contain such a line.
+    not end a run; a traceback that contains such a line does not either.
     """
     try:
         file = path.open("rb")
