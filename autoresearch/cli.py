@@ -12,8 +12,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 Entry = tuple[str, str]  # ("module:function", one line of help)
@@ -128,6 +129,19 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
 }
 
+FORMER = {  # merged into another command, or moved below `campaign`
+    "top": "queue",
+    "events": "logs --events",
+    "add": "campaign add",
+    "tell": "campaign tell",
+    "veto": "campaign skip",
+    "confirm": "campaign confirm",
+    "replay-pruning": "campaign replay-pruning",
+    "campaign brief": "campaign status --full",
+    "campaign drain": "campaign stop --drain",
+    "campaign proposals": "campaign approve",
+}
+
 _MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
 _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
@@ -151,8 +165,9 @@ def run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
-    argv = _started(argv)
     try:
+        _refuse_former(argv)
+        argv = _started(argv)
         code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
@@ -164,17 +179,37 @@ def run(argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _refuse_former(argv: Sequence[str]) -> None:
+    """UsageError that says what to type instead of a command's former name: scripts and agents remember those."""
+    from autoresearch.errors import UsageError
+
+    for count in (1, 2):
+        former = " ".join(argv[:count])
+        if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
+            line = shlex.join(argv[count:])
+            raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
+
+
 def _started(argv: list[str]) -> list[str]:
     """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`, `plan TOPIC.md` to `plan write ...`."""
-    if argv[:1] == ["plan"] and argv[1:2] not in (["--help"], ["-h"], [], *([name] for name in GROUPS["plan"][1])):
-        return ["plan", "write", *argv[1:]]
     if argv[:1] in (["campaign"], ["run"]):
         from autoresearch.commands import output
 
         output.typed[:] = argv  # a shown plan ends with the command line that carries it out
-    if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], ["-h"], [], *([name] for name in GROUPS["campaign"][1])):
+    verb = {"campaign": "start", "plan": "write"}.get(argv[0]) if argv else None
+    if verb is None or argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], GROUPS[argv[0]][1]):
         return argv
-    return ["campaign", "start", *argv[1:]]
+    return [argv[0], verb, *argv[1:]]
+
+
+def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
+    """Whether a word is a verb of a group, or a slip of one: a file has a suffix, a directory, or is there."""
+    if word in verbs:
+        return True
+    import difflib
+
+    named_file = word.startswith("-") or "." in word or "/" in word or os.path.lexists(word)
+    return not named_file and bool(difflib.get_close_matches(word, verbs, 1, 0.7))
 
 
 def _app(argv: Sequence[str]) -> Any:
@@ -183,7 +218,8 @@ def _app(argv: Sequence[str]) -> Any:
 
     from autoresearch.commands.help_pages import CONTEXT, PlainCommand
 
-    every = COMPLETES in os.environ  # shell completion needs all option names
+    if COMPLETES in os.environ:  # the words typed so far come in the environment
+        argv = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
     app = _typer("Run RL experiments from blueprints while nobody watches.", completes=True)
     words = [a for a in argv if not a.startswith("-")]
     wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
@@ -192,7 +228,7 @@ def _app(argv: Sequence[str]) -> Any:
             continue  # else typer would suggest it for a typo
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
             shown = {"help": entry[1], "short_help": entry[1], "hidden": name in CALLED_BY_US}
-            loaded = _load(entry, real=every or name == wanted)
+            loaded = _load(entry, real=name == wanted)
             app.command(name, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
     for name, (text, entries) in GROUPS.items():
         if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
@@ -201,7 +237,7 @@ def _app(argv: Sequence[str]) -> Any:
                 if sub in CALLED_BY_US and sub not in words[1:2]:
                     continue
                 shown = {"help": entry[1], "short_help": entry[1], "hidden": sub in CALLED_BY_US}
-                loaded = _load(entry, real=every or (name == wanted and sub in words[1:2]))
+                loaded = _load(entry, real=name == wanted and sub in words[1:2])
                 group.command(sub, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
             app.add_typer(group, name=name, short_help=text)
     assert isinstance(app, typer.Typer)

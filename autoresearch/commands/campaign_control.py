@@ -71,6 +71,7 @@ def skip(
     proposed = {one.hypothesis.slug for one in view.research.proposed.values()}
     if idea is None and what not in proposed | waiting_names(place, view.spec):
         if view.spec.research.agent:  # words about ideas: the agent reads them, and its proposals are held against them
+            output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
             return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
         raise NotFoundError(
             f"{view.spec.name} has no idea {what!r}, and none waits in its queue",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from autoresearch import cli
@@ -51,3 +53,19 @@ def test_completion(
     with pytest.raises(SystemExit):
         cli.run([])
     assert capsys.readouterr().out.split() == [expected]
+
+
+@pytest.mark.parametrize("former", cli.FORMER)
+def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest.CaptureFixture[str]) -> None:
+    now = cli.FORMER[former]
+    assert [word for word in now.split() if not word.startswith("-")] in SHOWN
+    assert cli.run([*former.split(), "a b", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["message"] == f"`{former}` is `{now}` now" and error["fix"] == f"autoresearch {now} 'a b' --json"
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("plan aprove", "approve")])
+def test_a_slip_of_a_verb_is_no_file(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(typed.split()) == 2
+    assert f"Did you mean '{meant}'" in capsys.readouterr().err
+    assert cli.run([typed.split()[0], "nights", "--json"]) == 4  # no verb is called so: it may be a file

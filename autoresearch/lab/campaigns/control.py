@@ -68,11 +68,8 @@ class CampaignControl:
 
     def withdraw_ready(self) -> None:
         """Take back the prepared run, if there is one; its branch stays."""
-        if (ready := self.take_ready()) is not None:
-            self.withdraw(ready)
-
-    def withdraw(self, ready: Ready) -> None:
-        """Take back a prepared run that will not be started; its branch stays."""
+        if (ready := self.take_ready()) is None:
+            return
         with contextlib.suppress(AutoresearchError, OSError):
             ready.prepared.withdraw()
         self.note("withdrawn", run=ready.run.run)
