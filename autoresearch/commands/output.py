@@ -48,8 +48,8 @@ def remark(text: str) -> None:
 
 
 @contextlib.contextmanager
-def interruption_said() -> Iterator[None]:
-    """Print what a Ctrl-C says of what it left behind, which the parser of the command line swallows."""
+def interruption_reported() -> Iterator[None]:
+    """Print the message that a KeyboardInterrupt carries, which typer would drop."""
     try:
         yield
     except KeyboardInterrupt as error:

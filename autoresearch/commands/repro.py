@@ -38,7 +38,7 @@ def repro(
         return 0
     flags = _socket(redone) | {"launcher": launcher}
     settings = project.load(redone.checkout.root, environ=os.environ, flags=flags)
-    with output.interruption_said():
+    with output.interruption_reported():
         launched = run_again(redone, settings, parts)
     spec = launched.spec
     payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}

@@ -66,7 +66,7 @@ def run(
     if dry_run:
         plan = asked(experiment.plan(), experiment.parts)
         return _show_plan(plan, blueprint, as_json=as_json)
-    with output.interruption_said():
+    with output.interruption_reported():
         started = begin(experiment)
     for line in started.remarks:
         output.remark(line)

@@ -41,9 +41,7 @@ def branch_fault(name: str) -> str:
     return ""
 
 
-def claim_branch(
-    checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False
-) -> str:
+def claim_branch(checkout: Checkout, name: str, commit: str, *, again: Callable[[str], bool] = lambda _: False) -> str:
     """Create the branch `name` at `commit` and return its name; if it is taken, `name-2`, `name-3` ...
 
     The claim is one `update-ref NEW 0...0`, so of concurrent processes exactly one gets a name. If a branch `a`

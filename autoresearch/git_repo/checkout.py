@@ -41,9 +41,24 @@ class Checkout:
         return self.git_dir / "index"
 
 
+_INIT = "`git init` there and commit"
+
+
+@dataclass(frozen=True, slots=True)
+class NoCheckout:
+    """Why a directory has no usable checkout: a clause, what to do instead, and a line to type; "" if there is none."""
+
+    reason: str
+    remedy: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} (trust it: {self.fix})" if self.fix else self.reason
+
+
 def find(directory: Path) -> Checkout | None:
     """The checkout that contains `directory`; None if there is none, or no git (`why_not` gives the reason)."""
-    found = _locate(directory)
+    found = locate(directory)
     return found if isinstance(found, Checkout) else None
 
 
@@ -52,8 +67,8 @@ def project_of(directory: Path) -> Path:
     try:
         found = _ask(directory)
     except GitFailed:
-        found = ""
-    return directory.resolve() if isinstance(found, str) else found.project
+        return directory.resolve()
+    return found.project if isinstance(found, Checkout) else directory.resolve()
 
 
 def current_project() -> Path:
@@ -66,23 +81,24 @@ def current_project() -> Path:
 
 def why_not(directory: Path) -> str:
     """Why `find` returns None: a clause, e.g. "/x is not in a git repository"; "" if it finds a checkout."""
-    found = _locate(directory)
-    return "" if isinstance(found, Checkout) else found
+    found = locate(directory)
+    return "" if isinstance(found, Checkout) else str(found)
 
 
-def _locate(directory: Path) -> Checkout | str:
+def locate(directory: Path) -> Checkout | NoCheckout:
+    """The checkout that contains `directory`, or why there is none."""
     if not directory.is_dir():
-        return f"{directory} is not a directory"
+        return NoCheckout(f"{directory} is not a directory")
     try:
         found = _ask(directory)
         if isinstance(found, Checkout) and _ignored(found, directory):
-            return f"{directory} is ignored by the git repository {found.root}"
+            return NoCheckout(f"{directory} is ignored by the git repository {found.root}", _INIT)
     except GitFailed as failure:
         return _reason(directory, failure)
     return found
 
 
-def _ask(directory: Path) -> Checkout | str:
+def _ask(directory: Path) -> Checkout | NoCheckout:
     git = Git(directory)
     places = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
     with git.start("rev-parse", *places, "HEAD", "--symbolic-full-name", "HEAD") as asked:
@@ -116,16 +132,17 @@ def _ignored(checkout: Checkout, directory: Path) -> bool:
     return not checkout.git.run(*LIST, "--", place)  # not if files in it were force-added
 
 
-def _reason(directory: Path, failure: GitFailed) -> str:
+def _reason(directory: Path, failure: GitFailed) -> NoCheckout:
     said = failure.stderr
     if failure.returncode == 127:
-        return "git is not installed"
+        return NoCheckout("git is not installed")
     if "not a git repository" in said:
-        return f"{directory} is not in a git repository"
+        return NoCheckout(f"{directory} is not in a git repository", _INIT)
     if "dubious ownership" in said:
         named = re.search(r"repository at '(.+?)'", said)
         line = f"git config --global --add safe.directory {shlex.quote(named[1] if named else str(directory))}"
-        return f"git does not trust the repository of {directory}: it belongs to another user (trust it: {line})"
+        reason = f"git does not trust the repository of {directory}: it belongs to another user"
+        return NoCheckout(reason, "trust it, or work in a clone of your own", line)
     if "must be run in a work tree" in said:
-        return f"{directory} is inside a repository without a working tree"
-    return f"git cannot read the repository of {directory}: {' '.join(said.split())}"
+        return NoCheckout(f"{directory} is inside a repository without a working tree")
+    return NoCheckout(f"git cannot read the repository of {directory}: {' '.join(said.split())}")

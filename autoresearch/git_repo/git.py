@@ -76,9 +76,7 @@ class Git:
     index: Path | None = None
     timeout_s: float = TIMEOUT_S
 
-    def run(
-        self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
-    ) -> bytes:
+    def run(self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None) -> bytes:
         """stdout of one git command. Raises GitFailed for an exit code other than 0."""
         with self.start(*arguments, feed=feed, extra=extra) as running:
             return running.stdout()

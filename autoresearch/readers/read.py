@@ -12,7 +12,7 @@ from autoresearch.core.metrics.expression_parser import near_miss
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import Doubts, NamesTags, ReadsLogs, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import NamesTags, ReadsLogs, ReportsUnread, Source, SourceFormat, Trainer
 from autoresearch.readers.console import read_console
 from autoresearch.readers.dict_lines import read_dict_lines
 from autoresearch.readers.jsonl import read_jsonl
@@ -108,7 +108,7 @@ def read_source(
         reader = trainer.reader()
         found = read_whole_log(path, reader, offset, ended=ended)
         readings = list(merged(part for reading in found for part in _parts(reading)))
-        if warnings is not None and isinstance(reader, Doubts):
+        if warnings is not None and isinstance(reader, ReportsUnread):
             warnings += [_no_number(path, name, text) for name, text in reader.unread.items()]
         return readings
     signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.git_repo.checkout import find, why_not
+from autoresearch.git_repo.checkout import NoCheckout, find, locate, why_not
 
 pytestmark = pytest.mark.system
 
@@ -82,6 +82,7 @@ def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain.mkdir()
     assert find(plain) is None
     assert why_not(plain) == f"{plain} is not in a git repository"
+    assert locate(plain) == NoCheckout(why_not(plain), "`git init` there and commit")
     assert why_not(tmp_path / "missing") == f"{tmp_path / 'missing'} is not a directory"
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.branches import claim_branch
-from autoresearch.git_repo.checkout import find, why_not
+from autoresearch.git_repo.checkout import NoCheckout, find, locate, why_not
 from autoresearch.git_repo.git import Git, GitFailed, clean_environment
 from autoresearch.git_repo.snapshot import snapshot
 
@@ -140,7 +140,9 @@ def test_a_repository_of_somebody_else_is_a_reason(repo: Repo) -> None:
     for path in (repo.root, repo.root / ".git"):
         os.chown(path, 65534, 65534)
     assert find(repo.root) is None
-    assert "belongs to another user" in why_not(repo.root)
+    found = locate(repo.root)
+    assert isinstance(found, NoCheckout) and found.reason.endswith("it belongs to another user")
+    assert found.fix == f"git config --global --add safe.directory {repo.root}" and found.fix in why_not(repo.root)
 
 
 def lives(pid: int) -> bool:

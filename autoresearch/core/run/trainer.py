@@ -114,7 +114,7 @@ class LogReader(Protocol):
 
 
 @runtime_checkable
-class Doubts(Protocol):
+class ReportsUnread(Protocol):
     """A LogReader of lines with a declared format, which may contain values that do not fit it."""
 
     @property

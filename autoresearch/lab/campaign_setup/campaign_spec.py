@@ -20,7 +20,7 @@ from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text import naming
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.checkout import Checkout, NoCheckout
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.survey import survey
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
@@ -62,15 +62,12 @@ class Charter:
     first_step_rule: str  # what the limit to the first step will do in each run
 
 
-def _no_repository(why: str) -> EnvironmentUnusable:
-    """`why`: what `why_not` says of the codebase."""
-    why, _, trust = why.partition(" (trust it: ")
-    init = "`git init` there and commit, or " if "not in a git repository" in why or "is ignored by" in why else ""
-    clone = "trust it, or work in a clone of your own, or " if trust else ""
+def _no_repository(found: NoCheckout) -> EnvironmentUnusable:
+    instead = f"{found.remedy}, or " if found.remedy else ""
     return EnvironmentUnusable(
-        f"a campaign keeps every idea on a branch, and {why}",
-        hint=f"{init or clone}run single blueprints with `autoresearch run`",
-        fix=trust.removesuffix(")"),
+        f"a campaign keeps every idea on a branch, and {found.reason}",
+        hint=f"{instead}run single blueprints with `autoresearch run`",
+        fix=found.fix,
         code="no_repository",
     )
 
@@ -90,9 +87,9 @@ def charter(
     refuse_in_campaign(room.places)
     raise_on_errors(resolved)
     trainer = swarm_setup.trainer_of(resolved.blueprint)
-    checkout = repository.find(resolved.codebase)
-    if checkout is None:
-        raise _no_repository(repository.why_not(resolved.codebase))
+    checkout = repository.locate(resolved.codebase)
+    if isinstance(checkout, NoCheckout):
+        raise _no_repository(checkout)
     if not checkout.head:
         raise EnvironmentUnusable(
             f"the repository {checkout.root} has no commit yet",

@@ -79,7 +79,7 @@ def begin(experiment: Experiment) -> Begun:
     parts = experiment.parts
     read_blueprint(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
-    with parts.index.launch_lock(key_of(experiment.path)), _interruption_told():
+    with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
         with _refusals_marked(experiment):
             plan = experiment.plan()
             running = _running(plan, parts)
@@ -102,7 +102,7 @@ def begin(experiment: Experiment) -> Begun:
 
 
 @contextlib.contextmanager
-def _interruption_told() -> Iterator[None]:
+def _nothing_launched_if_interrupted() -> Iterator[None]:
     """Add a message to an interruption before a run was claimed; `lab.launch` has its own for later ones."""
     try:
         yield

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
+from autoresearch.git_repo.checkout import NoCheckout
 from autoresearch.lab.campaign_setup import campaign_spec
 from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, as_deadline, declare
 
@@ -100,16 +101,14 @@ TRUST = "git config --global --add safe.directory /x"
 
 
 @pytest.mark.parametrize(
-    ("why", "message", "hint", "fix"),
+    ("found", "hint"),
     [
-        ("/x is not in a git repository", "/x is not in a git repository", "`git init` there and commit, or run", ""),
-        ("/x is ignored by the git repository /", "/x is ignored by the git repository /", "`git init` there", ""),
-        (f"it belongs to another user (trust it: {TRUST})", "it belongs to another user", "trust it, or work", TRUST),
-        ("git is not installed", "git is not installed", "run single blueprints", ""),
+        (NoCheckout("/x is ignored", "`git init` there"), "`git init` there, or run single blueprints with"),
+        (NoCheckout("it is another user's", "trust it", TRUST), "trust it, or run single blueprints with"),
+        (NoCheckout("git is not installed"), "run single blueprints with"),
     ],
 )
-def test_each_lack_of_a_repository_has_its_own_remedy(why: str, message: str, hint: str, fix: str) -> None:
-    error = campaign_spec._no_repository(why)
-    assert error.message == f"a campaign keeps every idea on a branch, and {message}"
-    assert error.hint.startswith(hint) and error.fix == fix
-    assert "git init" not in error.hint or "git init" in hint
+def test_each_lack_of_a_repository_has_its_own_remedy(found: NoCheckout, hint: str) -> None:
+    error = campaign_spec._no_repository(found)
+    assert error.message == f"a campaign keeps every idea on a branch, and {found.reason}"
+    assert error.hint.startswith(hint) and error.fix == found.fix
