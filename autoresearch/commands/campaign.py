@@ -115,10 +115,10 @@ def start(
     from autoresearch.trainers import ask
 
     parts = real_parts()
-    declared = declare(source, flags, start=Path.cwd(), now=parts.clock())
-    settings = project.load(declared.blueprint.parent, environ=os.environ, flags={})
+    campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock())
+    settings = project.load(campaign_file.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
-    plan = charter(declared, parts, tmux_socket=socket, gpu_check=looks, project=settings)
+    plan = charter(campaign_file, parts, tmux_socket=socket, gpu_check=looks, project=settings)
     plan = start_campaign.with_own_results(plan, parts)
     findings = start_campaign.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):

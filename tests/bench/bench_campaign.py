@@ -136,8 +136,10 @@ class Night:
         (place / "ideas.yaml").write_text("\n".join(entries) + "\n")
         flags = {"queue": str(place / "ideas.yaml"), "count": ideas + repeats + 1, "baseline": 1, "confirm": False}
         parts = real_parts()
-        declared = declare(str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock())
-        plan = charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"])
+        campaign_file = declare(
+            str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()
+        )
+        plan = charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"])
         made = start_campaign.begin(plan, parts)
         spec = plan.spec
         _live_through(made, spec, world.repo, ideas, rows)

@@ -219,8 +219,10 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
         "confirm": False,
     }
     parts = real_parts()
-    declared = declare(str(blueprint), flags, start=place, now=parts.clock())
-    return start_campaign.begin(charter(declared, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts)
+    campaign_file = declare(str(blueprint), flags, start=place, now=parts.clock())
+    return start_campaign.begin(
+        charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts
+    )
 
 
 def _idea(number: int) -> Mapping[str, object]:

@@ -627,8 +627,8 @@ def begun(bench: Any, blueprint: Path) -> None:
     with mock.patch.dict(os.environ, bench.env, clear=True):
         parts = real_parts()
         flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
-        declared = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
-        start_campaign.begin(charter(declared, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
+        campaign_file = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
+        start_campaign.begin(charter(campaign_file, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
 SAME = {("plan", "write"): "plan new"}  # two names for one thing

@@ -56,11 +56,11 @@ _WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2,
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignOptions:
-    """Every key with its value and where it came from; paths are absolute."""
+class CampaignFile:
+    """A campaign file with the flags laid over it: every key, its value and its source; paths are absolute."""
 
     blueprint: Path
-    file: Path | None
+    path: Path | None  # None if only a blueprint was named
     values: Mapping[str, Any]
     sources: Mapping[str, str] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class CampaignOptions:
         return name in self.sources
 
 
-def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> CampaignOptions:
+def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> CampaignFile:
     """Read the campaign file (or take the blueprint) that `name` is, and lay the flags over it.
 
     `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
@@ -110,7 +110,7 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else (file or path).parent
         values["space"] = load_mapping(root / values["space"])
-    return CampaignOptions(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
+    return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
 
 
 def _find(start: Path) -> Path:

@@ -1,4 +1,4 @@
-"""From what was declared to a CampaignSpec, and the plan that a person agrees to; nothing is changed here."""
+"""From a campaign file to a CampaignSpec, and the plan that a person agrees to; nothing is changed here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from autoresearch.git_repo.survey import survey
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.campaign_setup.agent_options import research_spec
-from autoresearch.lab.campaign_setup.campaign_options import CampaignOptions
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.campaign_setup.run_targets import gpu_terms, where
 from autoresearch.lab.campaigns.idea_sources import OPTIMISER
 from autoresearch.lab.parts import Parts
@@ -52,7 +52,7 @@ class Charter:
     """A campaign as it would be started; `spec.base_commit` is "" until it is."""
 
     spec: CampaignSpec
-    declared: CampaignOptions
+    campaign_file: CampaignFile
     resolved: Resolved
     checkout: Checkout
     trainer: Trainer
@@ -73,7 +73,7 @@ def _no_repository(found: NoCheckout) -> EnvironmentUnusable:
 
 
 def charter(
-    declared: CampaignOptions,
+    campaign_file: CampaignFile,
     parts: Parts,
     *,
     tmux_socket: str = "",
@@ -81,9 +81,9 @@ def charter(
     project: Settings | None = None,
 ) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
-    resolved = resolve(declared.blueprint, environ=parts.environ)
-    project = project or load_settings(declared.blueprint.parent, environ=parts.environ)
-    room = where(declared, project, resolved.blueprint.notes.launcher)
+    resolved = resolve(campaign_file.blueprint, environ=parts.environ)
+    project = project or load_settings(campaign_file.blueprint.parent, environ=parts.environ)
+    room = where(campaign_file, project, resolved.blueprint.notes.launcher)
     refuse_in_campaign(room.places)
     raise_on_errors(resolved)
     trainer = swarm_setup.trainer_of(resolved.blueprint)
@@ -98,23 +98,23 @@ def charter(
         )
     asked = terms(trainer, resolved, job="ajet_campaign")
     lint = (
-        *asked.findings(min(declared["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
+        *asked.findings(min(campaign_file["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
         *_one_name_for_all(resolved.blueprint.launch_command),
     )
     raise_on(lint)
     asked.refuse_seed()
-    objective, said = _objective(declared, asked)
-    sources = {**declared.sources, **said}
-    rules = _rules(declared, objective, parts.clock())
+    objective, said = _objective(campaign_file, asked)
+    sources = {**campaign_file.sources, **said}
+    rules = _rules(campaign_file, objective, parts.clock())
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
     if room.source != "built-in":
         sources["launcher"] = room.source
-    looks = declared["gpu_check"] and gpu_check
-    share = gpu_terms(declared, room, _gpus_wanted(asked, parts) if looks else 0, parts)
-    spec = _spec(declared, asked, checkout, objective, rules, parts)
-    spec = replace(spec, sources=sources | _proposer_source(declared), tmux_socket=tmux_socket, gpu_check=looks)
+    looks = campaign_file["gpu_check"] and gpu_check
+    share = gpu_terms(campaign_file, room, _gpus_wanted(asked, parts) if looks else 0, parts)
+    spec = _spec(campaign_file, asked, checkout, objective, rules, parts)
+    spec = replace(spec, sources=sources | _proposer_source(campaign_file), tmux_socket=tmux_socket, gpu_check=looks)
     spec = replace(spec, places=room.places, parallel=room.parallel, gpus=share.uuids, gpus_per_run=share.per_run)
     raise_on(swarm_setup.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
     raise_on(tuple(finding for place in spec.places for finding in swarm_setup.only_here(trainer.name, place)))
@@ -123,9 +123,9 @@ def charter(
     environ = {**parts.environ, **resolved.blueprint.notes.env}
     findings += (*share.findings(room, project, environ), *_agent(spec, resolved, parts))
     findings += room.checked(parts, resolved.interpreter, prepared=bool(resolved.blueprint.notes.prepare))
-    dirty = _dirty(checkout, spec, declared)
+    dirty = _dirty(checkout, spec, campaign_file)
     rule = limits_of(asked, project).first_step_rule(steps_known=ask.steps_known(trainer))
-    return Charter(spec, declared, resolved, checkout, trainer, asked, findings, dirty, rule)
+    return Charter(spec, campaign_file, resolved, checkout, trainer, asked, findings, dirty, rule)
 
 
 def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
@@ -195,11 +195,11 @@ def _one_name_for_all(command: str) -> tuple[Finding, ...]:
     return (Finding(Severity.ERROR, "ray_job_named_for_all", message, hint),)
 
 
-def _objective(declared: CampaignOptions, asked: TrainerSettings) -> tuple[Objective, dict[str, str]]:
+def _objective(campaign_file: CampaignFile, asked: TrainerSettings) -> tuple[Objective, dict[str, str]]:
     notes, trainer = asked.resolved.blueprint.notes, asked.trainer
     usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
-    wanted = declared["metric"].strip() or notes.metric or (usual.metric if usual else "")
+    wanted = campaign_file["metric"].strip() or notes.metric or (usual.metric if usual else "")
     metric = swarm_setup.named_here(wanted, trainer.name, asked.resolved.blueprint)
     if not metric:
         raise UsageError(
@@ -211,10 +211,10 @@ def _objective(declared: CampaignOptions, asked: TrainerSettings) -> tuple[Objec
         direction = usual_direction(metric, usual)
     except ExpressionError as error:
         raise UsageError(f"the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
-    if not declared["metric"].strip():
+    if not campaign_file["metric"].strip():
         said["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
-    if declared["direction"]:
-        return Objective(metric, Direction(declared["direction"])), said
+    if campaign_file["direction"]:
+        return Objective(metric, Direction(campaign_file["direction"])), said
     if notes.direction and wanted == notes.metric:
         said["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction)), said
@@ -229,22 +229,22 @@ def _objective(declared: CampaignOptions, asked: TrainerSettings) -> tuple[Objec
     return Objective(metric, direction), said
 
 
-def _rules(declared: CampaignOptions, objective: Objective, now: float) -> Rules:
+def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rules:
     target = None
-    if declared["target"]:
+    if campaign_file["target"]:
         try:
-            target = parse_target(declared["target"], objective)
+            target = parse_target(campaign_file["target"], objective)
         except ValueError as error:
             raise UsageError(f"target: {error}", code="bad_target") from None
     rules = Rules(
-        declared["count"],
-        declared["deadline"],
-        declared["budget_gpu_hours"],
+        campaign_file["count"],
+        campaign_file["deadline"],
+        campaign_file["budget_gpu_hours"],
         target,
-        declared["budget_usd"],
-        declared["budget_tokens"],
+        campaign_file["budget_usd"],
+        campaign_file["budget_tokens"],
     )
-    timeout = declared["timeout"]
+    timeout = campaign_file["timeout"]
     if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
         raise UsageError(
             f"the deadline is in {span(rules.deadline - now)}, and one run may take {span(timeout)}: none could start",
@@ -260,7 +260,7 @@ def _trees(campaign: Path, parts: Parts) -> Path:
 
 
 def _spec(
-    declared: CampaignOptions,
+    campaign_file: CampaignFile,
     asked: TrainerSettings,
     checkout: Checkout,
     objective: Objective,
@@ -268,10 +268,10 @@ def _spec(
     parts: Parts,
 ) -> CampaignSpec:
     resolved = asked.resolved
-    slug = naming.slugify(declared.file.stem if declared.file else resolved.blueprint.slug)
+    slug = naming.slugify(campaign_file.path.stem if campaign_file.path else resolved.blueprint.slug)
     now = parts.clock()
     day = time.strftime("%Y%m%d", time.localtime(now))
-    prefix = (declared["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
+    prefix = (campaign_file["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
     name = prefix.rpartition("/")[2]
     directory = checkout.root / "reports" / "auto_research" / naming.slugify(name)
     recipe, codebase = _inside(resolved.recipe, checkout), _inside(resolved.codebase, checkout)
@@ -281,31 +281,31 @@ def _spec(
         directory=str(directory),
         repository=str(checkout.root),
         codebase="" if codebase == "." else codebase,
-        trees=declared["trees"] or str(_trees(directory, parts)),
+        trees=campaign_file["trees"] or str(_trees(directory, parts)),
         blueprint=str(resolved.path),
         blueprint_text=resolved.path.read_text(encoding="utf-8", errors="replace"),
         prefix=prefix,
         base_commit="",
-        base=declared["base"] or "the working tree as it is",
+        base=campaign_file["base"] or "the working tree as it is",
         recipe=recipe,
         interpreter=str(resolved.interpreter),
         result_dir=str(resolved.result_dir),
         objective=objective,
-        proposer=_proposer(declared, asked),
+        proposer=_proposer(campaign_file, asked),
         rules=rules,
         created=now,
-        timeout_s=declared["timeout"],
-        replicates=declared["baseline"],
-        retests=declared["retests"],
-        confirm=declared["confirm"],
-        confirm_runs=declared["confirm_runs"],
-        runs_per_gpu=declared["runs_per_gpu"],
-        gpu_busy_mib=declared["gpu_busy_mib"],
-        include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *declared["include"]])),
-        min_steps=declared["min_steps"],
-        prune=declared["prune"],
-        warmup=declared["warmup"] or 0,
-        research=research_spec(declared.values),
+        timeout_s=campaign_file["timeout"],
+        replicates=campaign_file["baseline"],
+        retests=campaign_file["retests"],
+        confirm=campaign_file["confirm"],
+        confirm_runs=campaign_file["confirm_runs"],
+        runs_per_gpu=campaign_file["runs_per_gpu"],
+        gpu_busy_mib=campaign_file["gpu_busy_mib"],
+        include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *campaign_file["include"]])),
+        min_steps=campaign_file["min_steps"],
+        prune=campaign_file["prune"],
+        warmup=campaign_file["warmup"] or 0,
+        research=research_spec(campaign_file.values),
     )
 
 
@@ -318,22 +318,22 @@ def _inside(path: Path | None, checkout: Checkout) -> str:
     return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
 
 
-def _proposer(declared: CampaignOptions, asked: TrainerSettings) -> ProposerSpec:
+def _proposer(campaign_file: CampaignFile, asked: TrainerSettings) -> ProposerSpec:
     trainer = asked.trainer
-    space: Any = declared["space"]
-    name = declared["proposer"] or ("queue" if declared["queue"] else "tpe")
+    space: Any = campaign_file["space"]
+    name = campaign_file["proposer"] or ("queue" if campaign_file["queue"] else "tpe")
     if name == AGENT:
-        return ProposerSpec(name, seed=declared["seed"])
+        return ProposerSpec(name, seed=campaign_file["seed"])
     if name == "queue":
-        if not declared["queue"]:
+        if not campaign_file["queue"]:
             raise UsageError(
                 "the proposer is a queue, and none is named",
                 hint="`queue: ideas/` in the campaign file, or --queue PATH: a folder of blueprints or a YAML list",
                 code="no_queue",
             )
-        if not Path(declared["queue"]).exists():
-            raise UsageError(f"the queue {declared['queue']} is not there", code="no_queue")
-        return ProposerSpec(name, queue=declared["queue"], seed=declared["seed"])
+        if not Path(campaign_file["queue"]).exists():
+            raise UsageError(f"the queue {campaign_file['queue']} is not there", code="no_queue")
+        return ProposerSpec(name, queue=campaign_file["queue"], seed=campaign_file["seed"])
     if space is None:
         space = trainer.space(asked.whole)
     if not space:
@@ -348,15 +348,15 @@ def _proposer(declared: CampaignOptions, asked: TrainerSettings) -> ProposerSpec
     parsed = read_space(space)
     (need_grid if name == "grid" else need_search)(parsed)
     check_packages(OPTIMISER if name == HYBRID else name)
-    return ProposerSpec(name, space=dict(space), queue=declared["queue"], seed=declared["seed"])
+    return ProposerSpec(name, space=dict(space), queue=campaign_file["queue"], seed=campaign_file["seed"])
 
 
-def _proposer_source(declared: CampaignOptions) -> dict[str, str]:
+def _proposer_source(campaign_file: CampaignFile) -> dict[str, str]:
     """Where the two that have no built-in value came from."""
     said = {}
-    if not declared.given("proposer"):
-        said["proposer"] = "a queue is named" if declared["queue"] else "built-in"
-    if not declared.given("space") and not declared["queue"]:
+    if not campaign_file.given("proposer"):
+        said["proposer"] = "a queue is named" if campaign_file["queue"] else "built-in"
+    if not campaign_file.given("space") and not campaign_file["queue"]:
         said["space"] = "the trainer's own, low-risk"
     return said
 
@@ -400,8 +400,8 @@ def _promise(spec: CampaignSpec) -> list[Finding]:
     return found
 
 
-def _dirty(checkout: Checkout, spec: CampaignSpec, declared: CampaignOptions) -> tuple[str, ...]:
-    if declared["base"]:
+def _dirty(checkout: Checkout, spec: CampaignSpec, campaign_file: CampaignFile) -> tuple[str, ...]:
+    if campaign_file["base"]:
         return ()
     found = survey(checkout, leave_out=[Path(spec.directory).parent, Path(spec.result_dir)])
     return found.dirty
@@ -409,7 +409,7 @@ def _dirty(checkout: Checkout, spec: CampaignSpec, declared: CampaignOptions) ->
 
 def named_base(plan: Charter) -> str:
     """The commit that --base names. UsageError where it names none."""
-    name, checkout = plan.declared["base"], plan.checkout
+    name, checkout = plan.campaign_file["base"], plan.checkout
     with checkout.git.start("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") as asked:
         status, out, _ = asked.finish()
     if status:
@@ -420,9 +420,9 @@ def named_base(plan: Charter) -> str:
 def with_base(plan: Charter) -> CampaignSpec:
     """Make the base: a commit of the working tree as it is, or what --base names."""
     spec, checkout = plan.spec, plan.checkout
-    if plan.declared["base"]:
+    if plan.campaign_file["base"]:
         return replace(spec, base_commit=named_base(plan))
-    ours = (plan.resolved.path, plan.declared.file, spec.proposer.queue)
+    ours = (plan.resolved.path, plan.campaign_file.path, spec.proposer.queue)
     shot = snapshot(
         checkout,
         message=f"{spec.name}: the base of a campaign, the working tree as it was",

@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_options import CampaignOptions
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.lab.resolve.gpu_check import Far, GpuRequest, elsewhere
@@ -69,10 +69,10 @@ class GpuTerms:
         return tuple(found)
 
 
-def gpu_terms(declared: CampaignOptions, where: CampaignTargets, wanted: int, parts: Parts) -> GpuTerms:
+def gpu_terms(campaign_file: CampaignFile, where: CampaignTargets, wanted: int, parts: Parts) -> GpuTerms:
     """Decide them. UsageError where one run needs more than the pool here holds."""
-    uuids = _pool(declared["gpus"], parts) if where.here else ()
-    per_run, said = declared["gpus_per_run"], declared.given("gpus_per_run")
+    uuids = _pool(campaign_file["gpus"], parts) if where.here else ()
+    per_run, said = campaign_file["gpus_per_run"], campaign_file.given("gpus_per_run")
     if not where.here:
         own = [place.options["gpus_per_run"] for place in where.places if "gpus_per_run" in place.options]
         return GpuTerms((), per_run if said else max(own, default=wanted), wanted, said)
@@ -93,30 +93,30 @@ def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
     return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
 
 
-def where(declared: CampaignOptions, project: Settings, note: str) -> CampaignTargets:
+def where(campaign_file: CampaignFile, project: Settings, note: str) -> CampaignTargets:
     """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
-    value, source = _value(declared, project, note)
-    places = _with_slots(project.sharing(places_of(value, project.launchers, source)), declared, source)
-    return CampaignTargets(places, source, (*_overruled(note, source), *_overruled_ideas(declared["queue"])))
+    value, source = _value(campaign_file, project, note)
+    places = _with_slots(project.sharing(places_of(value, project.launchers, source)), campaign_file, source)
+    return CampaignTargets(places, source, (*_overruled(note, source), *_overruled_ideas(campaign_file["queue"])))
 
 
-def _with_slots(places: tuple[Target, ...], declared: CampaignOptions, source: str) -> tuple[Target, ...]:
+def _with_slots(places: tuple[Target, ...], campaign_file: CampaignFile, source: str) -> tuple[Target, ...]:
     """Each with its slots; where they contradict `parallel`, what was typed now wins over what a file says."""
-    parallel = declared["parallel"] if declared.given("parallel") else None
+    parallel = campaign_file["parallel"] if campaign_file.given("parallel") else None
     typed_now = source.startswith(("flag", "environment"))
     try:
         return with_slots(places, parallel)
     except ValueError as error:
-        if typed_now and not _is_flag(declared.sources["parallel"]):
+        if typed_now and not _is_flag(campaign_file.sources["parallel"]):
             return with_slots(places, None)
         hint = "say it once: slots behind each place, or --parallel with a single place that says none"
         raise UsageError(f"{source}: {error}", hint=hint, code="bad_launcher") from None
 
 
-def _value(declared: CampaignOptions, project: Settings, note: str) -> tuple[object, str]:
-    own, setting = declared.sources.get("launcher", ""), project.values["launcher"]
+def _value(campaign_file: CampaignFile, project: Settings, note: str) -> tuple[object, str]:
+    own, setting = campaign_file.sources.get("launcher", ""), project.values["launcher"]
     if _is_flag(own) or (own and not setting.source.startswith("environment")):
-        return declared["launcher"], own
+        return campaign_file["launcher"], own
     if note and not setting.source.startswith(("environment", "flag")):
         return note, "the blueprint"
     return setting.text, setting.source

@@ -66,7 +66,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
         )
     for one in slots_of(plan.spec, plan.checkout):
         one.check_owner()
-    commit = named_base(plan) if plan.declared["base"] else plan.checkout.head
+    commit = named_base(plan) if plan.campaign_file["base"] else plan.checkout.head
     found = [*plan.findings, *doubts, *check_includes(plan.checkout, plan.spec.include, commit)]
     if bad := errors(found):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
@@ -95,7 +95,7 @@ _SAME = {
 
 
 def _beside(plan: Charter) -> str:
-    words = ("autoresearch", "campaign", str(plan.declared.blueprint), "--prefix", f"{plan.spec.prefix}-2")
+    words = ("autoresearch", "campaign", str(plan.campaign_file.blueprint), "--prefix", f"{plan.spec.prefix}-2")
     return shlex.join(words)
 
 
@@ -121,7 +121,11 @@ def _same_code(plan: Charter, place: CampaignDir) -> None:
     base = campaign_records.read_spec(place).base_commit
     now = with_base(plan).base_commit
     differs = os.fsdecode(plan.checkout.git.run("diff-tree", "-r", "-z", "--name-only", base, now)).split("\0")
-    terms = (plan.declared.file, plan.declared.blueprint, plan.spec.proposer.queue)  # compared, or free to change
+    terms = (
+        plan.campaign_file.path,
+        plan.campaign_file.blueprint,
+        plan.spec.proposer.queue,
+    )  # compared, or free to change
     root = os.path.realpath(plan.checkout.root)
     own = {os.path.relpath(os.path.realpath(name), root) for name in terms if name}
     if code := [name for name in differs if name and name not in own]:

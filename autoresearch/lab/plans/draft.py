@@ -17,7 +17,7 @@ from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, CampaignOptions, declare
+from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, CampaignFile, declare
 from autoresearch.lab.campaign_setup.campaign_spec import Charter, charter
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.gpu_check import checks
@@ -101,13 +101,13 @@ def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "",
 
     Raises what `declare` and `charter` raise.
     """
-    declared = _declared(draft.path.parent, stage, queue, more, parts)
-    settings = project.load(declared.blueprint.parent, environ=parts.environ, flags={})
+    campaign_file = _campaign_file(draft.path.parent, stage, queue, more, parts)
+    settings = project.load(campaign_file.blueprint.parent, environ=parts.environ, flags={})
     looks = checks(settings.text("gpu_check"))
-    return charter(declared, parts, tmux_socket=settings.text("tmux_socket"), gpu_check=looks)
+    return charter(campaign_file, parts, tmux_socket=settings.text("tmux_socket"), gpu_check=looks)
 
 
-def _declared(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> CampaignOptions:
+def _campaign_file(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> CampaignFile:
     keys = {key: value for key, value in stage.campaign.items() if key not in ("file", "blueprint")} | dict(more)
     if stage.ideas:
         keys |= {"proposer": "queue", "queue": queue}
@@ -165,7 +165,7 @@ class _Deep:
             raise UsageError(f"its code is in {found.checkout.root}, that of an earlier stage in {self.checkout.root}")
         self.checkout = found.checkout
         self.results[found.resolved.result_dir] = None
-        if not any(found.declared[stop] for stop in _STOPS):
+        if not any(found.campaign_file[stop] for stop in _STOPS):
             raise UsageError("no stop rule: it would never end", hint=f"one of {', '.join(_STOPS)}")
         self.files |= _named(self.draft.path.parent, stage, found)
 
@@ -217,8 +217,8 @@ def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
 
 def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
     """Everything that decides what this stage's experiments are, but for the code."""
-    paths = [found.declared.blueprint, found.declared.file, found.resolved.recipe]
-    queue = None if stage.ideas else found.declared["queue"]
+    paths = [found.campaign_file.blueprint, found.campaign_file.path, found.resolved.recipe]
+    queue = None if stage.ideas else found.campaign_file["queue"]
     if queue:
         paths += sorted(Path(queue).iterdir()) if Path(queue).is_dir() else [Path(queue)]
     if isinstance(stage.campaign.get("space"), str):

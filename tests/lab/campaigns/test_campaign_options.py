@@ -67,12 +67,12 @@ def test_deadlines(place: Path) -> None:
 def test_the_only_file_is_found_and_several_are_named(place: Path) -> None:
     assert declare("", {}, start=place, now=NOW).blueprint == place / "exp.md"
     (place / "blueprints" / "fast-campaign.yaml").write_text("blueprint: ../exp.md\n")
-    assert declare("", {}, start=place, now=NOW).file == place / "blueprints" / "fast-campaign.yaml"
+    assert declare("", {}, start=place, now=NOW).path == place / "blueprints" / "fast-campaign.yaml"
     (place / "blueprints" / "slow-campaign.yaml").write_text("blueprint: ../exp.md\n")
     with pytest.raises(UsageError, match=r"several would do: blueprints/.*-campaign.yaml"):
         declare("", {}, start=place, now=NOW)
     (place / "blueprints" / "campaign.yaml").write_text("blueprint: ../exp.md\n")
-    assert declare("", {}, start=place, now=NOW).file == place / "blueprints" / "campaign.yaml"
+    assert declare("", {}, start=place, now=NOW).path == place / "blueprints" / "campaign.yaml"
 
 
 def test_an_unknown_key_has_a_neighbour(place: Path) -> None:
