@@ -12,9 +12,9 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.core.blueprint.fields import limit
-from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
-from autoresearch.core.swarm.spec import is_url
+from autoresearch.core.run.swarm import is_url
 from autoresearch.errors import UsageError
+from autoresearch.lab.agentjet.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 
 BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
 KEY_ENV = Annotated[str, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds its key.")]

@@ -11,9 +11,9 @@ from typing import Any
 import autoresearch
 from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.swarm_notes import COMMANDS, swarm_lines
 from autoresearch.core.blueprint.values import means_nothing
 from autoresearch.core.run.limits import EVALUATE_S
-from autoresearch.core.swarm.notes import COMMANDS, swarm_lines
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError
-from autoresearch.trainers.recipe_keys import look_up
 
 _DEEP = 8  # keys within keys of which anybody asks for the line
 

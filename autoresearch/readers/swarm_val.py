@@ -6,7 +6,7 @@
     - mean_reward: 0.2167
 
 Written in append mode by tutorial/opencode_build_aime/auto_research/auto_train.py (modelscope/AgentJet). Percentages
-become fractions, the step is repeated for each data set, and metrics are named as in `core.swarm.metrics`.
+become fractions, the step is repeated for each data set, and metrics are named as in `core.metrics.swarm_evaluations`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.swarm.metrics import Evaluations, share
+from autoresearch.core.metrics.swarm_evaluations import Evaluations, share
 from autoresearch.core.text.regex import later
 from autoresearch.readers.chunks import lines
 

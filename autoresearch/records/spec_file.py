@@ -16,8 +16,8 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import NotFoundError
 from autoresearch.records.appending import unwritable
 from autoresearch.records.rundir import RunDir, read_json, write_json

@@ -21,15 +21,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.metrics import metric_keys
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Recording, Source, SourceFormat
-from autoresearch.trainers import agentjet_lint, fatal, shared_patterns, step_line
+from autoresearch.trainers import agentjet_lint, shared_patterns
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.trainers.verl import read_step_line
 
 PASS_RATE = "task_pass_rate@1"
 COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
@@ -88,7 +88,13 @@ class AgentJet:
         """Steps, validations, NaN, fatal lines; progress of boot and validation suspends the first-step limit."""
         return (
             *(step_line.STEP, step_line.VALIDATION, step_line.NAN),
-            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT, REFUSED),
+            *(
+                fatal_lines.TRACEBACK,
+                fatal_lines.OUT_OF_MEMORY,
+                fatal_lines.RAY_EXCEPTION,
+                fatal_lines.NCCL_TIMEOUT,
+                REFUSED,
+            ),
             *(PROGRESS, ANNOUNCED),
         )
 
@@ -162,7 +168,7 @@ class AgentJet:
 
     def read_line(self, line: str) -> Reading | None:
         """Read verl's step line, with older names of the pass rates replaced by the current ones."""
-        found = read_step_line(line)
+        found = step_line.read(line)
         return found and Reading(found.kind, found.step, metric_keys.renamed(found.metrics))
 
     def seed(self, recipe: Recipe) -> int | None:

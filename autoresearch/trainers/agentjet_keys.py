@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.trainers.recipe_keys import look_up
 
 ROOT = "ajet"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
 from autoresearch.core.text.durations import counted, spoken
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.trainers import agentjet_keys
 from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 
 COMMON = "ajet.trainer_common"
 VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"

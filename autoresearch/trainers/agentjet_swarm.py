@@ -1,7 +1,7 @@
 """AgentJet in swarm mode: a client script runs agents against a training server (modelscope/AgentJet).
 
 The lines that matter here (engine status, pool, steps) are autoresearch's own: `autoresearch swarm client` prints them
-between the client's lines (core/swarm/watch.py). verl's step lines are in the server's log. The trainer never validates
+between the client's lines (engine_watch.py). verl's step lines are in the server's log. The trainer never validates
 in this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints `[EVAL @ step 10]
 AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
 
@@ -16,15 +16,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.swarm_evaluations import PREFIX, Evaluations, share
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
-from autoresearch.core.swarm.metrics import PREFIX, Evaluations, share
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal
-from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.trainers.verl import read_step_line
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
 MOVED_S = 0.001  # a filling pool is not a stall, but must not suspend the first-step limit
@@ -46,8 +46,8 @@ _SIGNALS = (
     SignalPattern(SignalKind.NAN, rf"{_TAG}nan: (?P<text>[^\r\n]{{1,120}})", needles=_NEEDLE),
     SignalPattern(SignalKind.VALIDATION, r"\[EVAL @ step \d{1,9}\] \S", needles=("[EVAL @ step ",)),
     SignalPattern(SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)),
-    fatal.TRACEBACK,
-    fatal.OUT_OF_MEMORY,
+    fatal_lines.TRACEBACK,
+    fatal_lines.OUT_OF_MEMORY,
 )
 _EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
 _PAIR = later(r"([\w@.-]{1,60})=(\S+)")
@@ -141,7 +141,7 @@ class _Lines:
         if found := _STEP.match(text):
             metrics = {"actor/kl_loss": float(found["kl"])} if found["kl"] else {}
             return Reading(SignalKind.STEP, int(found["step"]), metrics)
-        return read_step_line(text) if "step:" in text else None
+        return step_line.read(text) if "step:" in text else None
 
     def end(self) -> None:
         """None: no reading spans several lines."""

@@ -12,16 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.metrics import metric_keys
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, step_line
 from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared, pairs
-from autoresearch.trainers.verl import read_step_line
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
 
@@ -86,7 +85,7 @@ class Generic:
 
     def signals(self) -> tuple[SignalPattern, ...]:
         """The declared lines, else the training lines of all known frameworks; plus NaN and fatal lines."""
-        return (*self.signals_declared, step_line.NAN, fatal.TRACEBACK, fatal.OUT_OF_MEMORY)
+        return (*self.signals_declared, step_line.NAN, fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY)
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """None: the blueprint must name the metric."""
@@ -100,7 +99,7 @@ class Generic:
         """Read a declared line, a line in verl's format, a dict or JSON object, or `step: N ... key: value` pairs."""
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
-        usual = read_step_line(line) or _read_object(line) or _read_pairs(line)
+        usual = step_line.read(line) or _read_object(line) or _read_pairs(line)
         return None if usual is None or self.declares(usual.kind) else usual
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:

@@ -23,16 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, nemo_rl_lint, nrl_k8s, shared_patterns
+from autoresearch.trainers import nemo_rl_lint, nrl_k8s, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 from autoresearch.trainers.nemo_rl_log import NemoRlLog
-from autoresearch.trainers.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 
 _COMMAND = later(
     r"\bnemo_rl\b|\bnrl-k8s\b"
@@ -126,10 +127,10 @@ class NemoRl:
             CONTROLLER_STEP,
             VALIDATION,
             _FAULTS,
-            fatal.TRACEBACK,
-            fatal.OUT_OF_MEMORY,
-            fatal.RAY_EXCEPTION,
-            fatal.NCCL_TIMEOUT,
+            fatal_lines.TRACEBACK,
+            fatal_lines.OUT_OF_MEMORY,
+            fatal_lines.RAY_EXCEPTION,
+            fatal_lines.NCCL_TIMEOUT,
             shared_patterns.LOADING,
             _BOOT,
             _VALIDATES,

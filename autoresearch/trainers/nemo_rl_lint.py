@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Recipe
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.recipe_keys import look_up, text_of, true_at, whole_number
 
 _LIMIT = later(r"(\d{1,4}):(\d{1,4}):(\d{1,6}):(\d{1,9})")
 _LOGGERS = ("wandb", "tensorboard", "swanlab", "mlflow")

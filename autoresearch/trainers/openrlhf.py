@@ -19,15 +19,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, openrlhf_kinds, ray_job, shared_patterns
+from autoresearch.trainers import openrlhf_kinds, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.openrlhf_kinds import BAR_STEP, BAR_VALIDATION, PPO
-from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
 from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
@@ -101,7 +102,7 @@ class OpenRlhf:
         """Steps, evaluations, NaN, fatal lines; a moving bar suspends the first-step limit for two minutes."""
         return (
             *(STEP, VALIDATION, BAR_STEP, BAR_VALIDATION, _NAN, _JOB_FAILED),
-            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
+            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.RAY_EXCEPTION, fatal_lines.NCCL_TIMEOUT),
             shared_patterns.LOADING,
         )
 

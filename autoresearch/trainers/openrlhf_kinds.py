@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from autoresearch.core.metrics.python_values import NUMBER, number
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at
 from autoresearch.core.run.trainer import Recipe
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.recipe_keys import look_up, product, text_of, true_at
 
 PPO = "ppo_ray"
 _KIND = "openrlhf_command"  # stored beside the recipe's keys

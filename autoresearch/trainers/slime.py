@@ -25,14 +25,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, ray_job, shared_patterns
+from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _COMMAND = later(
@@ -117,7 +118,7 @@ class Slime:
         """Steps, evaluations, NaN, fatal lines; loading and rollouts suspend the first-step limit for two minutes."""
         return (
             *(STEP, VALIDATION, _NAN, _FAULTS),
-            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.RAY_EXCEPTION, fatal.NCCL_TIMEOUT),
+            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.RAY_EXCEPTION, fatal_lines.NCCL_TIMEOUT),
             *(shared_patterns.LOADING, _ROLLOUT),
         )
 

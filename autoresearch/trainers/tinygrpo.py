@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import text_of, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, step_line
-from autoresearch.trainers.recipe_keys import text_of, whole_number
-from autoresearch.trainers.verl import read_step_line
 
 HOLD_S = 120.0
 
@@ -57,8 +57,8 @@ class TinyGrpo:
             step_line.STEP,
             step_line.VALIDATION,
             step_line.NAN,
-            fatal.TRACEBACK,
-            fatal.OUT_OF_MEMORY,
+            fatal_lines.TRACEBACK,
+            fatal_lines.OUT_OF_MEMORY,
             _PROGRESS,
         )
 
@@ -73,7 +73,7 @@ class TinyGrpo:
 
     def read_line(self, line: str) -> Reading | None:
         """Read a training or validation line; tinygrpo never combines the two."""
-        return read_step_line(line)
+        return step_line.read(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Warn about a built-in fault, which is meant for tests."""

@@ -17,14 +17,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, shared_patterns
+from autoresearch.trainers import shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
 from autoresearch.trainers.shared_patterns import optional_later
 from autoresearch.trainers.trl_log import TrlLog, read_dict
 
@@ -92,7 +93,7 @@ class Trl:
         """Dicts, NaN and fatal lines; a moving progress bar counts as progress, in loading as in training."""
         return (
             *(STEP, PPO_STEP, VALIDATION, _NAN, _NO_SERVER),
-            *(fatal.TRACEBACK, fatal.OUT_OF_MEMORY, fatal.NCCL_TIMEOUT),
+            *(fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY, fatal_lines.NCCL_TIMEOUT),
             shared_patterns.LOADING,
         )
 

@@ -21,15 +21,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.metrics import metric_keys
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.durations import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import fatal, ray_job, shared_patterns, step_line, verl_kinds
+from autoresearch.trainers import ray_job, shared_patterns, verl_kinds
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
-from autoresearch.trainers.recipe_keys import around, look_up, text_of, true_at, whole_number
 
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
@@ -101,10 +102,10 @@ class Verl:
             step_line.STEP,
             step_line.VALIDATION,
             step_line.NAN,
-            fatal.TRACEBACK,
-            fatal.OUT_OF_MEMORY,
-            fatal.RAY_EXCEPTION,
-            fatal.NCCL_TIMEOUT,
+            fatal_lines.TRACEBACK,
+            fatal_lines.OUT_OF_MEMORY,
+            fatal_lines.RAY_EXCEPTION,
+            fatal_lines.NCCL_TIMEOUT,
             _FAULTS,
             _PROGRESS,
             _READY,
@@ -177,7 +178,7 @@ class Verl:
 
     def read_line(self, line: str) -> Reading | None:
         """Read a step line; one with both training and validation is a STEP with all its metrics."""
-        return read_step_line(line)
+        return step_line.read(line)
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings that hide metrics, skip validation, or silently resume an older run."""
@@ -204,19 +205,6 @@ class Verl:
         """The two settings that verl's examples tune first, around the recipe's values; the KL only if it is on."""
         on = true_at(recipe, f"{_ACTOR}.use_kl_loss")
         return around(recipe, f"{_ACTOR}.optim.lr", *([f"{_ACTOR}.kl_loss_coef"] if on else []), "optim.lr")  # SFT's
-
-
-def read_step_line(line: str) -> Reading | None:
-    """Read a line in verl's format; None if it has neither training metrics (from step 1 on) nor a validation."""
-    parsed = step_line.parse(line) if "step:" in line else None
-    if parsed is None:
-        return None
-    step, metrics = parsed
-    if step > 0 and any(key.startswith(metric_keys.TRAINING_PREFIXES) for key in metrics):
-        return Reading(SignalKind.STEP, step, metrics)
-    if any(metric_keys.is_validation(key) for key in metrics):
-        return Reading(SignalKind.VALIDATION, step, metrics)
-    return None
 
 
 def _loggers(recipe: Recipe) -> tuple[str, ...]:

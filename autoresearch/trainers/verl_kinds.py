@@ -6,9 +6,9 @@ verl/experimental/fully_async_policy/config/fully_async_ppo_trainer.yaml (verl-p
 
 from __future__ import annotations
 
+from autoresearch.core.run.recipe_keys import product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Recipe
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.recipe_keys import product, text_of, true_at, whole_number
 
 _LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
 _PROCESSES = "verl_processes"

@@ -16,8 +16,8 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.swarm.spec import Swarm
 
 EVIL = (
     "",

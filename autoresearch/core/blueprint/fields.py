@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
+from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
-from autoresearch.core.swarm.notes import COMMANDS, TEXTS, BadNote, read_swarm
-from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.core.text.naming import slugify
 from autoresearch.errors import UsageError

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.swarm import notes
+from autoresearch.core.blueprint import swarm_notes
 
 TEXTS = (
     *("trainer", "launcher", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
     *("evaluate_time", "seed"),
-    *notes.TEXTS,
+    *swarm_notes.TEXTS,
 )
 LISTS = (
     *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "writable", "source"),
     *("step_line", "validation_line"),
-    *notes.COMMANDS,
+    *swarm_notes.COMMANDS,
 )
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",

@@ -14,12 +14,12 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.note_entries import note_values, scalar
 from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
 from autoresearch.core.blueprint.sections import Section, error, warning
+from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import EVALUATE_S
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.swarm.notes import COMMANDS, BadNote, read_swarm
-from autoresearch.core.swarm.spec import Swarm
 from autoresearch.core.text.durations import parse_duration, problem
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer

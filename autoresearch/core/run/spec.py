@@ -8,8 +8,8 @@ from enum import StrEnum
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
-from autoresearch.core.swarm.spec import Swarm
 
 
 class RunState(StrEnum):

@@ -12,14 +12,14 @@ import re
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm.retry_storm import Storm
-from autoresearch.core.swarm.spec import OFFLINE
-from autoresearch.core.swarm.watch import CONFIRMED, TAG, SwarmWatch
 from autoresearch.lab.agentjet import server_session
 from autoresearch.lab.agentjet.child import Child, listening_to_signals, pass_on, shell
+from autoresearch.lab.agentjet.engine_status import OFFLINE
+from autoresearch.lab.agentjet.engine_watch import CONFIRMED, TAG, SwarmWatch
 from autoresearch.lab.agentjet.fault import EXIT, SwarmFault
 from autoresearch.lab.agentjet.follow_logs import ClientLog, ServerLog
 from autoresearch.lab.agentjet.gate import boot_failed
+from autoresearch.lab.agentjet.retry_storm import Storm
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir, surroundings
 from autoresearch.lab.agentjet.up import server_died
 

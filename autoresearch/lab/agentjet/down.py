@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.core.swarm.spec import OFFLINE
-from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.agentjet import server_session
+from autoresearch.lab.agentjet.engine_status import OFFLINE
+from autoresearch.lab.agentjet.engine_watch import TAG
 from autoresearch.lab.agentjet.serve import end_container
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir, listening, port_of
 from autoresearch.lab.runs.end_leftovers import SWEEP_S, sweep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.swarm.watch import TAG
+from autoresearch.lab.agentjet.engine_watch import TAG
 
 EXIT = 3  # exit code of our own programs if the run cannot go on
 

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.metrics import metric_keys
-from autoresearch.core.swarm.watch import TAG
+from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.text.lines import logical_lines
+from autoresearch.lab.agentjet.engine_watch import TAG
 from autoresearch.lab.agentjet.server_failure import evidence, root_cause
 from autoresearch.runner.log_follower import LogFollower
-from autoresearch.trainers import step_line
 
 _TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
 _RESUMED = re.compile(

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autoresearch.core.metrics.python_values import number
-from autoresearch.core.swarm.spec import ROLLING, Look
-from autoresearch.core.swarm.watch import TAG, SwarmWatch
 from autoresearch.git_repo import checkout
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.agentjet import server_session
 from autoresearch.lab.agentjet.child import Child, listening_to_signals, shell
+from autoresearch.lab.agentjet.engine_status import ROLLING, Look
+from autoresearch.lab.agentjet.engine_watch import TAG, SwarmWatch
 from autoresearch.lab.agentjet.fault import SwarmFault
 from autoresearch.lab.agentjet.server_failure import evidence, root_cause
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir, surroundings

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from autoresearch.core.swarm.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
+from autoresearch.lab.agentjet.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
 from autoresearch.lab.agentjet.scaffold_files import COLLECTOR, DEBUG, EPISODE, PROGRAMS, ROLL
 from autoresearch.lab.agentjet.stand_in_model import StandIn, stand_in_model
 from autoresearch.lab.campaign_report.formatting import plain

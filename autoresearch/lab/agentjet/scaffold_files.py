@@ -13,10 +13,10 @@ import shlex
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import SourceFormat
-from autoresearch.core.swarm.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
-from autoresearch.core.swarm.spec import Swarm
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.lab.agentjet.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
 from autoresearch.lab.render import render, render_blueprint
 
 COLLECTOR = "get_training_dataset_item_list.py"

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.lab.agentjet.child import Asked, Child, listening_to_signals, shell
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir, port_of
 from autoresearch.records.rundir import is_locked

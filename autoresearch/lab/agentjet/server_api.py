@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoresearch.core.swarm.spec import OFFLINE, Look, look_of
+from autoresearch.lab.agentjet.engine_status import OFFLINE, Look, look_of
 
 ANSWER_S = 5.0
 STOP_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the server meanwhile

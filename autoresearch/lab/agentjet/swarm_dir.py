@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.swarm.spec import PORT, Swarm
+from autoresearch.core.run.swarm import PORT, Swarm
 from autoresearch.lab.agentjet.server_api import SwarmServer
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir, read_json, write_json

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.metrics.swarm_evaluations import PREFIX
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
-from autoresearch.core.swarm.metrics import PREFIX
-from autoresearch.core.swarm.spec import Swarm, is_url
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agentjet import swarm_dir
 from autoresearch.lab.agentjet.server_session import program

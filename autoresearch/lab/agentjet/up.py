@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from autoresearch.core.swarm.spec import OFFLINE
-from autoresearch.core.swarm.watch import TAG
 from autoresearch.lab.agentjet import gate, server_session
+from autoresearch.lab.agentjet.engine_status import OFFLINE
+from autoresearch.lab.agentjet.engine_watch import TAG
 from autoresearch.lab.agentjet.fault import SwarmFault
 from autoresearch.lab.agentjet.server_failure import evidence, root_cause
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir, listening, port_of, settle_url

@@ -11,7 +11,7 @@ from autoresearch.core.blueprint.finding import Finding, errors
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.view import Idea
-from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot

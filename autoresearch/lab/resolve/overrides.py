@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.campaign.overrides import canonical
 from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.core.text.command_words import with_words
 from autoresearch.core.text.shell_words import simple_commands
@@ -16,7 +17,6 @@ from autoresearch.errors import BlueprintError
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask
 from autoresearch.trainers.command_settings import value_of
-from autoresearch.trainers.recipe_keys import look_up
 
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
 

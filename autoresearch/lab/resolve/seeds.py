@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
 from autoresearch.trainers import ask
-from autoresearch.trainers.recipe_keys import look_up
 
 _FLAG = re.compile(r"(?<![\w-])(--(?:[a-z]+[-_])*seed)(?:=|\s+)\d+(?![\w.])")
 

@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.lab.agentjet import swarm_dir as places
 from autoresearch.lab.agentjet.swarm_dir import SwarmDir
 from autoresearch.lab.parts import Parts

@@ -107,7 +107,7 @@ def test_an_exception_without_end(stand: Any) -> None:
 
 
 def test_claims_that_fail_are_no_storm(stand: Any) -> None:
-    from autoresearch.core.swarm.retry_storm import Storm
+    from autoresearch.lab.agentjet.retry_storm import Storm
 
     storm = Storm(2, 0.0)
     for now in range(5):

@@ -11,8 +11,8 @@ import pytest
 from autoresearch.core.blueprint.model import Blueprint, parse_blueprint
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import SourceFormat
-from autoresearch.core.swarm.spec import Swarm
 from autoresearch.core.text.naming import SESSION
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agentjet import swarm_dir, swarm_setup

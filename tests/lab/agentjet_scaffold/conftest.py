@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.lab.agentjet import scaffold_files
+from autoresearch.lab.agentjet.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 
 PATIENCE_S = 120.0
 STUB = Path(__file__).parent / "stub"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from autoresearch.core.blueprint.model import parse_blueprint
-from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.agentjet import scaffold_files
+from autoresearch.lab.agentjet.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 
 ROOT = Path(__file__).parents[3]
 EVIL = "a'b\"c\\d\n{prompt}\u2028\U0001f600{{ x }}{% y %}"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.job_launcher import Declined, Unreachable
-from autoresearch.core.swarm.spec import Swarm
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.runner import remote_files
 
 Record = Callable[[Any], dict[str, Any]]

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from autoresearch.core.metrics.metric_keys import KL_KEYS, TRAINING_PREFIXES, is_validation
 from autoresearch.core.metrics.python_values import NUMBER, number
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 
 _WORDS = 2000  # a pair is two words, "-" and "key:value"
@@ -130,6 +130,19 @@ def parse(line: str) -> tuple[int, dict[str, float]] | None:
         read = [(int(head["step"]), _metrics(line[head.end() :])) for head in heads]
         read = [found for found in read if _tells(*found)] or [found for found in own if found[1]]
     return read[-1] if read else None
+
+
+def read(line: str) -> Reading | None:
+    """Read a line in verl's format; None if it has neither training metrics (from step 1 on) nor a validation."""
+    parsed = parse(line) if "step:" in line else None
+    if parsed is None:
+        return None
+    step, metrics = parsed
+    if step > 0 and any(key.startswith(TRAINING_PREFIXES) for key in metrics):
+        return Reading(SignalKind.STEP, step, metrics)
+    if any(is_validation(key) for key in metrics):
+        return Reading(SignalKind.VALIDATION, step, metrics)
+    return None
 
 
 def _heads(line: str) -> list[re.Match[str]]:

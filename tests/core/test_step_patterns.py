@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.trainers import step_line
+from autoresearch.core.metrics import step_line
 
 STEP = re.compile(step_line.STEP.pattern.encode("latin-1"), re.MULTILINE)
 VALIDATION = re.compile(step_line.VALIDATION.pattern.encode("latin-1"), re.MULTILINE)

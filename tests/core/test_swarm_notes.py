@@ -1,4 +1,4 @@
-"""Swarm mode's nouns: the notes and back, ports, containers, looks, lint."""
+"""Swarm mode's nouns: the notes and back, ports, containers, lint."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from autoresearch.core.blueprint.fields import fields_from, fields_like
 from autoresearch.core.blueprint.lint import lint_blueprint
 from autoresearch.core.blueprint.model import parse_blueprint
-from autoresearch.core.swarm.lint import lint_swarm, lint_wrong_command
-from autoresearch.core.swarm.notes import BadNote, read_swarm, swarm_lines
-from autoresearch.core.swarm.spec import Look, Swarm, look_of
+from autoresearch.core.blueprint.swarm_notes import BadNote, lint_swarm, lint_wrong_command, read_swarm, swarm_lines
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import UsageError
 from autoresearch.lab.render import render_blueprint
 
@@ -104,18 +103,6 @@ def test_a_container_gets_a_name_unless_it_has_one() -> None:
     assert (named.container, named.container_name, named.named_container("x")) == (True, "mine", named.server)
     plain = Swarm(server="ajet-swarm start --name docker")
     assert (plain.container, plain.named_container("x")) == (False, plain.server)
-
-
-def test_what_the_server_answers() -> None:
-    status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
-    pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
-    look = look_of(status, {**pool, "running_episode_details": {"a": {}}})
-    assert look == Look("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
-    assert look.counters == "completed 12/32 episodes 3/8 tasks running 1"
-    assert look_of(status, {"running_episode_details": None}).counters == ""
-    assert look_of({"engine_status": None}, {}).status == ""
-    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
-    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
 
 
 @pytest.mark.parametrize(

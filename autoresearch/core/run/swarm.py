@@ -1,14 +1,8 @@
-"""AgentJet's swarm mode: a server with the training engine, and the client that is started as the run.
-
-Statuses and the format of both responses: modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py and
-interchange_utils.py (at c0ef49bb). A step is valid only with its status: the server keeps old steps
-and counters.
-"""
+"""The server of a run in AgentJet's swarm mode, as the notes of its blueprint declare it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.text.regex import later
@@ -18,13 +12,6 @@ HEALTH_S = 90.0  # AgentJet itself gives up after 30; importing vLLM from a cold
 DEBUG_S = 1800.0
 POLL_S = 2.0
 STORM_COUNT, STORM_S = 20, 300.0
-
-OFFLINE = "ENGINE.OFFLINE"
-BOOTING = "ENGINE.BOOTING"
-ROLLING = "ENGINE.ROLLING"
-SYNCING = "ENGINE.WEIGHT_SYNCING"
-STEPPING = (ROLLING, "ENGINE.ROLLING_POST", SYNCING, "ENGINE.WEIGHT_EXPORTING")
-"""Statuses of an engine that trains; only with them is its global_step its own."""
 
 _PORT_FLAG = later(r"--swarm[-_]port(?:=|\s+)[\"']?(\d{1,5})\b")
 _PORT_VARIABLE = later(r"\$(?:AJET_SWARM_PORT\b|\{AJET_SWARM_PORT\})")
@@ -90,43 +77,3 @@ class Swarm:
 def is_url(text: str) -> bool:
     """Whether the text is an http(s) URL of a server, without a path."""
     return _URL.match(text) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One poll of the server. `status` is "" if it did not answer; `trouble` then has the reason."""
-
-    status: str = ""
-    step: int | None = None
-    episodes: tuple[int, int] = (0, 0)  # completed, required for this step
-    tasks: tuple[int, int] = (0, 0)
-    running: int = 0  # episodes that a client has claimed
-    trouble: str = ""
-
-    @property
-    def counters(self) -> str:
-        """The counters of the rollout pool as text; "" if all are 0."""
-        if self.episodes == self.tasks == (0, 0) and not self.running:
-            return ""
-        (done, wanted), (tasks, whole) = self.episodes, self.tasks
-        return f"completed {done}/{wanted} episodes {tasks}/{whole} tasks running {self.running}"
-
-
-def look_of(status: Mapping[str, object], pool: Mapping[str, object]) -> Look:
-    """Parse /get_engine_status and /get_current_batch_rollout_pool_information responses, dropping bad values."""
-    said = status.get("engine_status")
-    step = status.get("global_step")
-    running = pool.get("running_episode_details")
-    return Look(
-        status=said if isinstance(said, str) else "",
-        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
-        episodes=(_count(pool, "completed_episodes"), _count(pool, "completed_episode_target")),
-        tasks=(_count(pool, "completed_tasks"), _count(pool, "completed_task_target")),
-        running=len(running) if isinstance(running, Mapping) else 0,
-        trouble="" if isinstance(said, str) else f"no engine status in its answer: {str(dict(status))[:120]}",
-    )
-
-
-def _count(pool: Mapping[str, object], key: str) -> int:
-    value = pool.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

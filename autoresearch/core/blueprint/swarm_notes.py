@@ -1,4 +1,4 @@
-"""The blueprint notes that configure swarm mode: parsing and rendering.
+"""The blueprint notes that configure swarm mode: parsing, rendering and lint.
 
     - swarm_server: ajet-swarm start --swarm-port=10086     started in its own session, ended with the run
     - swarm_url: http://127.0.0.1:10086                     its address, if the command does not name the port
@@ -16,9 +16,10 @@ AJET_SWARM_URL in their environment.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from autoresearch.core.swarm.spec import DEBUG_S, HEALTH_S, POLL_S, STORM_COUNT, STORM_S, Swarm, is_url
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.swarm import DEBUG_S, HEALTH_S, POLL_S, STORM_COUNT, STORM_S, Swarm, is_url
 from autoresearch.core.text.durations import parse_duration, problem, spoken
 
 COMMANDS = ("swarm_server", "swarm_debug")
@@ -38,6 +39,10 @@ MEANINGS = {
     "swarm_health_timeout": "how long the server may take to be healthy; 90 seconds if left out",
 }
 _RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
+_WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it
+_DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
+_LOOPBACK = re.compile(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")
+_RIGHT = "ajet-swarm start --swarm-port=10086"
 
 
 class BadNote(ValueError):  # noqa: N818 - it names what was found
@@ -83,6 +88,39 @@ def swarm_lines(swarm: Swarm | None) -> list[tuple[str, str]]:
         ("swarm_health_timeout", "" if swarm.health_s == HEALTH_S else spoken(swarm.health_s)),
     ]
     return [(key, text) for key, text in lines if text]
+
+
+def lint_wrong_command(command: str) -> Iterator[Finding]:
+    """An error if a command contains `ajet swarm server`, which does not exist."""
+    if _WRONG.search(command):
+        message = "`ajet swarm server` is no command of AgentJet's: it stops with unrecognized arguments"
+        yield Finding(Severity.ERROR, "swarm_wrong_command", message, f"write `{_RIGHT}`")
+
+
+def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
+    """Findings in the swarm notes as a whole, their lines not yet set."""
+    yield from lint_wrong_command(swarm.server)
+    if swarm.server and swarm.ssh:
+        message = "swarm_server starts a server here, and swarm_ssh says that it is on another host"
+        hint = "keep one of them; a server on the other host is started there, in a tmux session of its own"
+        yield Finding(Severity.ERROR, "swarm_two_servers", message, hint)
+    if swarm.server and swarm.url and re.search(r"//(?!127\.|localhost\b|\[::1\])", swarm.url):
+        message = f"swarm_server starts a server on this machine, but swarm_url is {swarm.url}"
+        yield Finding(Severity.ERROR, "swarm_elsewhere", message, "write a url of 127.0.0.1, or none")
+    if swarm.container and _DETACHED.search(swarm.server.partition("ajet-swarm")[0]):  # only docker's own flags
+        message = "docker run -d returns at once: the server's end would never be seen"
+        yield Finding(Severity.ERROR, "swarm_detached", message, "take -d out; the session is detached itself")
+    yield from _open_to_all(swarm)
+
+
+def _open_to_all(swarm: Swarm) -> Iterator[Finding]:
+    if not swarm.server or (swarm.container and _LOOPBACK.search(swarm.server)):
+        return
+    message = "the swarm server listens on 0.0.0.0 without authentication, and runs code that is sent to it"
+    hint = "keep its port behind a firewall; from another host use swarm_ssh"
+    if swarm.container:
+        hint = "publish it as -p 127.0.0.1:PORT:PORT; from another host use swarm_ssh"
+    yield Finding(Severity.WARNING, "swarm_open", message, hint)
 
 
 def _url(text: str) -> str:

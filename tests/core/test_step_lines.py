@@ -8,11 +8,10 @@ import re
 
 import pytest
 
+from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.text.lines import logical_lines, plain
 from autoresearch.runner.text import without_escapes
-from autoresearch.trainers import step_line
-from autoresearch.trainers.verl import read_step_line
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_no_step_line(line: str) -> None:
     ],
 )
 def test_kind(line: str, kind: SignalKind | None) -> None:
-    reading = read_step_line(line)
+    reading = step_line.read(line)
     assert (reading.kind if reading else None) == kind
 
 
@@ -151,7 +150,7 @@ def test_what_the_runner_sees_is_read(seed: int) -> None:
         for raw in re.split(rb"[\r\n]", text.encode()):
             if any(pattern.search(without_escapes(raw)) for pattern in PATTERNS):
                 seen += 1
-                assert [read_step_line(line) for line in logical_lines(raw)] != [None], raw
+                assert [step_line.read(line) for line in logical_lines(raw)] != [None], raw
     assert seen > 500
 
 
@@ -168,5 +167,5 @@ def test_what_the_runner_sees_is_read(seed: int) -> None:
     ],
 )
 def test_what_is_quoted_is_no_step(line: str) -> None:
-    assert read_step_line(line) is None
+    assert step_line.read(line) is None
     assert not any(pattern.search(line.encode()) for pattern in PATTERNS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoresearch.core.swarm.spec import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, Look
+from autoresearch.lab.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, Look
 
 TAG = "[swarm] "
 HEARTBEAT_S = 30.0  # while it boots: each line suspends the first-step clock for a while

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.swarm.metrics import Evaluations, share
-from autoresearch.core.swarm.retry_storm import Storm
-from autoresearch.core.swarm.spec import Look
-from autoresearch.core.swarm.watch import SwarmWatch
+from autoresearch.lab.agentjet.engine_status import Look, look_of
+from autoresearch.lab.agentjet.engine_watch import SwarmWatch
+from autoresearch.lab.agentjet.retry_storm import Storm
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"
@@ -151,15 +150,13 @@ def test_lines_that_are_no_exception(line: str) -> None:
     assert storm.raging(1.0) == ""
 
 
-def test_percentages_are_shares() -> None:
-    assert share("21.67%") == pytest.approx(0.2167)
-    assert (share("0.2167"), share(" 100% "), share("n/a"), share("%")) == (0.2167, 1.0, None, None)
-
-
-def test_the_mean_of_a_step_waits_for_all_its_data_sets() -> None:
-    found = Evaluations()
-    assert found.add(0, "A", {"r": 0.2})["swarm/r"] == 0.2
-    assert found.add(0, "B", {"r": 0.4}) == {"swarm/B/r": 0.4, "swarm/r": pytest.approx(0.3)}
-    assert "swarm/r" not in found.add(10, "A", {"r": 0.6})
-    assert found.add(10, "B", {"r": 0.8, "only": 1.0})["swarm/r"] == pytest.approx(0.7)
-    assert "swarm/only" not in found.add(20, "B", {"only": 1.0}) | found.add(20, "A", {"r": 1.0})
+def test_what_the_server_answers() -> None:
+    status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
+    pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
+    look = look_of(status, {**pool, "running_episode_details": {"a": {}}})
+    assert look == Look("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
+    assert look.counters == "completed 12/32 episodes 3/8 tasks running 1"
+    assert look_of(status, {"running_episode_details": None}).counters == ""
+    assert look_of({"engine_status": None}, {}).status == ""
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.swarm.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.errors import UsageError
+from autoresearch.lab.agentjet.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 
 
 def test_words_are_those_of_a_shell_and_placeholders_stay() -> None:
