@@ -13,7 +13,7 @@ from autoresearch.commands.wiring import parts as real_parts
 if TYPE_CHECKING:
     from autoresearch.core.plans.model import StagedPlan
     from autoresearch.core.plans.view import PlanView
-    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanDir
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
 Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.yaml beside the topic.")]
@@ -55,21 +55,21 @@ def write(
     if not agent:
         return new(topic, out, as_json)
     from autoresearch.commands.plan_agent import asked, chosen_agent
-    from autoresearch.core.plans.plan_text import told
+    from autoresearch.core.plans.plan_text import plan_lines
     from autoresearch.lab.plans.draft import read_topic
-    from autoresearch.lab.plans.write import out_path, place_for
+    from autoresearch.lab.plans.write import new_plan_dir, out_path
     from autoresearch.records.rundir import write_atomically
 
     parts = real_parts()
     read_topic(topic)  # before anybody is asked
     path = out_path(topic, out).absolute()
-    place = place_for(path, parts)
+    plan_dir = new_plan_dir(path, parts)
     chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
-    found = asked(chosen, topic.absolute(), path, place, parts)
+    found = asked(chosen, topic.absolute(), path, plan_dir, parts)
     write_atomically(path, found.text.encode())
     assert found.draft.plan is not None
     payload = {
-        "plan": place.slug,
+        "plan": plan_dir.slug,
         "file": str(path),
         "state": "draft",
         "agent": agent,
@@ -79,14 +79,14 @@ def write(
         "turn": str(found.turn),
         "next": [f"autoresearch plan approve {path}"],
     }
-    lines = [f"{agent} wrote {path}:", *told(found.draft.plan)]
+    lines = [f"{agent} wrote {path}:", *plan_lines(found.draft.plan)]
     output.emit("plan write", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
     return 0
 
 
 def check(plan: Plan, as_json: Json = False) -> int:
     """Parse and check a plan, down to the campaign of each stage; changes nothing."""
-    from autoresearch.core.plans.plan_text import told
+    from autoresearch.core.plans.plan_text import plan_lines
     from autoresearch.lab.plans.draft import raise_on_faults, read_draft
 
     draft = read_draft(Path(plan), real_parts())
@@ -100,32 +100,32 @@ def check(plan: Plan, as_json: Json = False) -> int:
         "findings": [str(finding) for finding in draft.findings],
         "next": [f"autoresearch plan approve {plan}"],
     }
-    lines = [*(str(finding) for finding in draft.findings), *told(found)]
+    lines = [*(str(finding) for finding in draft.findings), *plan_lines(found)]
     output.emit("plan check", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
     return 0
 
 
 def show(plan: Plan = "", as_json: Json = False) -> int:
     """The stages of a plan and what each outcome will mean; what was registered when."""
-    from autoresearch.core.plans.plan_text import as_data, told
+    from autoresearch.core.plans.plan_text import as_data, plan_lines
     from autoresearch.lab.plans.register import open_plan, registered_plan
 
-    place, draft = open_plan(plan, real_parts())
-    view = _registered(place)
-    found = draft.plan if draft else registered_plan(place, view) if view else None
+    plan_dir, draft = open_plan(plan, real_parts())
+    view = _registered(plan_dir)
+    found = draft.plan if draft else registered_plan(plan_dir, view) if view else None
     assert found is not None
     records = _history(view) if view else ["it is not registered yet: approve it"]
     state = view.state.value if view else "draft"
     payload = {
-        "plan": place.slug,
+        "plan": plan_dir.slug,
         "state": state,
         "version": view.version.number if view else 0,
-        "branch": place.branch if view else "",
+        "branch": plan_dir.branch if view else "",
         **as_data(found),
         "records": records,
-        "next": [f"autoresearch plan {'status' if view else 'approve'} {plan or place.slug}"],
+        "next": [f"autoresearch plan {'status' if view else 'approve'} {plan or plan_dir.slug}"],
     }
-    output.emit("plan show", payload, as_json=as_json, lines=[*told(found), *records])
+    output.emit("plan show", payload, as_json=as_json, lines=[*plan_lines(found), *records])
     return 0
 
 
@@ -140,20 +140,20 @@ def approve(
     from autoresearch.lab.plans.draft import raise_on_faults
 
     parts = real_parts()
-    place, draft = register.open_plan(plan, parts)
+    plan_dir, draft = register.open_plan(plan, parts)
     if draft is None:
-        draft = register.draft_of(_need(place), parts)
+        draft = register.draft_of(_need(plan_dir), parts)
     found = raise_on_faults(draft)
-    if not yes and not _agreed(plan, place, found, as_json=as_json):
+    if not yes and not _agreed(plan, plan_dir, found, as_json=as_json):
         return 0
-    view = register.register(place, draft, parts)
-    register.need_same(place, view, draft)
-    view = register.approve(place, view, parts, note=note)
-    payload = _version(place, view) | {"next": [f"autoresearch plan run {place.slug}"]}
+    view = register.register(plan_dir, draft, parts)
+    register.need_same(plan_dir, view, draft)
+    view = register.approve(plan_dir, view, parts, note=note)
+    payload = _version(plan_dir, view) | {"next": [f"autoresearch plan run {plan_dir.slug}"]}
     lines = [
-        f"version {view.version.number} of {place.slug} in {place.directory} is approved, "
+        f"version {view.version.number} of {plan_dir.slug} in {plan_dir.directory} is approved, "
         f"fixed in {view.version.commit[:12]}",
-        f"git log {place.branch}",
+        f"git log {plan_dir.branch}",
     ]
     output.emit("plan approve", payload, as_json=as_json, lines=lines)
     return 0
@@ -176,59 +176,61 @@ def revise(
     from autoresearch.lab.plans import register
 
     parts = real_parts()
-    place, draft = register.open_plan(plan, parts)
+    plan_dir, draft = register.open_plan(plan, parts)
     if draft is None:
-        draft = register.draft_of(_need(place), parts)
+        draft = register.draft_of(_need(plan_dir), parts)
     if agent:
         chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
-        draft = rewritten(place, draft, chosen, reason, parts)
-    view = register.revise(place, draft, parts, reason=reason, at=at)
-    payload = _version(place, view) | {"next": [f"autoresearch plan approve {place.slug}"]}
-    name = f"{place.slug} in {place.directory}"
+        draft = rewritten(plan_dir, draft, chosen, reason, parts)
+    view = register.revise(plan_dir, draft, parts, reason=reason, at=at)
+    payload = _version(plan_dir, view) | {"next": [f"autoresearch plan approve {plan_dir.slug}"]}
+    name = f"{plan_dir.slug} in {plan_dir.directory}"
     lines = [f"version {view.version.number} of {name} is registered, and goes on with {view.next}"]
     output.emit("plan revise", payload, as_json=as_json, lines=lines)
     return 0
 
 
-def _agreed(typed: str, place: PlanPlace, plan: StagedPlan, *, as_json: bool) -> bool:
+def _agreed(typed: str, plan_dir: PlanDir, plan: StagedPlan, *, as_json: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
-    from autoresearch.core.plans.plan_text import told
+    from autoresearch.core.plans.plan_text import plan_lines
 
     if output.agent_or_pipe() or as_json:
-        view = _registered(place)
+        view = _registered(plan_dir)
         payload = {
-            "plan": place.slug,
+            "plan": plan_dir.slug,
             "state": view.state.value if view else "draft",
-            "told": list(told(plan)),
+            "told": list(plan_lines(plan)),
             "next": [f"autoresearch plan approve {typed} --yes"],
         }
-        output.emit("plan approve", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *told(plan)])
+        output.emit(
+            "plan approve", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *plan_lines(plan)]
+        )
         return False
-    for line in told(plan):
+    for line in plan_lines(plan):
         output.say(line)
     return bool(typer.confirm("Fix it in git and say yes to it?", default=True))
 
 
-def _registered(place: PlanPlace) -> PlanView | None:
+def _registered(plan_dir: PlanDir) -> PlanView | None:
     from autoresearch.lab.plans.plan_dir import read_view
 
-    return read_view(place) if place.tip else None
+    return read_view(plan_dir) if plan_dir.tip else None
 
 
-def _need(place: PlanPlace) -> PlanView:
+def _need(plan_dir: PlanDir) -> PlanView:
     from autoresearch.lab.plans.plan_dir import read_view
 
-    return read_view(place)
+    return read_view(plan_dir)
 
 
-def _version(place: PlanPlace, view: PlanView) -> dict[str, Any]:
+def _version(plan_dir: PlanDir, view: PlanView) -> dict[str, Any]:
     return {
-        "plan": place.slug,
+        "plan": plan_dir.slug,
         "state": view.state.value,
         "version": view.version.number,
         "commit": view.version.commit,
-        "branch": place.branch,
-        "directory": str(place.directory),
+        "branch": plan_dir.branch,
+        "directory": str(plan_dir.directory),
         "sha256": view.version.digest,
         "stage": view.next,
     }

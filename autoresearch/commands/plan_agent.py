@@ -1,4 +1,4 @@
-"""Where `autoresearch plan` meets its agent: the one place that wires a real researcher to it."""
+"""Where `autoresearch plan` meets its agent: the one module that wires a real agent to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.plans.ask_agent import WrittenPlan
     from autoresearch.lab.plans.draft import Draft
-    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanDir
     from autoresearch.lab.plans.run_stages import Rewrite
 
 Chosen: TypeAlias = Mapping[str, str]
@@ -37,7 +37,7 @@ def asked(
     chosen: Chosen,
     topic: Path,
     path: Path,
-    place: PlanPlace,
+    plan_dir: PlanDir,
     parts: Parts,
     *,
     view: PlanView | None = None,
@@ -48,29 +48,29 @@ def asked(
 
     spec = _spec(chosen)
     ask, resumes = researcher_of(spec, parts)
-    return written(Question(topic, path, place, ask, spec.agent, spec.bounds, resumes, view, reason), parts)
+    return written(Question(topic, path, plan_dir, ask, spec.agent, spec.bounds, resumes, view, reason), parts)
 
 
-def rewriting(place: PlanPlace, chosen: Chosen, parts: Parts) -> Rewrite | None:
+def rewriting(plan_dir: PlanDir, chosen: Chosen, parts: Parts) -> Rewrite | None:
     """Who rewrites a plan while it runs; None where no agent was named."""
     from autoresearch.lab.plans import register
 
     if not chosen.get("agent"):
         return None
-    return lambda view, reason: rewritten(place, register.draft_of(view, parts), chosen, reason, parts)
+    return lambda view, reason: rewritten(plan_dir, register.draft_of(view, parts), chosen, reason, parts)
 
 
-def rewritten(place: PlanPlace, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
+def rewritten(plan_dir: PlanDir, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
     """The plan as an agent writes it anew in the light of its results; what it replaces is in git."""
     from autoresearch.lab.plans import register
     from autoresearch.lab.plans.plan_dir import read_view
     from autoresearch.lab.plans.write import topic_of
     from autoresearch.records.rundir import write_atomically
 
-    view = read_view(place)
-    register.need_same(place, view, draft)
+    view = read_view(plan_dir)
+    register.need_same(plan_dir, view, draft)
     register.need_between_stages(view)
-    found = asked(chosen, topic_of(draft), draft.path, place, parts, view=view, reason=reason)
+    found = asked(chosen, topic_of(draft), draft.path, plan_dir, parts, view=view, reason=reason)
     write_atomically(draft.path, found.text.encode())
     return found.draft
 

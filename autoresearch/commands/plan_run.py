@@ -19,7 +19,7 @@ from autoresearch.runner.masking import clean_text
 if TYPE_CHECKING:
     from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanDir
 
 Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
@@ -51,10 +51,10 @@ def run(
         raise UsageError("an agent that revises while the plan runs asks nobody", hint="--agent needs --no-human")
     chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
     parts = real_parts()
-    place, draft = register.open_plan(plan, parts)
-    if draft is not None and (no_human or place.tip):
-        view = register.register(place, draft, parts) if no_human else read_view(place)
-        register.need_same(place, view, draft)
+    plan_dir, draft = register.open_plan(plan, parts)
+    if draft is not None and (no_human or plan_dir.tip):
+        view = register.register(plan_dir, draft, parts) if no_human else read_view(plan_dir)
+        register.need_same(plan_dir, view, draft)
     elif draft is not None:
         raise ConflictError(
             f"{draft.path} is not approved",
@@ -62,27 +62,27 @@ def run(
             fix=f"autoresearch plan approve {plan}",
             code="not_approved",
         )
-    view = read_view(place)
+    view = read_view(plan_dir)
     if no_human:
-        view = register.approve(place, view, parts, asked=False)
+        view = register.approve(plan_dir, view, parts, waived=True)
     if not (agent and view.state is PlanState.REVISE):  # which it then does
-        register.need_pursuable(place, view)
+        register.need_pursuable(plan_dir, view)
     if detach:
         researcher = json.dumps({**chosen, "most": most_revisions}) if agent else ""
-        return _detached(place, view, parts, researcher, as_json=as_json)
-    with in_pursuit(place):
-        rewrite = rewriting(place, chosen, parts)
-        found = pursue_alone(place, parts, _said_and_logged(place), rewrite, most_revisions)
-    view = read_view(place)
-    payload = status_of(place, view) | {"state": found.state, "reason": found.reason, "next": list(found.next)}
+        return _detached(plan_dir, view, parts, researcher, as_json=as_json)
+    with in_pursuit(plan_dir):
+        rewrite = rewriting(plan_dir, chosen, parts)
+        found = pursue_alone(plan_dir, parts, _said_and_logged(plan_dir), rewrite, most_revisions)
+    view = read_view(plan_dir)
+    payload = status_of(plan_dir, view) | {"state": found.state, "reason": found.reason, "next": list(found.next)}
     output.emit("plan run", payload, as_json=as_json, lines=_lines(payload))
     return 0
 
 
 def status(plan: Plan = "", as_json: Json = False) -> int:
     """Which stage a plan is at, what came of the others, what to type."""
-    place, view = _known(plan)
-    payload = status_of(place, view)
+    plan_dir, view = _known(plan)
+    payload = status_of(plan_dir, view)
     output.emit("plan status", payload, as_json=as_json, lines=_lines(payload))
     return 0
 
@@ -101,16 +101,16 @@ def wait(
         limit = parse_duration(seconds)
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
-    place, view = _known(plan)
-    before, tip = (len(view.records) if since < 0 else since), place.tip
+    plan_dir, view = _known(plan)
+    before, tip = (len(view.records) if since < 0 else since), plan_dir.tip
     until = time.monotonic() + limit
-    while len(view.records) == before and place.pursued and time.monotonic() < until:
+    while len(view.records) == before and plan_dir.pursued and time.monotonic() < until:
         time.sleep(min(0.5, max(0.0, until - time.monotonic())))
-        if place.tip != tip:
-            tip, view = place.tip, read_view(place)
-    payload = status_of(place, view) | {"event": "tick" if len(view.records) == before else "news"}
-    if place.pursued:
-        payload["next"] = [f"autoresearch plan wait {place.slug} --for 100s --since {len(view.records)}"]
+        if plan_dir.tip != tip:
+            tip, view = plan_dir.tip, read_view(plan_dir)
+    payload = status_of(plan_dir, view) | {"event": "tick" if len(view.records) == before else "news"}
+    if plan_dir.pursued:
+        payload["next"] = [f"autoresearch plan wait {plan_dir.slug} --for 100s --since {len(view.records)}"]
     output.emit("plan wait", payload, as_json=as_json, lines=_lines(payload))
     return 0
 
@@ -119,14 +119,14 @@ def report(plan: Plan = "", as_json: Json = False) -> int:
     """Write final_report.md and its figures, as the plan stands now."""
     from autoresearch.lab.plans.report import write_report
 
-    place, view = _known(plan)
-    written = write_report(place, view, now=real_parts().clock())
+    plan_dir, view = _known(plan)
+    written = write_report(plan_dir, view, now=real_parts().clock())
     paths = [str(path) for path in (written.path, *written.figures)]
-    payload = {"plan": place.slug, "directory": str(place.directory), "state": view.state.value, "files": paths}
+    payload = {"plan": plan_dir.slug, "directory": str(plan_dir.directory), "state": view.state.value, "files": paths}
     payload |= {"remarks": list(written.remarks), "next": []}
     for remark in written.remarks:
         output.remark(remark)
-    lines = [f"{place.slug} in {place.directory}:", *(f"wrote {path}" for path in paths)]
+    lines = [f"{plan_dir.slug} in {plan_dir.directory}:", *(f"wrote {path}" for path in paths)]
     output.emit("plan report", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
     return 0
 
@@ -141,39 +141,39 @@ def control(
     from autoresearch.commands.campaign_control import Speaker
     from autoresearch.commands.plan_agent import rewriting
     from autoresearch.git_repo import checkout as repository
-    from autoresearch.lab.plans.plan_dir import PlanPlace
+    from autoresearch.lab.plans.plan_dir import PlanDir
     from autoresearch.lab.plans.run_stages import in_pursuit, pursue_alone
     from autoresearch.lab.runs import detached
 
     found = repository.find(directory.parents[3])
     if found is None:
         raise NotFoundError(f"{directory} lies in no repository")
-    place, chosen = PlanPlace(found, directory.name), json.loads(researcher) if researcher else {}
-    with in_pursuit(place):
+    plan_dir, chosen = PlanDir(found, directory.name), json.loads(researcher) if researcher else {}
+    with in_pursuit(plan_dir):
         os.environ.clear()
         os.environ.update(detached.take_environment(directory))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the plan goes on
         detached.reported(directory)
-        say = Speaker(place.log)
+        say = Speaker(plan_dir.log)
         parts, most = real_parts(), int(chosen.pop("most", 0))
-        stopped = pursue_alone(place, parts, say, rewriting(place, chosen, parts), most)
+        stopped = pursue_alone(plan_dir, parts, say, rewriting(plan_dir, chosen, parts), most)
         say(f"{stopped.state}: {stopped.reason}")
     return 0
 
 
-def status_of(place: PlanPlace, view: PlanView) -> dict[str, Any]:
+def status_of(plan_dir: PlanDir, view: PlanView) -> dict[str, Any]:
     """The flat object about a plan."""
     from autoresearch.core.plans.view import PlanState
 
     live, state = view.live, view.state
-    campaign, campaign_state = (live.campaign, _campaign_state(place, view)) if live else ("", "")
+    campaign, campaign_state = (live.campaign, _campaign_state(plan_dir, view)) if live else ("", "")
     done = [run for run in view.runs if run.conclusion is not None]
     return {
-        "plan": place.slug,
+        "plan": plan_dir.slug,
         "state": state.value,
         "reason": str((view.ended or {}).get("reason", "")),
-        "pursued": place.pursued,
+        "pursued": plan_dir.pursued,
         "version": view.version.number,
         "approved": view.approved,
         "stage": live.stage if live else view.next,
@@ -194,22 +194,22 @@ def status_of(place: PlanPlace, view: PlanView) -> dict[str, Any]:
             for run in done
         ],
         "records": len(view.records),
-        "branch": place.branch,
-        "directory": str(place.directory),
-        "report": str(place.report) if state is PlanState.ENDED else None,
-        "next": _next(place, view, campaign_state),
+        "branch": plan_dir.branch,
+        "directory": str(plan_dir.directory),
+        "report": str(plan_dir.report) if state is PlanState.ENDED else None,
+        "next": _next(plan_dir, view, campaign_state),
     }
 
 
-def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
+def _next(plan_dir: PlanDir, view: PlanView, campaign_state: str) -> list[str]:
     from autoresearch.core.plans.view import PlanState
 
-    name = place.slug
-    if place.pursued:
+    name = plan_dir.slug
+    if plan_dir.pursued:
         return [f"autoresearch plan wait {name} --for 100s"]
     match view.state:
         case PlanState.ENDED:
-            return [f"autoresearch plan {'report' if place.flag.exists() else 'run'} {name}"]
+            return [f"autoresearch plan {'report' if plan_dir.flag.exists() else 'run'} {name}"]
         case PlanState.REVISE:
             return [f"autoresearch plan revise {view.version.file} --reason '...'"]
         case PlanState.REGISTERED:
@@ -218,14 +218,18 @@ def _next(place: PlanPlace, view: PlanView, campaign_state: str) -> list[str]:
     return [*resume, f"autoresearch plan run {name}"]
 
 
-def _campaign_state(place: PlanPlace, view: PlanView) -> str:
+def _campaign_state(plan_dir: PlanDir, view: PlanView) -> str:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.campaign_status import state_now
-    from autoresearch.lab.plans.stages import campaign_place
+    from autoresearch.lab.plans.stages import campaign_dir_of
 
     assert view.live is not None
-    there = campaign_place(place, view.live)
-    return state_now(there, CampaignHistory(there).view()).value if there.spec.exists() else "not begun"
+    campaign_dir = campaign_dir_of(plan_dir, view.live)
+    return (
+        state_now(campaign_dir, CampaignHistory(campaign_dir).view()).value
+        if campaign_dir.spec.exists()
+        else "not begun"
+    )
 
 
 def _lines(payload: dict[str, Any]) -> list[str]:
@@ -241,21 +245,21 @@ def _lines(payload: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _known(plan: str) -> tuple[PlanPlace, PlanView]:
+def _known(plan: str) -> tuple[PlanDir, PlanView]:
     """A registered plan, by its name or its file, whatever the file says by now."""
     from autoresearch.lab.plans.draft import slug_of
-    from autoresearch.lab.plans.plan_dir import find, read_view
+    from autoresearch.lab.plans.plan_dir import find_plan, read_view
 
-    place = find(slug_of(Path(plan)) if plan.endswith((".yaml", ".yml")) else plan, real_parts())
-    return place, read_view(place)
+    plan_dir = find_plan(slug_of(Path(plan)) if plan.endswith((".yaml", ".yml")) else plan, real_parts())
+    return plan_dir, read_view(plan_dir)
 
 
-def _said_and_logged(place: PlanPlace) -> Any:
+def _said_and_logged(plan_dir: PlanDir) -> Any:
     def say(text: str) -> None:
         line = clean_text(" ".join(text.split()))
         output.remark(line)
         try:
-            with place.log.open("a", encoding="utf-8") as file:
+            with plan_dir.log.open("a", encoding="utf-8") as file:
                 file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
         except OSError:
             pass  # a full disk; the branch is the truth
@@ -263,33 +267,35 @@ def _said_and_logged(place: PlanPlace) -> Any:
     return say
 
 
-def _detached(place: PlanPlace, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
+def _detached(plan_dir: PlanDir, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
     """Start `plan control` in a session of its own."""
     from autoresearch.core.text import naming
     from autoresearch.lab import settings as project
-    from autoresearch.lab.plans.plan_dir import make
+    from autoresearch.lab.plans.plan_dir import create_plan_dir
     from autoresearch.lab.resolve.run_plan import new_token
     from autoresearch.lab.runs import detached
     from autoresearch.records.rundir import locked
 
-    make(place, parts)
+    create_plan_dir(plan_dir, parts)
     settings = project.load(Path(view.version.file).parent, environ=parts.environ, flags={})
     token = new_token()
-    with locked(place.directory / "start.lock"):
-        if place.pursued:
+    with locked(plan_dir.directory / "start.lock"):
+        if plan_dir.pursued:
             raise ConflictError(
-                f"the plan {place.slug} is being run by another command",
-                fix=f"autoresearch plan status {place.slug}",
+                f"the plan {plan_dir.slug} is being run by another command",
+                fix=f"autoresearch plan status {plan_dir.slug}",
                 code="plan_runs",
             )
-        session = naming.session_name(f"plan-{place.slug}", token)
-        words = ("plan", "control", str(place.directory), *(("--researcher", researcher) if researcher else ()))
-        attach = detached.start(place.directory, words, session, f"plan-{token}", parts, settings.text("tmux_socket"))
-    payload = status_of(place, view) | {"attach": attach}
+        session = naming.session_name(f"plan-{plan_dir.slug}", token)
+        words = ("plan", "control", str(plan_dir.directory), *(("--researcher", researcher) if researcher else ()))
+        attach = detached.start(
+            plan_dir.directory, words, session, f"plan-{token}", parts, settings.text("tmux_socket")
+        )
+    payload = status_of(plan_dir, view) | {"attach": attach}
     output.emit(
         "plan run",
         payload,
         as_json=as_json,
-        lines=[f"{place.slug} in {place.directory} is being run; attach: {attach}"],
+        lines=[f"{plan_dir.slug} in {plan_dir.directory} is being run; attach: {attach}"],
     )
     return 0

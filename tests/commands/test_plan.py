@@ -191,7 +191,7 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
     assert (ended["state"], ended["concluded"][0]["met"]) == ("ended", "met")
     assert bench.ask("plan", "show", "lr")["records"][1].split()[3] == "waived"
     said = (planned.directory / "plan.log").read_text()
-    assert "the controller of lr-only is gone; another one takes it up" in said
+    assert "the controller of lr-only died; another one is started" in said
     assert "run without an approval (--no-human)" in (planned.directory / "final_report.md").read_text()
 
 
@@ -208,7 +208,7 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     bad = bench.ask("plan", "check", path, check=3)
     told = bad["error"]["findings"]
     assert any("words of the template" in line and "topic.plan.yaml:" in line for line in told)
-    assert bench.ask("plan", "new", "TOPIC.md", check=5)["error"]["message"].endswith("is there already")
+    assert bench.ask("plan", "new", "TOPIC.md", check=5)["error"]["message"].endswith("already exists")
     for line in text.splitlines():
         if line.split("#")[0].strip().startswith("overrides"):
             text = text.replace(line, "        overrides: {lr: 0.5}")

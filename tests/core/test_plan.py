@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.plans.model import read_plan
-from autoresearch.core.plans.plan_text import as_data, told
+from autoresearch.core.plans.plan_text import as_data, plan_lines
 
 PLAN: dict[str, Any] = {
     "title": "Does the learning rate matter?",
@@ -59,7 +59,7 @@ def test_a_plan_that_holds_together() -> None:
     assert screen.outcomes[1].condition == "otherwise" and screen.most_runs == 1
     assert plan.stages[1].campaign == {"file": "refine.yaml"}
     assert plan.stage("nobody") is None
-    assert "   otherwise -> revise: Nothing is known." in list(told(plan))
+    assert "   otherwise -> revise: Nothing is known." in list(plan_lines(plan))
     assert as_data(plan)["stages"][0]["ideas"] == ["lr-high", "lr-low"]
 
 

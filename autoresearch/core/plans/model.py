@@ -31,7 +31,7 @@ _STAGE_KEYS = ("name", "question", "campaign", "ideas", "expectation", "outcomes
 _EXPECTATION_KEYS = ("sentence", "when")
 _OUTCOME_KEYS = ("when", "conclusion", "next")
 
-Place: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 """Where something stands in a plan: keys and positions from the top, `("stages", 0, "name")`."""
 
 
@@ -97,8 +97,8 @@ class ReadPlan:
     findings: tuple[Finding, ...]
 
 
-def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: str = "") -> ReadPlan:
-    """Validate a parsed YAML document; `lines`: the line number of each place, for the findings in file `where`."""
+def read_plan(value: object, lines: Mapping[KeyPath, int] | None = None, where: str = "") -> ReadPlan:
+    """Validate a parsed YAML document; `lines`: the line number of each key, for the findings in file `where`."""
     reader = _PlanReader(lines or {}, where)
     plan = reader.plan(value)
     if plan is not None:
@@ -110,46 +110,46 @@ def read_plan(value: object, lines: Mapping[Place, int] | None = None, where: st
 class _PlanReader:
     """Reads one plan; continues after an error, so that all are reported at once."""
 
-    def __init__(self, lines: Mapping[Place, int], where: str) -> None:
+    def __init__(self, lines: Mapping[KeyPath, int], where: str) -> None:
         self.lines, self.where = lines, where
         self.findings: list[Finding] = []
 
-    def wrong(self, place: Place, message: str, hint: str = "", *, severity: Severity = Severity.ERROR) -> None:
-        line = next((self.lines[place[:n]] for n in range(len(place), -1, -1) if place[:n] in self.lines), 0)
-        words = f"{_spoken(place)}: {message}" if place else message
+    def wrong(self, key_path: KeyPath, message: str, hint: str = "", *, severity: Severity = Severity.ERROR) -> None:
+        line = next((self.lines[key_path[:n]] for n in range(len(key_path), -1, -1) if key_path[:n] in self.lines), 0)
+        words = f"{_spoken(key_path)}: {message}" if key_path else message
         self.findings.append(Finding(severity, "bad_plan", words, hint, self.where, line))
 
-    def mapping(self, value: object, place: Place, keys: Sequence[str]) -> Mapping[Any, Any]:
+    def mapping(self, value: object, key_path: KeyPath, keys: Sequence[str]) -> Mapping[Any, Any]:
         if not isinstance(value, Mapping):
-            self.wrong(place, f"expected the keys {', '.join(keys)}, found {_kind(value)}")
+            self.wrong(key_path, f"expected the keys {', '.join(keys)}, found {_kind(value)}")
             return {}
         for key in value:
             if key not in keys:
                 near = difflib.get_close_matches(str(key), keys, 1)
                 hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(keys)}"
-                self.wrong((*place, str(key)), f"unknown key `{key}`", hint)
+                self.wrong((*key_path, str(key)), f"unknown key `{key}`", hint)
         return value
 
-    def text(self, holder: Mapping[Any, Any], place: Place, key: str) -> str:
+    def text(self, holder: Mapping[Any, Any], key_path: KeyPath, key: str) -> str:
         value = holder.get(key)
         if not isinstance(value, str) or not value.strip():
             what = "is missing" if value in (None, "") else f"is {_kind(value)}, not a sentence"
-            self.wrong((*place, key), what)
+            self.wrong((*key_path, key), what)
         elif value.strip().startswith("TODO"):
-            self.wrong((*place, key), "still has the words of the template", "write what is meant")
+            self.wrong((*key_path, key), "still has the words of the template", "write what is meant")
         elif len(value) > MOST_CHARACTERS:
-            self.wrong((*place, key), f"has {len(value)} characters; {MOST_CHARACTERS} are enough")
+            self.wrong((*key_path, key), f"has {len(value)} characters; {MOST_CHARACTERS} are enough")
         else:
             return value.strip()
         return ""
 
-    def listed(self, holder: Mapping[Any, Any], place: Place, key: str, most: int) -> list[Any]:
+    def listed(self, holder: Mapping[Any, Any], key_path: KeyPath, key: str, most: int) -> list[Any]:
         value = holder.get(key)
         if not isinstance(value, list) or not value:
-            self.wrong((*place, key), "is missing" if value in (None, []) else f"is {_kind(value)}, not a list")
+            self.wrong((*key_path, key), "is missing" if value in (None, []) else f"is {_kind(value)}, not a list")
             return []
         if len(value) > most:
-            self.wrong((*place, key), f"{len(value)} are too many; {most} at most")
+            self.wrong((*key_path, key), f"{len(value)} are too many; {most} at most")
         return value[:most]
 
     def plan(self, value: object) -> StagedPlan | None:
@@ -163,77 +163,77 @@ class _PlanReader:
         return StagedPlan(title, question, topic, tuple(self.stage(one, n) for n, one in enumerate(given)))
 
     def stage(self, value: object, n: int) -> Stage:
-        place: Place = ("stages", n)
-        found = self.mapping(value, place, _STAGE_KEYS)
+        key_path: KeyPath = ("stages", n)
+        found = self.mapping(value, key_path, _STAGE_KEYS)
         name = found.get("name")
         if not isinstance(name, str) or not _STAGE.match(name):
             hint = f"lower-case letters, digits and hyphens, at most {STAGE_MAX}: it names branches"
-            self.wrong((*place, "name"), f"{name!r} cannot name a stage" if name else "is missing", hint)
+            self.wrong((*key_path, "name"), f"{name!r} cannot name a stage" if name else "is missing", hint)
         elif name in (END, REVISE, OTHERWISE):
-            self.wrong((*place, "name"), f"`{name}` is a word of the plan itself")
+            self.wrong((*key_path, "name"), f"`{name}` is a word of the plan itself")
         most = found.get("most_runs", 1)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_RUNS:
-            self.wrong((*place, "most_runs"), f"{most!r} is not a whole number from 1 to {MOST_RUNS}")
+            self.wrong((*key_path, "most_runs"), f"{most!r} is not a whole number from 1 to {MOST_RUNS}")
             most = 1
         ideas = found.get("ideas") or []
         if not isinstance(ideas, list):
-            self.wrong((*place, "ideas"), f"is {_kind(ideas)}, not a list of ideas")
+            self.wrong((*key_path, "ideas"), f"is {_kind(ideas)}, not a list of ideas")
             ideas = []
         slugs = {str(idea.get("slug")) for idea in ideas if isinstance(idea, Mapping)}
         return Stage(
             name=str(name),
-            question=self.text(found, place, "question"),
-            campaign=self.campaign(found.get("campaign"), (*place, "campaign")),
+            question=self.text(found, key_path, "question"),
+            campaign=self.campaign(found.get("campaign"), (*key_path, "campaign")),
             ideas=tuple(ideas),
-            expectation=self.expectation(found.get("expectation"), (*place, "expectation"), slugs),
-            outcomes=self.outcomes(found, place, slugs),
+            expectation=self.expectation(found.get("expectation"), (*key_path, "expectation"), slugs),
+            outcomes=self.outcomes(found, key_path, slugs),
             most_runs=most,
         )
 
-    def campaign(self, value: object, place: Place) -> Mapping[str, Any]:
+    def campaign(self, value: object, key_path: KeyPath) -> Mapping[str, Any]:
         if isinstance(value, str) and value.strip():
             return {"file": value.strip()}
         if isinstance(value, Mapping) and isinstance(value.get("file") or value.get("blueprint"), str):
             return {str(key): item for key, item in value.items()}
         hint = "`campaign: {blueprint: my-experiment.md, count: 6}`, or the name of a campaign file"
-        self.wrong(place, "is missing" if value is None else "names neither a blueprint nor a campaign file", hint)
+        self.wrong(key_path, "is missing" if value is None else "names neither a blueprint nor a campaign file", hint)
         return {}
 
-    def expectation(self, value: object, place: Place, slugs: set[str]) -> Expectation:
-        found = self.mapping(value, place, _EXPECTATION_KEYS) if value is not None else {}
+    def expectation(self, value: object, key_path: KeyPath, slugs: set[str]) -> Expectation:
+        found = self.mapping(value, key_path, _EXPECTATION_KEYS) if value is not None else {}
         if value is None:
-            self.wrong(place, "is missing", "what do you expect? `{sentence: ..., when: best >= baseline + 0.02}`")
+            self.wrong(key_path, "is missing", "what do you expect? `{sentence: ..., when: best >= baseline + 0.02}`")
             return Expectation("", _NOTHING)
-        return Expectation(self.text(found, place, "sentence"), self.condition(found, place, slugs) or _NOTHING)
+        return Expectation(self.text(found, key_path, "sentence"), self.condition(found, key_path, slugs) or _NOTHING)
 
-    def condition(self, holder: Mapping[Any, Any], place: Place, slugs: set[str]) -> Condition | None:
+    def condition(self, holder: Mapping[Any, Any], key_path: KeyPath, slugs: set[str]) -> Condition | None:
         value = holder.get("when")
         if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
-            self.wrong((*place, "when"), "is missing" if value in (None, "") else f"is {_kind(value)}, no condition")
+            self.wrong((*key_path, "when"), "is missing" if value in (None, "") else f"is {_kind(value)}, no condition")
             return None
         try:
             found = parse(str(value))
         except ConditionError as error:
-            self.wrong((*place, "when"), str(error))
+            self.wrong((*key_path, "when"), str(error))
             return None
         if strange := [slug for slug in found.slugs if slug not in slugs]:
             hint = f"the ideas of this stage: {', '.join(sorted(slugs))}" if slugs else "this stage lists no `ideas`"
-            self.wrong((*place, "when"), f"no idea of this stage has the slug `{strange[0]}`", hint)
+            self.wrong((*key_path, "when"), f"no idea of this stage has the slug `{strange[0]}`", hint)
         return found
 
-    def outcomes(self, holder: Mapping[Any, Any], stage: Place, slugs: set[str]) -> tuple[StageOutcome, ...]:
+    def outcomes(self, holder: Mapping[Any, Any], stage: KeyPath, slugs: set[str]) -> tuple[StageOutcome, ...]:
         given = self.listed(holder, stage, "outcomes", MOST_OUTCOMES)
         found: list[StageOutcome] = []
         for n, value in enumerate(given):
-            place = (*stage, "outcomes", n)
-            one = self.mapping(value, place, _OUTCOME_KEYS)
+            key_path = (*stage, "outcomes", n)
+            one = self.mapping(value, key_path, _OUTCOME_KEYS)
             last = one.get("when") == OTHERWISE
             if last and n < len(given) - 1:
-                self.wrong((*place, "when"), f"`{OTHERWISE}` comes last: nothing after it can happen")
-            when = None if last else self.condition(one, place, slugs)
+                self.wrong((*key_path, "when"), f"`{OTHERWISE}` comes last: nothing after it can happen")
+            when = None if last else self.condition(one, key_path, slugs)
             if when and when.text in [earlier.condition for earlier in found]:
-                self.wrong((*place, "when"), f"`{when.text}` was asked before: this cannot happen")
-            found.append(StageOutcome(when, self.text(one, place, "conclusion"), self.text(one, place, "next")))
+                self.wrong((*key_path, "when"), f"`{when.text}` was asked before: this cannot happen")
+            found.append(StageOutcome(when, self.text(one, key_path, "conclusion"), self.text(one, key_path, "next")))
         if given and not (isinstance(given[-1], Mapping) and given[-1].get("when") == OTHERWISE):
             hint = f"end the list with `- {{when: {OTHERWISE}, conclusion: ..., next: {REVISE}}}`"
             self.wrong((*stage, "outcomes"), "not every result leads somewhere", hint)
@@ -252,11 +252,11 @@ class _PlanReader:
         reached = _reached(names[:1], leads)
         for n, name in enumerate(names):
             if name not in reached:
-                place: Place = ("stages", n)
-                self.wrong(place, f"no outcome leads to the stage `{name}`", severity=Severity.WARNING)
+                key_path: KeyPath = ("stages", n)
+                self.wrong(key_path, f"no outcome leads to the stage `{name}`", severity=Severity.WARNING)
 
     def step(
-        self, place: Place, stage: Stage, outcome: StageOutcome, plan: StagedPlan, leads: Mapping[str, set[str]]
+        self, key_path: KeyPath, stage: Stage, outcome: StageOutcome, plan: StagedPlan, leads: Mapping[str, set[str]]
     ) -> None:
         if outcome.next in ("", END, REVISE):
             return
@@ -265,10 +265,10 @@ class _PlanReader:
             known = [*leads, END, REVISE]
             near = difflib.get_close_matches(outcome.next, known, 1)
             hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
-            self.wrong(place, f"there is no stage `{outcome.next}`", hint)
+            self.wrong(key_path, f"there is no stage `{outcome.next}`", hint)
         elif target.most_runs == 1 and stage.name in _reached([target.name], leads):
             message = f"leads back to `{target.name}`, which may run once"
-            self.wrong(place, message, f"say how often in `{target.name}`: `most_runs: 2`")
+            self.wrong(key_path, message, f"say how often in `{target.name}`: `most_runs: 2`")
 
 
 _NOTHING = parse("kept")  # placeholder for an invalid condition; a plan with one is never used
@@ -284,9 +284,9 @@ def _reached(begin: Sequence[str], leads: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def _spoken(place: Place) -> str:
-    """A place in the form `stages[0].outcomes[1].next`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+def _spoken(key_path: KeyPath) -> str:
+    """A key path in the form `stages[0].outcomes[1].next`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path).lstrip(".")
 
 
 def _kind(value: object) -> str:
@@ -294,8 +294,8 @@ def _kind(value: object) -> str:
     return words.get(type(value), "a number")
 
 
-def named_files(plan: StagedPlan) -> Iterator[tuple[Place, str]]:
-    """Place and path, relative to the plan, of every file or folder that the plan names."""
+def named_files(plan: StagedPlan) -> Iterator[tuple[KeyPath, str]]:
+    """Key path and path, relative to the plan, of every file or folder that the plan names."""
     if plan.topic:
         yield ("topic",), plan.topic
     for n, stage in enumerate(plan.stages):

@@ -8,7 +8,7 @@ from typing import Any
 from autoresearch.core.plans.model import Stage, StagedPlan
 
 
-def told(plan: StagedPlan) -> Iterator[str]:
+def plan_lines(plan: StagedPlan) -> Iterator[str]:
     """The lines of the text: title, question, then each stage with its outcomes."""
     yield _line(plan.title)
     yield f"  {_line(plan.question)}"

@@ -55,7 +55,7 @@ def judged(stage: Stage, facts: Mapping[str, float | None]) -> tuple[Met, int]:
     return met, stage.outcome(facts)
 
 
-def asked_for(stage: Stage, facts: Mapping[str, float | None]) -> dict[str, float | None]:
+def condition_facts(stage: Stage, facts: Mapping[str, float | None]) -> dict[str, float | None]:
     """The values that the conditions of this stage refer to, by word; None if unknown."""
     conditions = [stage.expectation.when, *(outcome.when for outcome in stage.outcomes if outcome.when)]
     return {word: facts.get(word) for condition in conditions for word in condition.words}

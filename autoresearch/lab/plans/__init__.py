@@ -1,1 +1,1 @@
-"""Staged plans: read, fixed in git, approved, run stage by stage as campaigns, concluded, told."""
+"""Staged plans: read, committed, approved, run stage by stage as campaigns, concluded, reported."""

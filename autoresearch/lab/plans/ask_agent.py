@@ -15,7 +15,7 @@ from autoresearch.core.campaign import overrides
 from autoresearch.core.plans.agent_answer import SCHEMA, plan_of
 from autoresearch.core.plans.condition import OF_IDEA, WORDS
 from autoresearch.core.plans.model import REVISE
-from autoresearch.core.plans.plan_text import told
+from autoresearch.core.plans.plan_text import plan_lines
 from autoresearch.core.plans.view import PlanView
 from autoresearch.errors import AutoresearchError, ResearcherFailed
 from autoresearch.git_repo.checkout import Checkout
@@ -27,7 +27,7 @@ from autoresearch.lab.agents.turn_dir import next_directory
 from autoresearch.lab.agents.untrusted_text import fenced
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans.draft import Draft, read_draft, read_topic
-from autoresearch.lab.plans.plan_dir import PlanPlace
+from autoresearch.lab.plans.plan_dir import PlanDir
 from autoresearch.lab.plans.register import registered_plan
 from autoresearch.lab.plans.write import is_blueprint
 from autoresearch.lab.render import render
@@ -48,7 +48,7 @@ class Question:
 
     topic: Path
     path: Path  # of the plan
-    place: PlanPlace
+    plan_dir: PlanDir
     ask: Ask
     agent: str
     bounds: Bounds = field(default_factory=Bounds)
@@ -69,7 +69,7 @@ class WrittenPlan:
 
 def written(question: Question, parts: Parts) -> WrittenPlan:
     """Have a plan written. ResearcherFailed, with the last fault, where three answers hold none that can be used."""
-    tree = IsolatedWorktree(slot(question.place.checkout, _tree(question, parts), reason="a plan is being written"))
+    tree = IsolatedWorktree(slot(question.plan_dir.checkout, _tree(question, parts), reason="a plan is being written"))
     try:
         with tree.opened(_code(question)) as opened:
             return _asked(question, opened.path, parts)
@@ -81,7 +81,7 @@ def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
     prompt = words = _prompt(question, parts)
     usage, session, problems = Usage(), "", ["nothing was asked"]
     for _ in range(AGAIN + 1):
-        directory = next_directory(question.place.directory / "turns", TurnRole.PLAN)
+        directory = next_directory(question.plan_dir.directory / "turns", TurnRole.PLAN)
         answer = question.ask(Turn(TurnRole.PLAN, words, cwd, directory, SCHEMA, session, question.bounds))
         usage, session = usage + answer.usage, answer.session or session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
@@ -104,15 +104,15 @@ def _failed(question: Question, said: str, directory: Path) -> ResearcherFailed:
 
 
 def _tree(question: Question, parts: Parts) -> Path:
-    plan = question.place
+    plan = question.plan_dir
     return state_home(parts.environ) / "worktrees" / f"plan-{plan.slug}-{key_of(plan.directory)}" / "reading"
 
 
 def _code(question: Question) -> str:
     """The working tree as it is: the agent reads a copy, and the user's own is out of its reach."""
-    message = f"plan {question.place.slug}: the code that its author reads"
-    reports = question.place.directory.parents[1]
-    return snapshot(question.place.checkout, message=message, leave_out=[reports]).commit
+    message = f"plan {question.plan_dir.slug}: the code that its author reads"
+    reports = question.plan_dir.directory.parents[1]
+    return snapshot(question.plan_dir.checkout, message=message, leave_out=[reports]).commit
 
 
 def _understood(question: Question, data: object, parts: Parts) -> tuple[str, Draft | None, list[str]]:
@@ -120,7 +120,7 @@ def _understood(question: Question, data: object, parts: Parts) -> tuple[str, Dr
     plan, problems = plan_of(data)
     if problems:
         return "", None, problems
-    folder, root = question.path.parent, question.place.checkout.root
+    folder, root = question.path.parent, question.plan_dir.checkout.root
     for n, stage in enumerate(plan["stages"]):  # an agent names files as the repository does
         blueprint = stage["campaign"]["blueprint"]
         if not isinstance(blueprint, str) or not is_inside(blueprint) or not (root / blueprint).is_file():
@@ -159,7 +159,7 @@ def _prompt(question: Question, parts: Parts) -> str:
         words=WORDS,
         of_idea=OF_IDEA,
         revise=REVISE,
-        blueprints=list(_blueprints(question.place.checkout, parts)),
+        blueprints=list(_blueprints(question.plan_dir.checkout, parts)),
         past=_past(question),
         reason=one_line(question.reason, 2000),
         topic=text.strip(),
@@ -172,7 +172,7 @@ def _past(question: Question) -> str:
     view = question.view
     if view is None:
         return ""
-    lines = list(told(registered_plan(question.place, view)))
+    lines = list(plan_lines(registered_plan(question.plan_dir, view)))
     for run in view.runs:
         if (said := run.conclusion) is not None:
             facts = ", ".join(f"{word} {value:.4g}" for word, value in said["facts"].items() if value is not None)

@@ -1,4 +1,4 @@
-"""A plan as it lies on the disk: read, checked down to the campaign of each stage, with every file that it names."""
+"""A plan's file, read and checked down to the campaign of each stage, with every file that it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.plans.model import SLUG_MAX, Place, Stage, StagedPlan, read_plan
+from autoresearch.core.plans.model import SLUG_MAX, KeyPath, Stage, StagedPlan, read_plan
 from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
@@ -33,19 +33,19 @@ _NOT_HERE = {"prefix": "the plan names the branches of its stages", "trees": "th
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A plan's file and what it came to; where `plan` is None, `findings` say why."""
+    """A plan's file and its contents; if `plan` is None, `findings` say why."""
 
     path: Path
     slug: str
     plan: StagedPlan | None
     findings: tuple[Finding, ...]
-    files: Mapping[str, bytes]  # absolute path -> content: the plan, its topic, all that its stages name
+    files: Mapping[str, bytes]  # absolute path -> content: the plan, its topic, every file that its stages name
     checkout: Checkout | None = None  # the repository of every stage
     results: tuple[Path, ...] = ()  # where its runs write
 
     @property
     def digest(self) -> str:
-        """Of all of it: two plans with one digest mean the same experiments."""
+        """A hash over all files: plans with the same digest describe the same experiments."""
         whole = hashlib.sha256()
         for name in sorted(self.files):
             shown = os.path.relpath(name, self.path.parent)
@@ -53,47 +53,47 @@ class Draft:
         return whole.hexdigest()
 
     def text(self) -> str:
-        """The plan as it is written."""
+        """The text of the plan's file."""
         return self.files[str(self.path)].decode("utf-8", "replace")
 
 
 def slug_of(path: Path) -> str:
-    """What a plan is called: its file's name, without `.plan`; that of its folder where it is just `plan.yaml`."""
+    """The name of a plan: that of its file, without `.plan`; that of its folder for a plain `plan.yaml`."""
     stem = path.stem.removesuffix(".plan")
     name = path.parent.name if stem == "plan" else stem
     return naming.slugify(name, fallback="plan")[:SLUG_MAX].strip("-")
 
 
 def read_draft(path: Path, parts: Parts, *, data: bytes | None = None) -> Draft:
-    """Read and check a plan, or what is about to be written there; nothing is touched.
+    """Read and check a plan, or `data` that is about to be written to its file; writes nothing.
 
-    Raises NotFoundError where there is no such file and BlueprintError, with the line, where it is no YAML.
+    Raises NotFoundError without such a file, and BlueprintError with the line if it is not YAML.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links
     data = _bytes(path, PLAN_BYTES) if data is None else data
     value = parse_any(data, path.name)
     lines = line_numbers(data)
-    found = read_plan(value, lines, path.name)
-    draft = Draft(path, slug_of(path), found.plan, found.findings, {str(path): data})
-    return _deep(draft, lines, parts) if found.plan else draft
+    parsed = read_plan(value, lines, path.name)
+    draft = Draft(path, slug_of(path), parsed.plan, parsed.findings, {str(path): data})
+    return _checked_on_disk(draft, lines, parts) if parsed.plan else draft
 
 
 def raise_on_faults(draft: Draft) -> StagedPlan:
-    """The plan; PlanInvalid, with everything that is wrong, where there is none."""
+    """The valid plan; raises PlanInvalid with all findings if there is an error."""
     if draft.plan is None or errors(list(draft.findings)):
         raise PlanInvalid(draft.findings)
     return draft.plan
 
 
 class PlanInvalid(BlueprintError):  # noqa: N818 - what the plan is
-    """A plan does not hold together; `findings` tell all that is wrong."""
+    """A plan with errors; `findings` has all of them."""
 
     code = "plan_invalid"
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
         first = errors(list(findings))[0]
-        super().__init__(str(first).replace("error: ", "", 1), hint="autoresearch plan check tells everything")
+        super().__init__(str(first).replace("error: ", "", 1), hint="autoresearch plan check shows all errors")
 
 
 def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> Charter:
@@ -113,27 +113,29 @@ def _campaign_file(folder: Path, stage: Stage, queue: str, more: Mapping[str, An
         keys |= {"proposer": "queue", "queue": queue}
         keys.setdefault("count", None if any(keys.get(stop) for stop in _STOPS) else 1 + len(stage.ideas))
     name = str(stage.campaign.get("file") or stage.campaign["blueprint"])
-    found = declare(name, keys, start=folder, now=parts.clock())
+    campaign_file = declare(name, keys, start=folder, now=parts.clock())
     ours = f"stage {stage.name}"
-    said = {key: ours if source.startswith("flag ") else source for key, source in found.sources.items()}
-    return replace(found, sources=said)
+    sources = {key: ours if source.startswith("flag ") else source for key, source in campaign_file.sources.items()}
+    return replace(campaign_file, sources=sources)
 
 
-class _Deep:
-    """What only the disk knows: files that are there, campaigns that could be started."""
+class _DiskChecks:
+    """Checks that need the disk: whether named files exist, and whether each campaign could be started."""
 
-    def __init__(self, draft: Draft, lines: Mapping[Place, int], parts: Parts) -> None:
+    def __init__(self, draft: Draft, lines: Mapping[KeyPath, int], parts: Parts) -> None:
         self.draft, self.lines, self.parts = draft, lines, parts
         self.findings = list(draft.findings)
         self.files = dict(draft.files)
         self.checkout: Checkout | None = None
         self.results: dict[Path, None] = {}
 
-    def wrong(self, place: Place, message: str, hint: str = "") -> None:
-        if typed := _TYPED.match(message):  # said of a flag, where there is a key
-            place, message = (*place, typed["key"].replace("-", "_")), message[typed.end() :]
-        line = next((self.lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in self.lines), 0)
-        name = "" if place == ("topic",) or self.draft.plan is None else self.draft.plan.stages[int(place[1])].name
+    def wrong(self, key_path: KeyPath, message: str, hint: str = "") -> None:
+        if typed := _TYPED.match(message):  # an error about a flag, which is a key here
+            key_path, message = (*key_path, typed["key"].replace("-", "_")), message[typed.end() :]
+        line = next((self.lines[key_path[:n]] for n in range(len(key_path), 0, -1) if key_path[:n] in self.lines), 0)
+        name = (
+            "" if key_path == ("topic",) or self.draft.plan is None else self.draft.plan.stages[int(key_path[1])].name
+        )
         words = f"stage {name}: {message}" if name else message
         self.findings.append(Finding(Severity.ERROR, "bad_plan", words, hint, self.draft.path.name, line))
 
@@ -145,10 +147,10 @@ class _Deep:
             self.wrong(("topic",), error.message, error.hint)
 
     def stage(self, n: int, stage: Stage) -> None:
-        place: Place = ("stages", n, "campaign")
+        key_path: KeyPath = ("stages", n, "campaign")
         strange = list(_campaign_faults(stage))
         for key, fault in strange:
-            self.wrong((*place, key), fault)
+            self.wrong((*key_path, key), fault)
         broken = list(_idea_faults(stage, self.draft.path.parent))
         for m, fault in broken:
             self.wrong(("stages", n, "ideas", m), f"idea {m + 1}: {fault}")
@@ -157,7 +159,7 @@ class _Deep:
         try:
             self.campaign(stage)
         except AutoresearchError as error:
-            self.wrong(place, error.message, error.hint)
+            self.wrong(key_path, error.message, error.hint)
 
     def campaign(self, stage: Stage) -> None:
         found = stage_campaign(self.draft, stage, self.parts, queue=str(self.draft.path.parent))  # that is there
@@ -176,18 +178,18 @@ class _Deep:
         return replace(changed, checkout=self.checkout, results=tuple(self.results))
 
 
-def _deep(draft: Draft, lines: Mapping[Place, int], parts: Parts) -> Draft:
-    deep = _Deep(draft, lines, parts)
+def _checked_on_disk(draft: Draft, lines: Mapping[KeyPath, int], parts: Parts) -> Draft:
+    disk = _DiskChecks(draft, lines, parts)
     assert draft.plan is not None
     if draft.plan.topic:
-        deep.topic(draft.plan.topic)
+        disk.topic(draft.plan.topic)
     for n, stage in enumerate(draft.plan.stages):
-        deep.stage(n, stage)
-    return deep.whole()
+        disk.stage(n, stage)
+    return disk.whole()
 
 
 def _campaign_faults(stage: Stage) -> Iterator[tuple[str, str]]:
-    """Keys of a campaign that mean nothing, or nothing here."""
+    """Keys of a campaign that are unknown, or not allowed in a stage."""
     keys = stage.campaign
     if keys.get("file") and keys.get("blueprint"):
         yield "blueprint", "`file` and `blueprint` are both given; a campaign file names its own blueprint"
@@ -197,7 +199,7 @@ def _campaign_faults(stage: Stage) -> Iterator[tuple[str, str]]:
         elif key not in DEFAULTS and key not in ("file", "blueprint"):
             yield key, f"unknown key `{key}` of a campaign; docs/campaign.md lists them"
         elif stage.ideas and key in ("queue", "space", "proposer") and (key, keys[key]) != ("proposer", "queue"):
-            yield key, f"the stage lists its `ideas`, so `{key}` has nothing to say"
+            yield key, f"the stage lists its `ideas`, so `{key}` has no effect"
 
 
 def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
@@ -216,7 +218,7 @@ def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
-    """Everything that decides what this stage's experiments are, but for the code."""
+    """The files that define this stage's experiments, apart from the code."""
     paths = [found.campaign_file.blueprint, found.campaign_file.path, found.resolved.recipe]
     queue = None if stage.ideas else found.campaign_file["queue"]
     if queue:
@@ -229,10 +231,10 @@ def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
 
 
 def read_topic(path: Path) -> bytes:
-    """What is to be found out, as somebody wrote it down. NotFoundError or UsageError where it cannot be used."""
+    """The text of a topic. NotFoundError or UsageError if it cannot be used."""
     data = _bytes(path, TOPIC_BYTES, what="topic")
     if not data.strip():
-        raise UsageError(f"{path} is empty", hint="write down what is to be found out", code="bad_topic")
+        raise UsageError(f"{path} is empty", hint="write down the question", code="bad_topic")
     if b"\0" in data:
         raise UsageError(f"{path} is no text", code="bad_topic")
     return data
@@ -247,5 +249,5 @@ def _bytes(path: Path, most: int, *, what: str = "plan") -> bytes:
         fix = shlex.join(["autoresearch", "plan", "new", str(path)]) if path.suffix != ".md" else ""
         raise NotFoundError(f"{path}: {words}", hint=f"name a {what}'s file", fix=fix) from failure
     if len(data) > most:
-        raise UsageError(f"{path} is larger than {most >> 10} KiB", hint=f"a {what} says what, not all of it")
+        raise UsageError(f"{path} is larger than {most >> 10} KiB", hint=f"a {what} is a short description")
     return data

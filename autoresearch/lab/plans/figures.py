@@ -23,7 +23,7 @@ FOLDER = "figures"
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The pictures of one campaign; the first is the SVG."""
+    """The figure files of one campaign; the first is the SVG."""
 
     paths: tuple[Path, ...]
     remarks: tuple[str, ...] = ()
@@ -39,59 +39,59 @@ def draw_campaign(directory: Path, name: str, view: CampaignView) -> Drawn:
     picture = path.with_suffix(".png")
     try:
         write_png(picture, progress, f"{name}: {view.attempted} ideas attempted")
-    except EnvironmentUnusable as lacking:
-        return Drawn((path,), (f"figures as PNG: {lacking.message}; to have them, type: {lacking.fix}",))
+    except EnvironmentUnusable as error:
+        return Drawn((path,), (f"figures as PNG: {error.message}; to have them, type: {error.fix}",))
     return Drawn((path, picture))
 
 
 def draw_stages(directory: Path, runs: Sequence[tuple[StageRun, Mapping[str, Any]]]) -> Path | None:
-    """Baseline and best of every stage side by side; None where there are none, or their metrics differ."""
-    if len({said["metric"] for _, said in runs}) != 1:
+    """Baseline and best of every stage side by side; None without values, or if their metrics differ."""
+    if len({record["metric"] for _, record in runs}) != 1:
         return None
-    values = [float(said["facts"][key]) for _, said in runs for key in ("baseline", "best") if _known(said, key)]
+    values = [float(record["facts"][key]) for _, record in runs for key in ("baseline", "best") if _known(record, key)]
     if not values:
         return None
-    noise = max((float(said["facts"]["noise"]) for _, said in runs if _known(said, "noise")), default=0.0)
+    noise = max((float(record["facts"]["noise"]) for _, record in runs if _known(record, "noise")), default=0.0)
     edge = max(0.15 * (max(values) - min(values)), 1.5 * noise, 1e-9)
     low, high = min(values) - edge, max(values) + edge
     frame = Frame(980, 320, 0.4, len(runs) + 0.6, low, high, top=22)
     names = [(float(n), f"{n} {run.stage}") for n, (run, _) in enumerate(runs, 1)]
     metric = str(runs[0][1]["metric"])
     parts = frame.axes(label=metric, x_label="stage", x_ticks=names, y_ticks=ticks(low, high))
-    for n, (run, said) in enumerate(runs, 1):
-        parts += _stage(frame, n, run, said)
+    for n, (run, record) in enumerate(runs, 1):
+        parts += _stage(frame, n, run, record)
     path = directory / FOLDER / "stages.svg"
     _write(path, frame.whole(parts, f"{metric}: baseline and best of {len(runs)} stages"))
     return path
 
 
-def _stage(frame: Frame, n: int, run: StageRun, said: Mapping[str, Any]) -> list[str]:
-    facts, parts = said["facts"], []
-    if _known(said, "baseline"):
+def _stage(frame: Frame, n: int, run: StageRun, record: Mapping[str, Any]) -> list[str]:
+    facts, parts = record["facts"], []
+    if _known(record, "baseline"):
         base = facts["baseline"]
-        if _known(said, "noise"):
+        if _known(record, "noise"):
             top, low = frame.y(base + facts["noise"]), frame.y(base - facts["noise"])
             left, width = frame.x(n - 0.3), frame.x(n + 0.3) - frame.x(n - 0.3)
             height = round(low - top, 1)
             parts.append(f'<rect class="band" x="{left}" y="{top}" width="{width}" height="{height}"/>')
         parts.append(mark("square", frame.x(n - 0.1), frame.y(base), "baseline", f"{run.stage}: baseline {base:.4g}"))
-    if _known(said, "best") and said["best"] != "baseline":
-        shape, kind = ("ring", "confirmed") if said["best"] in said["confirmed"] else ("circle", "kept")
-        title = f"{run.stage}: {said['best']} {facts['best']:.4g}, {kind}"
+    if _known(record, "best") and record["best"] != "baseline":
+        shape, kind = ("ring", "confirmed") if record["best"] in record["confirmed"] else ("circle", "kept")
+        title = f"{run.stage}: {record['best']} {facts['best']:.4g}, {kind}"
         x, y = frame.x(n + 0.1), frame.y(facts["best"])
         parts.append(mark(shape, x, y, kind, title))
-        words = escape(f"{said['best'][:24]} ({kind})")
+        words = escape(f"{record['best'][:24]} ({kind})")
         parts.append(f'<text class="label" text-anchor="middle" x="{x}" y="{y - 14}">{words}</text>')
     return parts
 
 
-def _known(said: Mapping[str, Any], key: str) -> bool:
-    value = said["facts"].get(key)
+def _known(record: Mapping[str, Any], key: str) -> bool:
+    value = record["facts"].get(key)
     return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _write(path: Path, drawing: str) -> None:
-    """A drawing of its own: with the colours that a page would give it."""
+    """Write a drawing as a file of its own, with the style sheet that a page would give it."""
     path.parent.mkdir(exist_ok=True)
     head, sign, rest = drawing.partition(">")
     style = f"{sign}\n<style>\n{render('plots.css')}svg {{ background: var(--card); }}\n</style>"

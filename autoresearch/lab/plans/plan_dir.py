@@ -1,20 +1,20 @@
-"""Where a plan is kept: a branch that nobody checks out, and a directory for what is made from it.
+"""Where a plan is kept: a branch that is never checked out, and a directory for the files derived from it.
 
-The branch `autoresearch/plans/<slug>/plan` is the truth. It begins at the commit of the code that the plan was
-registered with; each record is one commit on it, made by plumbing and put there by one `update-ref` from where it
-was known to be. So `git log` shows what was fixed before what, and a kill at any instruction leaves a record that
-is there or not. In its tree:
+The branch `autoresearch/plans/<slug>/plan` is authoritative. It starts at the commit of the code that the plan was
+registered with; each record is one commit on it, made by plumbing and added with one compare-and-swap `update-ref`. So
+`git log` shows what was fixed before what, and a kill at any instruction leaves a record either whole or absent. In
+its tree:
 
-    .autoresearch/plan/records.jsonl    what happened, one object a line (`core.plans.view`)
-    .autoresearch/plan/plan.yaml        the version that counts, with all that it names below files/
+    .autoresearch/plan/records.jsonl    what happened, one JSON object per line (`core.plans.view`)
+    .autoresearch/plan/plan.yaml        the current version; the files that it names are below files/
     .autoresearch/plan/final_report.md  at the end
 
-The directory `reports/auto_research/plans/<slug>/` holds what can be made again, and a lock:
+The directory `reports/auto_research/plans/<slug>/` holds what can be recreated, and a lock:
 
-    plan.lock          flock'd by `plan run` while it lives
-    plan.log           what it said
+    plan.lock          held with flock by `plan run`
+    plan.log           its output
     <campaign>.yaml    the ideas of a stage, as its campaign reads them
-    turns/             what an agent was asked for, and answered
+    turns/             prompts to a coding agent, and its answers
     progress.md, final_report.md, figures/, finish.flag
 """
 
@@ -44,12 +44,12 @@ from autoresearch.records.rundir import is_locked, locked, read_json, write_json
 
 INSIDE = ".autoresearch/plan"
 RECORDS = f"{INSIDE}/records.jsonl"
-ATTEMPTS = 5  # of a record, where another command was quicker
+ATTEMPTS = 5  # to add a record while other commands add theirs
 
 
 @dataclass(frozen=True, slots=True)
-class PlanPlace:
-    """One plan of one repository."""
+class PlanDir:
+    """A plan of a repository: its branch and its directory."""
 
     checkout: Checkout
     slug: str
@@ -60,7 +60,7 @@ class PlanPlace:
 
     @property
     def prefix(self) -> str:
-        """Of every branch of this plan."""
+        """The common prefix of the plan's branches."""
         return f"autoresearch/plans/{self.slug}"
 
     @property
@@ -85,66 +85,68 @@ class PlanPlace:
 
     @property
     def pursued(self) -> bool:
-        """Whether a `plan run` lives; the kernel's lock says so."""
+        """Whether a `plan run` is alive, by its lock."""
         return is_locked(self.lock)
 
     @property
     def tip(self) -> str | None:
-        """The last record's commit; None where the plan was never registered."""
+        """The commit of the last record; None if the plan was never registered."""
         return branches.branch_commit(self.checkout, self.branch)
 
 
-def read_view(place: PlanPlace) -> PlanView:
-    """The plan as its branch tells it. NotFoundError where it is not registered, or its records are damaged."""
-    tip = place.tip
+def read_view(plan_dir: PlanDir) -> PlanView:
+    """The plan's state from its branch. NotFoundError if it is not registered, or its records are damaged."""
+    tip = plan_dir.tip
     if tip is None:
         raise NotFoundError(
-            f"no plan {place.slug} is registered in {place.checkout.root}",
+            f"no plan {plan_dir.slug} is registered in {plan_dir.checkout.root}",
             fix="autoresearch plan approve PLAN.yaml",
             code="no_plan",
         )
     try:
-        records = [json.loads(line) for line in _records(place, tip).splitlines()]
-        commits = place.checkout.git.line("rev-list", "--reverse", f"{records[0]['code']}..{tip}").split("\n")
-        return fold(place.slug, [{**record, "commit": commit} for record, commit in zip(records, commits, strict=True)])
+        records = [json.loads(line) for line in _records(plan_dir, tip).splitlines()]
+        commits = plan_dir.checkout.git.line("rev-list", "--reverse", f"{records[0]['code']}..{tip}").split("\n")
+        return fold(
+            plan_dir.slug, [{**record, "commit": commit} for record, commit in zip(records, commits, strict=True)]
+        )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise NotFoundError(
-            f"the records of the plan {place.slug} on the branch {place.branch} are damaged: {error!r}",
-            hint=f"put the branch back where it was: git reflog {place.branch}",
+            f"the records of the plan {plan_dir.slug} on the branch {plan_dir.branch} are damaged: {error!r}",
+            hint=f"restore the branch: git reflog {plan_dir.branch}",
             code="plan_damaged",
         ) from error
 
 
-def _records(place: PlanPlace, commit: str) -> bytes:
-    return read_file(place.checkout, commit, RECORDS)
+def _records(plan_dir: PlanDir, commit: str) -> bytes:
+    return read_file(plan_dir.checkout, commit, RECORDS)
 
 
-def first_record(place: PlanPlace, record: Mapping[str, Any], message: str, files: Mapping[str, bytes | None]) -> None:
-    """Begin the branch of a plan on the commit of its code. ConflictError where another plan has that name."""
+def first_record(plan_dir: PlanDir, record: Mapping[str, Any], message: str, files: Mapping[str, bytes | None]) -> None:
+    """Create the branch of a plan on the commit of its code. ConflictError if another plan has that name."""
     line = json.dumps(dict(record), ensure_ascii=False).encode() + b"\n"
     made = commit_hypothesis(
-        place.checkout, str(record["code"]), Change(files={**files, RECORDS: line}), message=message
+        plan_dir.checkout, str(record["code"]), Change(files={**files, RECORDS: line}), message=message
     )
     failpoint("plan.committed")
-    name = branches.claim_branch(place.checkout, place.branch, made.commit, again=lambda _: True)
-    if name != place.branch or place.tip != made.commit:
-        raise ConflictError(f"a plan {place.slug} was registered at the same time", code="plan_taken")
+    name = branches.claim_branch(plan_dir.checkout, plan_dir.branch, made.commit, again=lambda _: True)
+    if name != plan_dir.branch or plan_dir.tip != made.commit:
+        raise ConflictError(f"a plan {plan_dir.slug} was registered at the same time", code="plan_taken")
 
 
 def add_record(
-    place: PlanPlace, record: Mapping[str, Any], message: str, files: Mapping[str, bytes | None] | None = None
+    plan_dir: PlanDir, record: Mapping[str, Any], message: str, files: Mapping[str, bytes | None] | None = None
 ) -> str:
-    """Put one record on the branch, as one commit; its id. ConflictError where the branch is checked out."""
+    """Commit one record to the branch; returns the commit. ConflictError if the branch is checked out."""
     line = json.dumps(dict(record), ensure_ascii=False).encode() + b"\n"
     for attempt in range(1, ATTEMPTS + 1):
-        tip = place.tip
+        tip = plan_dir.tip
         if tip is None:
-            raise NotFoundError(f"the branch {place.branch} is gone", code="no_plan")
-        change = Change(files={**(files or {}), RECORDS: _records(place, tip) + line})
-        made = commit_hypothesis(place.checkout, tip, change, message=message)
+            raise NotFoundError(f"the branch {plan_dir.branch} is gone", code="no_plan")
+        change = Change(files={**(files or {}), RECORDS: _records(plan_dir, tip) + line})
+        made = commit_hypothesis(plan_dir.checkout, tip, change, message=message)
         failpoint("plan.committed")
         try:
-            branches.advance_branch(place.checkout, place.branch, made.commit, tip)
+            branches.advance_branch(plan_dir.checkout, plan_dir.branch, made.commit, tip)
         except ConflictError as moved:
             if moved.code != "branch_moved" or attempt == ATTEMPTS:
                 raise
@@ -154,52 +156,52 @@ def add_record(
     raise AssertionError("unreachable")
 
 
-def tree_of(place: PlanPlace, commit: str) -> list[str]:
+def tree_of(plan_dir: PlanDir, commit: str) -> list[str]:
     """The files of a plan in a commit of its branch, relative to `.autoresearch/plan`."""
-    listed = place.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, f"{INSIDE}/")
+    listed = plan_dir.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, f"{INSIDE}/")
     return [os.fsdecode(name).removeprefix(f"{INSIDE}/") for name in listed.split(b"\0") if name]
 
 
-def make(place: PlanPlace, parts: Parts) -> None:
-    """Its directory, out of `git status`, and known from any directory."""
-    place.directory.mkdir(parents=True, exist_ok=True)
-    if pattern := pattern_for(place.checkout, place.directory.parents[1]):
-        exclude(place.checkout, pattern)
+def create_plan_dir(plan_dir: PlanDir, parts: Parts) -> None:
+    """Create the directory, excluded from `git status`, and make the plan known to commands from any directory."""
+    plan_dir.directory.mkdir(parents=True, exist_ok=True)
+    if pattern := pattern_for(plan_dir.checkout, plan_dir.directory.parents[1]):
+        exclude(plan_dir.checkout, pattern)
     folder = state_home(parts.environ) / "plans"
     folder.mkdir(parents=True, exist_ok=True)
-    entry = folder / f"{place.slug}-{key_of(place.directory)}.json"
+    entry = folder / f"{plan_dir.slug}-{key_of(plan_dir.directory)}.json"
     with locked(folder / ".lock"):
         if not entry.exists():
-            root = str(place.checkout.root)
-            write_json(entry, {"slug": place.slug, "repository": root, "created": parts.clock()})
+            root = str(plan_dir.checkout.root)
+            write_json(entry, {"slug": plan_dir.slug, "repository": root, "created": parts.clock()})
 
 
-def find(name: str, parts: Parts) -> PlanPlace:
-    """A plan of the project where one stands, by name; "" is one that runs, else the newest. NotFoundError for none."""
+def find_plan(name: str, parts: Parts) -> PlanDir:
+    """A plan of the current project, by name; "" is one that is running, else the newest. NotFoundError if none is."""
     records = [read_json(path) or {} for path in (state_home(parts.environ) / "plans").glob("*.json")]
     records.sort(key=lambda record: -float(record.get("created") or 0.0))
-    places = []
+    plan_dirs = []
     for record in records:
         if name in ("", record.get("slug")):
             found = repository.find(Path(str(record.get("repository", ""))))
-            place = PlanPlace(found, str(record["slug"])) if found else None
-            places += [place] if place and place.tip else []
-    here = repository.find(Path.cwd()) if name and not places else None
-    if here and name == naming.slugify(name) and PlanPlace(here, name).tip:
-        return PlanPlace(here, name)
-    if not places:
+            plan_dir = PlanDir(found, str(record["slug"])) if found else None
+            plan_dirs += [plan_dir] if plan_dir and plan_dir.tip else []
+    here = repository.find(Path.cwd()) if name and not plan_dirs else None
+    if here and name == naming.slugify(name) and PlanDir(here, name).tip:
+        return PlanDir(here, name)
+    if not plan_dirs:
         raise NotFoundError(
             f"no plan is called {name[:80]!r}" if name else "there is no plan yet",
-            hint="its name, or the file that it is written in",
+            hint="give its name, or its file",
             fix="autoresearch plan new TOPIC.md" if not name else "autoresearch plan status",
             code="no_plan",
         )
-    standing = current_project()
-    if own := [place for place in places if project_of(place.checkout.root) == standing]:
-        return next((place for place in own if place.pursued), own[0])
+    project = current_project()
+    if own := [plan_dir for plan_dir in plan_dirs if project_of(plan_dir.checkout.root) == project]:
+        return next((plan_dir for plan_dir in own if plan_dir.pursued), own[0])
     raise NotFoundError(
-        f"no plan of {standing} is called {name[:80]!r}" if name else f"{standing} has no plan",
-        hint="elsewhere: " + ", ".join(f"{place.slug} in {place.checkout.root}" for place in places[:5]),
+        f"no plan of {project} is called {name[:80]!r}" if name else f"{project} has no plan",
+        hint="elsewhere: " + ", ".join(f"{plan_dir.slug} in {plan_dir.checkout.root}" for plan_dir in plan_dirs[:5]),
         fix="autoresearch plan new TOPIC.md",
         code="no_plan",
     )

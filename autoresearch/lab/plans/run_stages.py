@@ -1,7 +1,7 @@
-"""Pursue a plan: stage after stage as campaigns, expectation against result after each, until it ends or asks.
+"""Run a plan: each stage as a campaign, its result compared with its expectation, until the plan ends or stops.
 
-Everything that is decided is a record on the plan's branch before it is acted on; killed at any instruction and
-started again, it goes on from the last one.
+Every decision is recorded on the plan's branch before it takes effect; killed at any instruction and started again, it
+continues after the last record.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from autoresearch.errors import ConflictError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans import register, stages
 from autoresearch.lab.plans.draft import Draft
-from autoresearch.lab.plans.plan_dir import PlanPlace, add_record, make, read_view
+from autoresearch.lab.plans.plan_dir import PlanDir, add_record, create_plan_dir, read_view
 from autoresearch.lab.plans.report import write_progress, write_report
 from autoresearch.lab.plans.stages import Say
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked, write_json
 
 Rewrite = Callable[[PlanView, str], Draft]
-"""Writes a plan anew, told why; its file holds the new text when it returns."""
+"""Rewrites the plan's file for a given reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why the pursuit returned: `state` is the plan's, or what its campaign waits for."""
+    """Why `pursue` returned: `state` is the plan's, or that of its unfinished campaign."""
 
     state: str
     reason: str
@@ -40,127 +40,127 @@ class Stopped:
 
 
 @contextlib.contextmanager
-def in_pursuit(place: PlanPlace) -> Iterator[None]:
-    """Be the one who pursues a plan. ConflictError where another does; the lock dies with us."""
-    with locked(place.lock, blocking=False) as alone:
+def in_pursuit(plan_dir: PlanDir) -> Iterator[None]:
+    """Hold the plan's lock, which ends with the process. ConflictError if another command holds it."""
+    with locked(plan_dir.lock, blocking=False) as alone:
         if not alone:
             raise ConflictError(
-                f"the plan {place.slug} is being run by another command",
-                fix=f"autoresearch plan status {place.slug}",
+                f"the plan {plan_dir.slug} is being run by another command",
+                fix=f"autoresearch plan status {plan_dir.slug}",
                 code="plan_runs",
             )
-        write_json(place.directory / "plan.json", {"pid": os.getpid(), "started": time.time()}, durable=False)
+        write_json(plan_dir.directory / "plan.json", {"pid": os.getpid(), "started": time.time()}, durable=False)
         yield
 
 
-def pursue(place: PlanPlace, parts: Parts, say: Say) -> Stopped:
-    """Run what is left of a plan; the caller holds its lock.
+def pursue(plan_dir: PlanDir, parts: Parts, say: Say) -> Stopped:
+    """Run the remaining stages of a plan; the caller holds its lock.
 
-    Raises ConflictError where it is not approved or its files were changed, and what keeps a campaign from starting.
+    Raises ConflictError if it is not approved or its files were changed, and whatever prevents a campaign's start.
     """
-    make(place, parts)
+    create_plan_dir(plan_dir, parts)
     while True:
-        view = read_view(place)
+        view = read_view(plan_dir)
         if view.state is PlanState.ENDED:
-            _finish(place, view, parts, say)
-            return Stopped("ended", str((view.ended or {}).get("reason", "")), (_report(place),))
+            _finish(plan_dir, view, parts, say)
+            return Stopped("ended", str((view.ended or {}).get("reason", "")), (_report(plan_dir),))
         if view.state is PlanState.REVISE:
-            write_progress(place, view)
+            write_progress(plan_dir, view)
             words = view.runs[-1].conclusion or {}
             fix = f"autoresearch plan revise {view.version.file} --reason '...'"
             return Stopped("revise", str(words.get("conclusion", "")), (fix,))
-        register.need_pursuable(place, view)
+        register.need_pursuable(plan_dir, view)
         if view.live is None:
-            _begin(place, view, parts, say)
+            _begin(plan_dir, view, parts, say)
             continue
-        if stopped := _stage(place, view, view.live, parts, say):
+        if stopped := _stage(plan_dir, view, view.live, parts, say):
             return stopped
 
 
-def pursue_alone(place: PlanPlace, parts: Parts, say: Say, rewrite: Rewrite | None, most: int) -> Stopped:
-    """The same; where it is to be revised, `rewrite` does so, at most so many times, and it goes on unasked."""
+def pursue_alone(plan_dir: PlanDir, parts: Parts, say: Say, rewrite: Rewrite | None, most: int) -> Stopped:
+    """Run a plan unattended: if it must be revised, `rewrite` does so, at most `most` times, without an approval."""
     for left in range(most if rewrite else 0, -1, -1):
-        stopped = pursue(place, parts, say)
+        stopped = pursue(plan_dir, parts, say)
         if stopped.state != "revise" or rewrite is None or not left:
             break
-        view = read_view(place)
+        view = read_view(plan_dir)
         reason = f"asked for by the outcome of stage {view.runs[-1].stage}: {stopped.reason}"
         say("the plan is revised")
         draft = rewrite(view, reason)
-        view = register.revise(place, draft, parts, reason=reason)
-        register.approve(place, view, parts, asked=False)
+        view = register.revise(plan_dir, draft, parts, reason=reason)
+        register.approve(plan_dir, view, parts, waived=True)
         say(f"version {view.version.number} goes on with {view.next}")
     return stopped
 
 
-def _begin(place: PlanPlace, view: PlanView, parts: Parts, say: Say) -> None:
-    """Write down that the next stage begins, or that the plan is over."""
-    plan = register.registered_plan(place, view)
+def _begin(plan_dir: PlanDir, view: PlanView, parts: Parts, say: Say) -> None:
+    """Record that the next stage begins, or that the plan has ended."""
+    plan = register.registered_plan(plan_dir, view)
     if view.next == END:
         last = view.runs[-1].conclusion or {}
-        return _end(place, parts, say, f"{last.get('stage')}: {last.get('conclusion')}")
+        return _end(plan_dir, parts, say, f"{last.get('stage')}: {last.get('conclusion')}")
     stage = plan.stage(view.next)
     assert stage is not None, view.next
     if view.times(stage.name, view.version.number) >= stage.most_runs:
-        return _end(place, parts, say, f"stage {stage.name} was run {stage.most_runs} times, which is all it may")
-    register.need_same(place, view, register.draft_of(view, parts))  # before anything of it is written down
+        return _end(plan_dir, parts, say, f"stage {stage.name} was run {stage.most_runs} times, which is its limit")
+    register.need_same(plan_dir, view, register.draft_of(view, parts))  # before the stage is recorded
     record = {
         "t": parts.clock(),
         "do": "begun",
         "stage": stage.name,
         "version": view.version.number,
-        "prefix": stages.prefix_of(place, stage.name, view.times(stage.name) + 1),
+        "prefix": stages.prefix_of(plan_dir, stage.name, view.times(stage.name) + 1),
     }
-    add_record(place, record, f"plan {place.slug}: stage {stage.name} begins")
+    add_record(plan_dir, record, f"plan {plan_dir.slug}: stage {stage.name} begins")
     failpoint("plan.begun")
     say(f"stage {stage.name}: {stage.question}")
     return None
 
 
-def _end(place: PlanPlace, parts: Parts, say: Say, reason: str) -> None:
+def _end(plan_dir: PlanDir, parts: Parts, say: Say, reason: str) -> None:
     record = {"t": parts.clock(), "do": "ended", "reason": reason}
-    add_record(place, record, f"plan {place.slug}: ended: {reason[:200]}")
+    add_record(plan_dir, record, f"plan {plan_dir.slug}: ended: {reason[:200]}")
     say(f"the plan has ended: {reason}")
 
 
-def _stage(place: PlanPlace, view: PlanView, run: StageRun, parts: Parts, say: Say) -> Stopped | None:
-    """Follow the stage that was begun to its conclusion; Stopped where its campaign does not get there by itself."""
-    there = stages.campaign_place(place, run)
-    if not there.spec.exists():
+def _stage(plan_dir: PlanDir, view: PlanView, run: StageRun, parts: Parts, say: Say) -> Stopped | None:
+    """Follow the current stage to its conclusion; returns Stopped if its campaign needs somebody to continue it."""
+    campaign_dir = stages.campaign_dir_of(plan_dir, run)
+    if not campaign_dir.spec.exists():
         draft = register.draft_of(view, parts)
-        register.need_same(place, view, draft)
-        there = stages.begin_stage(place, run, draft, view.versions[run.version - 1].code, parts, say)
-    stages.take_up(there, parts, say)
-    write_progress(place, view)
+        register.need_same(plan_dir, view, draft)
+        campaign_dir = stages.begin_stage(plan_dir, run, draft, view.versions[run.version - 1].code, parts, say)
+    stages.ensure_controller(campaign_dir, parts, say)
+    write_progress(plan_dir, view)
     failpoint("plan.following")
     alone = view.approvals.get(run.version, {}).get("do") == "waived"
-    state = stages.follow(there, parts, say, alone=alone)
+    state = stages.follow(campaign_dir, parts, say, alone=alone)
     if state is not CampaignState.ENDED:
-        go_on = (f"autoresearch campaign resume {run.campaign}", f"autoresearch plan run {place.slug}")
+        go_on = (f"autoresearch campaign resume {run.campaign}", f"autoresearch plan run {plan_dir.slug}")
         return Stopped(state.value, f"the campaign {run.campaign} of stage {run.stage} is {state.value}", go_on)
-    stage = register.registered_plan(place, view, run.version).stage(run.stage)
+    stage = register.registered_plan(plan_dir, view, run.version).stage(run.stage)
     assert stage is not None, run.stage
-    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **stages.conclusion(run, stage, there)}
-    said = f"{stage.name}: expectation {record['met']}; {record['conclusion']} (next: {record['next']})"
+    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **stages.conclusion(run, stage, campaign_dir)}
+    summary = f"{stage.name}: expectation {record['met']}; {record['conclusion']} (next: {record['next']})"
     failpoint("plan.judged")
-    add_record(place, record, f"plan {place.slug}: {said[:300]}")
-    say(said)
-    write_progress(place, read_view(place))
+    add_record(plan_dir, record, f"plan {plan_dir.slug}: {summary[:300]}")
+    say(summary)
+    write_progress(plan_dir, read_view(plan_dir))
     return None
 
 
-def _finish(place: PlanPlace, view: PlanView, parts: Parts, say: Say) -> None:
-    """final_report.md with its figures, and finish.flag as the last word; done again if a kill came between."""
-    if place.flag.exists():
+def _finish(plan_dir: PlanDir, view: PlanView, parts: Parts, say: Say) -> None:
+    """Write final_report.md with its figures, then finish.flag; repeated if a kill came in between."""
+    if plan_dir.flag.exists():
         return
-    write_progress(place, view)
-    for remark in write_report(place, view, now=parts.clock()).remarks:
+    write_progress(plan_dir, view)
+    for remark in write_report(plan_dir, view, now=parts.clock()).remarks:
         say(remark)
     failpoint("plan.reported")
-    flag = {"schema": 1, "plan": place.slug, "ending": "ended", "report": str(place.report), "t": parts.clock()}
-    write_json(place.flag, flag)
-    say(f"report: {place.report}")
+    flag = {"schema": 1, "plan": plan_dir.slug, "ending": "ended", "report": str(plan_dir.report), "t": parts.clock()}
+    write_json(plan_dir.flag, flag)
+    say(f"report: {plan_dir.report}")
 
 
-def _report(place: PlanPlace) -> str:
-    return f"autoresearch plan report {place.slug}"
+def _report(plan_dir: PlanDir) -> str:
+    return f"autoresearch plan report {plan_dir.slug}"

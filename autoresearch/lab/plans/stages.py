@@ -1,4 +1,4 @@
-"""A stage of a plan as a real campaign: begun, taken up again, followed, concluded."""
+"""A stage of a plan as a campaign: started, resumed, followed, concluded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoresearch.core.campaign.spec import CampaignState, Rules
 from autoresearch.core.campaign.view import CampaignView
 from autoresearch.core.plans.condition import WORDS
 from autoresearch.core.plans.model import Stage
-from autoresearch.core.plans.stage_facts import asked_for, judged, stage_facts
+from autoresearch.core.plans.stage_facts import condition_facts, judged, stage_facts
 from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import start_campaign
@@ -21,32 +21,32 @@ from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import state_now
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans.draft import Draft, stage_campaign
-from autoresearch.lab.plans.plan_dir import PlanPlace
+from autoresearch.lab.plans.plan_dir import PlanDir
 from autoresearch.proposers.queue_entry import found_from_anywhere
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_atomically
 
 Say = Callable[[str], None]
-LOOK_S = 0.3
-RUN_DRY = ("queue", "grid")  # proposers that have nothing more, and not only nothing now
-MOST_RESTARTS = 2  # of a controller that dies without another row
+POLL_S = 0.3
+FINITE = ("queue", "grid")  # proposers that run out of ideas for good
+MOST_RESTARTS = 2  # of a controller that dies without writing another row
 
 
-def prefix_of(place: PlanPlace, stage: str, times: int) -> str:
-    """Of the branches of a stage's campaign; its last part is the campaign's name."""
+def prefix_of(plan_dir: PlanDir, stage: str, times: int) -> str:
+    """Prefix of the branches of a stage's campaign; its last part is the campaign's name."""
     again = f"-{times}" if times > 1 else ""
-    return f"{place.prefix}/{place.slug}-{stage}{again}"
+    return f"{plan_dir.prefix}/{plan_dir.slug}-{stage}{again}"
 
 
-def campaign_place(place: PlanPlace, run: StageRun) -> CampaignDir:
-    """Where the campaign of a stage is, or will be."""
-    return CampaignDir(place.directory.parents[1] / run.campaign)
+def campaign_dir_of(plan_dir: PlanDir, run: StageRun) -> CampaignDir:
+    """The directory of a stage's campaign, which may not exist yet."""
+    return CampaignDir(plan_dir.directory.parents[1] / run.campaign)
 
 
-def begin_stage(place: PlanPlace, run: StageRun, draft: Draft, code: str, parts: Parts, say: Say) -> CampaignDir:
-    """Begin the campaign of a stage on the code that its version was registered with; safe to repeat.
+def begin_stage(plan_dir: PlanDir, run: StageRun, draft: Draft, code: str, parts: Parts, say: Say) -> CampaignDir:
+    """Start the campaign of a stage on the code that its version was registered with; safe to repeat.
 
-    Raises whatever keeps a campaign from being begun.
+    Raises whatever prevents the start of a campaign.
     """
     stage = draft.plan.stage(run.stage) if draft.plan else None
     if stage is None:
@@ -54,74 +54,76 @@ def begin_stage(place: PlanPlace, run: StageRun, draft: Draft, code: str, parts:
     more: dict[str, Any] = {"prefix": run.prefix}
     if not stage.campaign.get("base"):
         more["base"] = code
-    queue = _queue(place, run, stage, draft.path.parent)
+    queue = _queue(plan_dir, run, stage, draft.path.parent)
     chart = start_campaign.with_own_results(stage_campaign(draft, stage, parts, queue=queue, **more), parts)
     for finding in start_campaign.preflight(chart):
-        if finding not in chart.findings:  # those were told by `plan check`
+        if finding not in chart.findings:  # those were shown by `plan check`
             say(str(finding))
     return start_campaign.begin(chart, parts)
 
 
-def take_up(there: CampaignDir, parts: Parts, say: Say) -> None:
-    """Give a campaign its controller, where it has none and is not over."""
-    view = CampaignHistory(there).view()
-    if not there.controlled and view.state is not CampaignState.ENDED:
-        attach = start_campaign.start_controller(there, view.spec, parts)
+def ensure_controller(campaign_dir: CampaignDir, parts: Parts, say: Say) -> None:
+    """Start the controller of a campaign that has none and has not ended."""
+    view = CampaignHistory(campaign_dir).view()
+    if not campaign_dir.controlled and view.state is not CampaignState.ENDED:
+        attach = start_campaign.start_controller(campaign_dir, view.spec, parts)
         say(f"{view.spec.name} runs; {attach}")
 
 
-def _queue(place: PlanPlace, run: StageRun, stage: Stage, folder: Path) -> str:
-    """The file of its ideas, their own files found from anywhere; "" where it lists none."""
+def _queue(plan_dir: PlanDir, run: StageRun, stage: Stage, folder: Path) -> str:
+    """Write the file of the stage's ideas, with absolute paths in it; returns its path, "" without any ideas."""
     if not stage.ideas:
         return ""
-    path = place.directory / f"{run.campaign}.yaml"
+    path = plan_dir.directory / f"{run.campaign}.yaml"
     entries = (json.dumps(found_from_anywhere(entry, folder), ensure_ascii=False) for entry in stage.ideas)
     write_atomically(path, "".join(f"- {entry}\n" for entry in entries).encode())
     return str(path)
 
 
-def follow(there: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -> CampaignState:
-    """Wait until a campaign has ended, or does not go on by itself: paused, or dead again and again.
+def follow(campaign_dir: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -> CampaignState:
+    """Wait until a campaign has ended, or needs somebody to continue it: paused, or its controller died repeatedly.
 
-    `alone`: nobody will come to mend what paused it, so that it ends with what it has.
+    `alone`: nobody will fix the cause of a pause, so the campaign is drained with the results that it has.
     """
-    book, left, rows = CampaignHistory(there), MOST_RESTARTS, -1
+    history, left, rows = CampaignHistory(campaign_dir), MOST_RESTARTS, -1
     while True:
-        view = book.view()
-        state = state_now(there, view)
+        view = history.view()
+        state = state_now(campaign_dir, view)
         if len(view.rows) != rows:
             rows, left = len(view.rows), MOST_RESTARTS
         if state is CampaignState.ENDED:
             return state
         if state is CampaignState.PAUSED:
-            if not alone or _asked_to_pause(there, view):
+            if not alone or _asked_to_pause(campaign_dir, view):
                 return state
-            if not any(True for _ in entries(there.requests, needle=b'"drain"')):
-                say(f"{view.spec.name}: {view.reason}; nobody is there to mend it, so it ends with what it has")
-                requests.ask(there, "drain", reason=f"it paused ({view.reason}), and nobody was there (--no-human)")
-        used_up = state is CampaignState.WAITING and view.spec.proposer.name in RUN_DRY
+            if not any(True for _ in entries(campaign_dir.requests, needle=b'"drain"')):
+                say(f"{view.spec.name}: {view.reason}; nobody can fix it, so it ends with its present results")
+                requests.ask(
+                    campaign_dir, "drain", reason=f"it paused ({view.reason}), and nobody was present (--no-human)"
+                )
+        used_up = state is CampaignState.WAITING and view.spec.proposer.name in FINITE
         if used_up and (view.spec.rules.count or 0) != view.attempted:
-            say(f"{view.spec.name}: all of its ideas were tried, so it ends with {view.attempted}")
-            requests.ask(there, "set", count=view.attempted)
+            say(f"{view.spec.name}: all of its ideas were tried, so it ends after {view.attempted}")
+            requests.ask(campaign_dir, "set", count=view.attempted)
         if state is CampaignState.DEAD:
             if not left:
                 return state
             left -= 1
-            say(f"the controller of {view.spec.name} is gone; another one takes it up")
-            start_campaign.start_controller(there, view.spec, parts)
-        time.sleep(LOOK_S)
+            say(f"the controller of {view.spec.name} died; another one is started")
+            start_campaign.start_controller(campaign_dir, view.spec, parts)
+        time.sleep(POLL_S)
 
 
-def _asked_to_pause(there: CampaignDir, view: CampaignView) -> bool:
-    """Whether a person did it, rather than the campaign itself."""
-    reasons = (str(line.get("reason") or "asked for") for line in entries(there.requests, needle=b'"pause"'))
+def _asked_to_pause(campaign_dir: CampaignDir, view: CampaignView) -> bool:
+    """Whether a person requested the pause, rather than the campaign itself."""
+    reasons = (str(line.get("reason") or "asked for") for line in entries(campaign_dir.requests, needle=b'"pause"'))
     return view.reason in reasons
 
 
-def conclusion(run: StageRun, stage: Stage, there: CampaignDir) -> dict[str, Any]:
-    """Expectation against result, and what follows: the record of a stage whose campaign has ended."""
-    view = CampaignHistory(there).view()
-    facts = stage_facts(view, entries(there.verdicts))
+def conclusion(run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[str, Any]:
+    """The record of a stage whose campaign has ended: result against expectation, and the next step."""
+    view = CampaignHistory(campaign_dir).view()
+    facts = stage_facts(view, entries(campaign_dir.verdicts))
     met, n = judged(stage, facts)
     outcome = stage.outcomes[n]
     best = view.best
@@ -135,21 +137,21 @@ def conclusion(run: StageRun, stage: Stage, there: CampaignDir) -> dict[str, Any
         "condition": outcome.condition,
         "conclusion": outcome.conclusion,
         "next": outcome.next,
-        "facts": {**{word: facts[word] for word in WORDS}, **asked_for(stage, facts)},
+        "facts": {**{word: facts[word] for word in WORDS}, **condition_facts(stage, facts)},
         "kept": [idea.slug for idea in view.ideas if idea.kept and idea.index > 1],
         "confirmed": [idea.slug for idea in view.ideas if idea.kept and idea.confirmed == "confirmed"],
         "best": best.slug if best else "",
         "best_commit": best.commit if best else "",
         "metric": view.spec.objective.metric,
         "base_commit": view.spec.base_commit,
-        "ledger": str(there.ledger),
+        "ledger": str(campaign_dir.ledger),
         "reason": view.reason,
-        "deviations": list(deviations(there, view)),
+        "deviations": list(deviations(campaign_dir, view)),
     }
 
 
-def deviations(there: CampaignDir, view: CampaignView) -> Iterator[str]:
-    """What was done to a campaign that its plan did not say, in words."""
+def deviations(campaign_dir: CampaignDir, view: CampaignView) -> Iterator[str]:
+    """Describe every change to a campaign that its plan does not contain."""
     waiting = False
     for line in view.timeline:
         match line.get("do"):
@@ -165,7 +167,7 @@ def deviations(there: CampaignDir, view: CampaignView) -> Iterator[str]:
                 yield f"idea {line.get('slug')} was repaired: {line.get('note')}"
             case "told" if line.get("how"):
                 yield f"it was told to {line['how']}: {line.get('reason')}"
-    if added := sum(1 for _ in entries(there.requests, needle=b'"add"')):
+    if added := sum(1 for _ in entries(campaign_dir.requests, needle=b'"add"')):
         yield f"ideas were added by hand (`campaign add`: {added})"
     for hypothesis, reason in view.skipped:
         yield f"idea {hypothesis.slug} was never tried: {reason}"

@@ -23,7 +23,7 @@ from autoresearch.lab.campaign_setup.campaign_spec import with_base
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans import register, stages
 from autoresearch.lab.plans.draft import Draft, read_draft
-from autoresearch.lab.plans.plan_dir import PlanPlace, read_view
+from autoresearch.lab.plans.plan_dir import PlanDir, read_view
 from autoresearch.records.campaign_records import CampaignDir, add, write_spec
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
@@ -132,26 +132,26 @@ class Yard:
     def draft(self) -> Draft:
         return read_draft(self.file, self.parts)
 
-    def approved(self) -> PlanPlace:
+    def approved(self) -> PlanDir:
         """The plan as it lies there, registered and approved."""
         draft = self.draft()
         assert draft.checkout is not None, draft.findings
-        place = PlanPlace(draft.checkout, draft.slug)
-        view = register.register(place, draft, self.parts)
-        register.approve(place, view, self.parts)
-        return place
+        plan_dir = PlanDir(draft.checkout, draft.slug)
+        view = register.register(plan_dir, draft, self.parts)
+        register.approve(plan_dir, view, self.parts)
+        return plan_dir
 
-    def records(self, place: PlanPlace) -> list[str]:
-        return [str(record["do"]) for record in read_view(place).records]
+    def records(self, plan_dir: PlanDir) -> list[str]:
+        return [str(record["do"]) for record in read_view(plan_dir).records]
 
-    def begin_stage(self, place: PlanPlace, run: Any, draft: Draft, code: str, parts: Parts, say: Any) -> CampaignDir:
+    def begin_stage(self, plan_dir: PlanDir, run: Any, draft: Draft, code: str, parts: Parts, say: Any) -> CampaignDir:
         """What stands in for a campaign: it is over, with the results that the test gave."""
         assert draft.plan is not None
         stage = draft.plan.stage(run.stage)
         assert stage is not None
         self.begun.append(run.campaign)
         chart = stages.stage_campaign(draft, stage, parts, queue=str(draft.path), prefix=run.prefix, base=code)
-        there = stages.campaign_place(place, run)
+        there = stages.campaign_dir_of(plan_dir, run)
         there.path.mkdir(parents=True)
         spec = with_base(chart)
         write_spec(there, spec)

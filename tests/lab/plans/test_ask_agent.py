@@ -15,7 +15,7 @@ from autoresearch.errors import ResearcherFailed
 from autoresearch.lab.plans import register
 from autoresearch.lab.plans.ask_agent import Question, written
 from autoresearch.lab.plans.run_stages import in_pursuit, pursue
-from autoresearch.lab.plans.write import place_for
+from autoresearch.lab.plans.write import new_plan_dir
 
 pytestmark = pytest.mark.system
 
@@ -54,8 +54,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
 
 def question(yard: Any, agent: Agent, **more: Any) -> Question:
     yard.file.unlink(missing_ok=True)
-    place = place_for(yard.file, yard.parts)
-    return Question(yard.repo / "topic.md", yard.file, place, agent, "claude", **more)
+    plan_dir = new_plan_dir(yard.file, yard.parts)
+    return Question(yard.repo / "topic.md", yard.file, plan_dir, agent, "claude", **more)
 
 
 def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
@@ -72,9 +72,9 @@ def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
     yard.file.write_text(found.text)
     assert yard.file.read_text().startswith("# Written by claude for topic.md;")
     yard.results = {"screen": {"lr-high": ("confirmed", 0.6)}}
-    place = yard.approved()
-    with in_pursuit(place):
-        assert pursue(place, yard.parts, yard.said.append).reason == "screen: It matters."
+    plan_dir = yard.approved()
+    with in_pursuit(plan_dir):
+        assert pursue(plan_dir, yard.parts, yard.said.append).reason == "screen: It matters."
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ def test_a_long_topic_reaches_it_whole(yard: Any) -> None:
 
 def test_a_revision_tells_it_what_came_out(yard: Any) -> None:
     yard.results = {"screen": {"lr-high": ("discard", 0.51)}}
-    place = yard.approved()
-    with in_pursuit(place):
-        assert pursue(place, yard.parts, yard.said.append).state == "revise"
-    view = register.read_view(place)
+    plan_dir = yard.approved()
+    with in_pursuit(plan_dir):
+        assert pursue(plan_dir, yard.parts, yard.said.append).state == "revise"
+    view = register.read_view(plan_dir)
     agent = Agent(said(changed(lambda p: p["stages"][0].update(name="again"))))
-    asked = Question(yard.repo / "topic.md", yard.file, place, agent, "claude", view=view, reason="another way")
+    asked = Question(yard.repo / "topic.md", yard.file, plan_dir, agent, "claude", view=view, reason="another way")
     found = written(asked, yard.parts)
     prompt = agent.turns[0].prompt
     assert "screen was run: expectation not met; Nothing is proved. [baseline 0.5" in prompt
     assert "Why it is revised: another way" in prompt
     yard.file.write_text(found.text)
-    assert register.revise(place, found.draft, yard.parts, reason="another way").next == "again"
+    assert register.revise(plan_dir, found.draft, yard.parts, reason="another way").next == "again"

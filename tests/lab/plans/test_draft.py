@@ -40,7 +40,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], object], int, str]] = [
     (lambda p: stage(p)["campaign"].update(count="many"), 5, "'many'"),
     (lambda p: stage(p)["campaign"].update(cuont=3), 5, "unknown key `cuont`"),
     (lambda p: stage(p)["campaign"].update(prefix="x/y"), 5, "the plan names the branches"),
-    (lambda p: stage(p)["campaign"].update(queue="ideas.yaml"), 5, "has nothing to say"),
+    (lambda p: stage(p)["campaign"].update(queue="ideas.yaml"), 5, "has no effect"),
     (lambda p: stage(p)["campaign"].update(file="c.yaml"), 5, "both given"),
     (lambda p: stage(p)["campaign"].update(target="0.8 or so"), 5, "target"),
     (lambda p: stage(p)["ideas"][0].pop("overrides"), 5, "idea 1: it changes nothing"),

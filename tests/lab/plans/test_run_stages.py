@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.plans import register, stages
-from autoresearch.lab.plans.plan_dir import add_record, find, read_view, tree_of
+from autoresearch.lab.plans.plan_dir import add_record, find_plan, read_view, tree_of
 from autoresearch.lab.plans.run_stages import Stopped, in_pursuit, pursue, pursue_alone
 from autoresearch.records.rundir import locked
 
@@ -21,27 +21,27 @@ pytestmark = pytest.mark.system
 GOOD = {"lr-high": ("confirmed", 0.6), "lr-low": ("discard", 0.49)}
 
 
-def run(yard: Any, place: Any) -> Stopped:
-    with in_pursuit(place):
-        return pursue(place, yard.parts, yard.said.append)
+def run(yard: Any, plan_dir: Any) -> Stopped:
+    with in_pursuit(plan_dir):
+        return pursue(plan_dir, yard.parts, yard.said.append)
 
 
 def test_two_stages_to_the_end(yard: Any) -> None:
     yard.pictures()
     yard.results = {"screen": GOOD, "refine": {"lr-2": ("keep", 0.7)}}
-    place = yard.approved()
-    stopped = run(yard, place)
+    plan_dir = yard.approved()
+    stopped = run(yard, plan_dir)
     assert (stopped.state, stopped.reason) == ("ended", "refine: More is better.")
-    assert yard.records(place) == ["registered", "approved", "begun", "concluded", "begun", "concluded", "ended"]
+    assert yard.records(plan_dir) == ["registered", "approved", "begun", "concluded", "begun", "concluded", "ended"]
     assert yard.begun == ["lr-screen", "lr-refine"]
-    first, second = (run.conclusion for run in read_view(place).runs)
+    first, second = (run.conclusion for run in read_view(plan_dir).runs)
     assert first is not None and second is not None
     assert (first["met"], first["condition"], first["next"]) == ("met", "confirmed", "refine")
     assert first["facts"]["delta(lr-high)"] == pytest.approx(0.1)
     assert (first["kept"], first["confirmed"]) == (["lr-high"], ["lr-high"])
     assert (second["met"], second["kept"], second["confirmed"]) == ("met", ["lr-2"], [])
-    assert json.loads(place.flag.read_text())["report"] == str(place.report)
-    report = place.report.read_text()
+    assert json.loads(plan_dir.flag.read_text())["report"] == str(plan_dir.report)
+    report = plan_dir.report.read_text()
     for words in (
         "Confirmed: lr-high (screen).",
         "Kept, not confirmed: lr-2 (refine).",
@@ -52,11 +52,11 @@ def test_two_stages_to_the_end(yard: Any) -> None:
         "`delta(lr-high)` = 0.1",
     ):
         assert words in report, words
-    assert (place.directory / "figures" / "lr-refine.svg").read_text().startswith("<svg")
-    picture = place.directory / "figures" / "lr-refine.png"
+    assert (plan_dir.directory / "figures" / "lr-refine.svg").read_text().startswith("<svg")
+    picture = plan_dir.directory / "figures" / "lr-refine.png"
     assert picture.exists() == bool(importlib.util.find_spec("matplotlib")), "drawn where it can be"
     assert not picture.exists() or picture.read_bytes().startswith(b"\x89PNG")
-    assert "**ended**" in (place.directory / "progress.md").read_text()
+    assert "**ended**" in (plan_dir.directory / "progress.md").read_text()
 
 
 def test_what_was_fixed_before_what_is_told_by_git_alone(yard: Any) -> None:
@@ -64,151 +64,151 @@ def test_what_was_fixed_before_what_is_told_by_git_alone(yard: Any) -> None:
     yard.results = {"screen": GOOD}
     (yard.repo / "train.py").write_text("print('dirty')\n")
     before = (yard.git("status", "--porcelain"), yard.git("rev-parse", "HEAD"), (yard.repo / ".git/index").read_bytes())
-    place = yard.approved()
-    version = read_view(place).version
-    run(yard, place)
+    plan_dir = yard.approved()
+    version = read_view(plan_dir).version
+    run(yard, plan_dir)
     after = (yard.git("status", "--porcelain"), yard.git("rev-parse", "HEAD"), (yard.repo / ".git/index").read_bytes())
     assert after == before  # neither checkout nor index know of it
-    subjects = yard.git("log", "--reverse", "--format=%s", f"{version.code}..{place.branch}").split("\n")
+    subjects = yard.git("log", "--reverse", "--format=%s", f"{version.code}..{plan_dir.branch}").split("\n")
     assert subjects[:3] == [
         "plan lr: version 1 is registered",
         "plan lr: version 1 is approved",
         "plan lr: stage screen begins",
     ]
     assert yard.git("show", f"{version.commit}:.autoresearch/plan/plan.yaml") == yard.file.read_text().strip()
-    assert sorted(tree_of(place, version.commit)) == [
+    assert sorted(tree_of(plan_dir, version.commit)) == [
         "files/exp.md", "files/exp.yaml", "files/topic.md", "plan.yaml", "records.jsonl"
     ]  # fmt: skip
     assert yard.git("show", f"{version.code}:train.py") == "print('dirty')"
     assert yard.git("rev-parse", "autoresearch/plans/lr/code-1") == version.code
-    spec = json.loads((place.directory.parents[1] / "lr-screen" / "campaign.json").read_text())
+    spec = json.loads((plan_dir.directory.parents[1] / "lr-screen" / "campaign.json").read_text())
     assert spec["base_commit"] == version.code and spec["prefix"] == "autoresearch/plans/lr/lr-screen"
 
 
 def test_nothing_runs_without_an_approval(yard: Any) -> None:
     draft = yard.draft()
-    place = register.PlanPlace(draft.checkout, "lr")
+    plan_dir = register.PlanDir(draft.checkout, "lr")
     with pytest.raises(NotFoundError, match="no plan lr"):
-        read_view(place)
-    view = register.register(place, draft, yard.parts)
+        read_view(plan_dir)
+    view = register.register(plan_dir, draft, yard.parts)
     with pytest.raises(ConflictError) as caught:
-        run(yard, place)
+        run(yard, plan_dir)
     assert (caught.value.code, caught.value.fix) == ("not_approved", "autoresearch plan approve lr")
     assert yard.begun == []
-    register.approve(place, view, yard.parts, asked=False)
+    register.approve(plan_dir, view, yard.parts, waived=True)
     yard.results = {"screen": GOOD}
-    assert run(yard, place).state == "ended"
-    assert yard.records(place)[:2] == ["registered", "waived"]
-    assert "version 1 was run without an approval (--no-human)" in place.report.read_text()
+    assert run(yard, plan_dir).state == "ended"
+    assert yard.records(plan_dir)[:2] == ["registered", "waived"]
+    assert "version 1 was run without an approval (--no-human)" in plan_dir.report.read_text()
 
 
 @pytest.mark.parametrize("name", ["lr.plan.yaml", "topic.md", "exp.md", "exp.yaml"])
 def test_a_plan_that_was_changed_after_its_approval_is_refused(yard: Any, name: str) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
     path = yard.repo / name
     path.write_text(path.read_text() + "\n# one more word\n")
     with pytest.raises(ConflictError) as caught:
-        run(yard, place)
+        run(yard, plan_dir)
     assert caught.value.code == "plan_changed" and yard.begun == []
-    assert yard.records(place) == ["registered", "approved"]  # not even its beginning is written down
+    assert yard.records(plan_dir) == ["registered", "approved"]  # not even its beginning is written down
     assert ("plan.yaml" if name == "lr.plan.yaml" else name) in caught.value.message
     assert "plan revise" in caught.value.fix
     with pytest.raises(ConflictError, match="changed after version 1"):
-        register.register(place, yard.draft(), yard.parts)
+        register.register(plan_dir, yard.draft(), yard.parts)
 
 
 def test_a_plan_whose_file_is_gone_says_how_to_get_it_back(yard: Any) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
     text = yard.file.read_text()
     yard.file.unlink()
     with pytest.raises(NotFoundError) as caught:
-        run(yard, place)
+        run(yard, plan_dir)
     assert caught.value.code == "plan_file_gone"
     subprocess.run(caught.value.fix, shell=True, check=True)
     assert yard.file.read_text() == text
     yard.results = {"screen": GOOD}
-    assert run(yard, place).state == "ended"
+    assert run(yard, plan_dir).state == "ended"
 
 
 def test_a_revision_is_another_version_and_keeps_the_results(yard: Any) -> None:
     yard.results = {"screen": {"lr-high": ("crash", None), "lr-low": ("crash", None)}, "again": GOOD}
-    place = yard.approved()
-    stopped = run(yard, place)
+    plan_dir = yard.approved()
+    stopped = run(yard, plan_dir)
     assert (stopped.state, stopped.reason) == ("revise", "It does not run.")
-    assert read_view(place).runs[0].conclusion["met"] == "undecided"  # type: ignore[index]
+    assert read_view(plan_dir).runs[0].conclusion["met"] == "undecided"  # type: ignore[index]
     with pytest.raises(ConflictError) as caught:
-        register.need_pursuable(place, read_view(place))
+        register.need_pursuable(plan_dir, read_view(plan_dir))
     assert caught.value.code == "revision_due"
-    assert run(yard, place) == stopped and yard.begun == ["lr-screen"]
+    assert run(yard, plan_dir) == stopped and yard.begun == ["lr-screen"]
     with pytest.raises(ConflictError, match="word for word"):
-        register.revise(place, yard.draft(), yard.parts, reason="why not")
+        register.revise(plan_dir, yard.draft(), yard.parts, reason="why not")
 
     def change(plan: dict[str, Any]) -> None:
         plan["stages"][0] |= {"name": "again", "question": "Once more?"}
 
     yard.write(change)
     with pytest.raises(UsageError, match="why is it revised"):
-        register.revise(place, yard.draft(), yard.parts, reason=" ")
-    view = register.revise(place, yard.draft(), yard.parts, reason="the recipe was wrong")
+        register.revise(plan_dir, yard.draft(), yard.parts, reason=" ")
+    view = register.revise(plan_dir, yard.draft(), yard.parts, reason="the recipe was wrong")
     assert (view.version.number, view.version.reason, view.next) == (2, "the recipe was wrong", "again")
     with pytest.raises(ConflictError, match="version 2 of the plan lr is not approved"):
-        run(yard, place)
-    register.approve(place, view, yard.parts, note="yes")
-    assert run(yard, place).state == "ended"
+        run(yard, plan_dir)
+    register.approve(plan_dir, view, yard.parts, note="yes")
+    assert run(yard, plan_dir).state == "ended"
     assert yard.begun == ["lr-screen", "lr-again", "lr-refine"]
-    report = place.report.read_text()
+    report = plan_dir.report.read_text()
     assert "+  - " in report and "why: the recipe was wrong" in report and "### Version 2" in report
     assert "Expectations: 1 met, 1 not met, 1 undecided." in report
     assert "not measured" in report
 
 
 def test_a_revision_says_where_it_goes_on(yard: Any) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
     yard.write(lambda p: p.update(title="Another title"))
-    assert register.revise(place, yard.draft(), yard.parts, reason="a word").next == "screen"  # where it was going
+    assert register.revise(plan_dir, yard.draft(), yard.parts, reason="a word").next == "screen"  # where it was going
     with pytest.raises(UsageError, match="no stage 'nowhere'"):
         yard.write(lambda p: p.update(title="Yet another"))
-        register.revise(place, yard.draft(), yard.parts, reason="a word", at="nowhere")
-    assert register.revise(place, yard.draft(), yard.parts, reason="a word", at="refine").next == "refine"
+        register.revise(plan_dir, yard.draft(), yard.parts, reason="a word", at="nowhere")
+    assert register.revise(plan_dir, yard.draft(), yard.parts, reason="a word", at="refine").next == "refine"
 
 
 def test_a_plan_that_has_ended_can_be_revised_and_goes_on(yard: Any) -> None:
     yard.results = {"screen": GOOD}
-    place = yard.approved()
-    run(yard, place)
-    assert place.flag.exists()
+    plan_dir = yard.approved()
+    run(yard, plan_dir)
+    assert plan_dir.flag.exists()
     yard.write(lambda p: p["stages"][1]["expectation"].update(sentence="Still further."))
-    with pytest.raises(UsageError, match="every stage of it was run before"):
-        register.revise(place, yard.draft(), yard.parts, reason="not enough")
-    view = register.revise(place, yard.draft(), yard.parts, reason="not enough", at="refine")
-    assert not place.flag.exists()
-    register.approve(place, view, yard.parts)
-    assert run(yard, place).state == "ended"
-    assert yard.begun == ["lr-screen", "lr-refine", "lr-refine-2"] and place.flag.exists()
+    with pytest.raises(UsageError, match="every stage was already run"):
+        register.revise(plan_dir, yard.draft(), yard.parts, reason="not enough")
+    view = register.revise(plan_dir, yard.draft(), yard.parts, reason="not enough", at="refine")
+    assert not plan_dir.flag.exists()
+    register.approve(plan_dir, view, yard.parts)
+    assert run(yard, plan_dir).state == "ended"
+    assert yard.begun == ["lr-screen", "lr-refine", "lr-refine-2"] and plan_dir.flag.exists()
 
 
 def test_nothing_is_revised_while_a_stage_runs(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from autoresearch.core.campaign.spec import CampaignState
 
-    place = yard.approved()
+    plan_dir = yard.approved()
     with monkeypatch.context() as patch:
         patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
-        stopped = run(yard, place)
+        stopped = run(yard, plan_dir)
     assert stopped.state == "paused"
     assert stopped.next == ("autoresearch campaign resume lr-screen", "autoresearch plan run lr")
     yard.write(lambda p: p["stages"][0]["expectation"].update(when="kept"))
     with pytest.raises(ConflictError) as caught:
-        register.revise(place, yard.draft(), yard.parts, reason="it looks better so")
+        register.revise(plan_dir, yard.draft(), yard.parts, reason="it looks better so")
     assert caught.value.code == "stage_runs"
     yard.results = {"screen": GOOD}
-    assert run(yard, place).state == "revise"  # judged by what was registered, whatever the file says now
+    assert run(yard, plan_dir).state == "revise"  # judged by what was registered, whatever the file says now
     assert yard.begun == ["lr-screen"]
 
 
 def test_a_stage_that_could_not_be_started_is_taken_back_by_a_revision(
     yard: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
 
     def broken(*_: object) -> Any:
         raise ConflictError("the branch is taken")
@@ -216,31 +216,31 @@ def test_a_stage_that_could_not_be_started_is_taken_back_by_a_revision(
     with monkeypatch.context() as patch:
         patch.setattr(stages, "begin_stage", broken)
         with pytest.raises(ConflictError, match="taken"):
-            run(yard, place)
-    assert yard.records(place)[-1] == "begun"
+            run(yard, plan_dir)
+    assert yard.records(plan_dir)[-1] == "begun"
     yard.write(lambda p: p.update(title="Another title"))
-    view = register.revise(place, yard.draft(), yard.parts, reason="another try")
-    assert yard.records(place)[-2:] == ["withdrawn", "registered"] and (view.next, view.runs) == ("screen", [])
+    view = register.revise(plan_dir, yard.draft(), yard.parts, reason="another try")
+    assert yard.records(plan_dir)[-2:] == ["withdrawn", "registered"] and (view.next, view.runs) == ("screen", [])
 
 
 def test_alone_it_is_revised_by_whoever_is_asked_and_goes_on(yard: Any) -> None:
     yard.results = {"screen": {"lr-high": ("crash", None), "lr-low": ("crash", None)}}
-    place, asked = yard.approved(), list[str]()
+    plan_dir, asked = yard.approved(), list[str]()
 
     def rewrite(view: Any, reason: str) -> Any:
         asked.append(reason)
         yard.write(lambda p: p["stages"][0].update(name=f"again-{len(asked)}"))
         return yard.draft()
 
-    with in_pursuit(place):
-        stopped = pursue_alone(place, yard.parts, yard.said.append, rewrite, 2)
+    with in_pursuit(plan_dir):
+        stopped = pursue_alone(plan_dir, yard.parts, yard.said.append, rewrite, 2)
     assert stopped.state == "revise"  # twice is enough; the rest is a person's
     assert asked == [
         "asked for by the outcome of stage screen: It does not run.",
         "asked for by the outcome of stage again-1: Nothing is proved.",
     ]
     assert yard.begun == ["lr-screen", "lr-again-1", "lr-again-2"]
-    view = read_view(place)
+    view = read_view(plan_dir)
     assert [view.approvals[n]["do"] for n in (1, 2, 3)] == ["approved", "waived", "waived"]
 
 
@@ -250,16 +250,16 @@ def test_a_circle_ends(yard: Any) -> None:
         plan["stages"][0]["outcomes"] = [{"when": "otherwise", "conclusion": "Once more.", "next": "screen"}]
 
     yard.write(circle)
-    place = yard.approved()
-    stopped = run(yard, place)
-    assert stopped.reason == "stage screen was run 3 times, which is all it may"
+    plan_dir = yard.approved()
+    stopped = run(yard, plan_dir)
+    assert stopped.reason == "stage screen was run 3 times, which is its limit"
     assert yard.begun == ["lr-screen", "lr-screen-2", "lr-screen-3"]
 
 
 def test_one_at_a_time(yard: Any) -> None:
-    place = yard.approved()
-    with locked(place.lock), pytest.raises(ConflictError) as caught:
-        run(yard, place)
+    plan_dir = yard.approved()
+    with locked(plan_dir.lock), pytest.raises(ConflictError) as caught:
+        run(yard, plan_dir)
     assert (caught.value.exit_code, caught.value.code) == (5, "plan_runs")
 
 
@@ -272,11 +272,11 @@ def test_killed_anywhere_and_run_again_comes_to_the_same(
     yard: Any, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     """Each life is killed a little later than the one before; what is written down is as if none had been."""
-    from autoresearch.lab.plans import plan_dir as places
+    from autoresearch.lab.plans import plan_dir as plan_dirs
     from autoresearch.lab.plans import run_stages as pursuing
 
     yard.results = {"screen": GOOD}
-    place = yard.approved()
+    plan_dir = yard.approved()
     for number in range(1, 12):
         left = [number]
 
@@ -285,72 +285,72 @@ def test_killed_anywhere_and_run_again_comes_to_the_same(
             if name == f"plan.{point}" and not left[0]:
                 raise Killed
 
-        monkeypatch.setattr(places, "failpoint", passed)
+        monkeypatch.setattr(plan_dirs, "failpoint", passed)
         monkeypatch.setattr(pursuing, "failpoint", passed)
         try:
-            run(yard, place)
+            run(yard, plan_dir)
         except Killed:
             continue
         break
     else:
         pytest.fail("it never got to the end")
     assert number > 1, "nothing was killed"
-    assert yard.records(place) == ["registered", "approved", "begun", "concluded", "begun", "concluded", "ended"]
-    assert place.flag.exists() and yard.begun == ["lr-screen", "lr-refine"]
+    assert yard.records(plan_dir) == ["registered", "approved", "begun", "concluded", "begun", "concluded", "ended"]
+    assert plan_dir.flag.exists() and yard.begun == ["lr-screen", "lr-refine"]
 
 
 def test_two_records_at_once_are_both_kept(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoresearch.lab.plans import plan_dir as places
+    from autoresearch.lab.plans import plan_dir as plan_dirs
 
-    place, real = yard.approved(), places.commit_hypothesis
+    plan_dir, real = yard.approved(), plan_dirs.commit_hypothesis
 
     def slow(*args: Any, **more: Any) -> Any:
         made = real(*args, **more)
-        monkeypatch.setattr(places, "commit_hypothesis", real)
-        add_record(place, {"do": "other", "t": 1.0}, "another command was quicker")
+        monkeypatch.setattr(plan_dirs, "commit_hypothesis", real)
+        add_record(plan_dir, {"do": "other", "t": 1.0}, "another command was quicker")
         return made
 
-    monkeypatch.setattr(places, "commit_hypothesis", slow)
-    add_record(place, {"do": "ours", "t": 2.0}, "ours")
-    assert yard.records(place)[-2:] == ["other", "ours"]
+    monkeypatch.setattr(plan_dirs, "commit_hypothesis", slow)
+    add_record(plan_dir, {"do": "ours", "t": 2.0}, "ours")
+    assert yard.records(plan_dir)[-2:] == ["other", "ours"]
 
 
 def test_another_plan_of_the_same_name(yard: Any) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
     other = yard.repo / "sub"
     other.mkdir()
     text = yard.file.read_text().replace("exp.md", "../exp.md").replace("topic.md", "../topic.md")
     (other / "lr.plan.yaml").write_text(text)
     with pytest.raises(ConflictError) as caught:
-        register.register(place, register.read_draft(other / "lr.plan.yaml", yard.parts), yard.parts)
+        register.register(plan_dir, register.read_draft(other / "lr.plan.yaml", yard.parts), yard.parts)
     assert caught.value.code == "plan_taken"
 
 
 def test_it_is_found_from_anywhere_in_its_project(yard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFoundError, match="there is no plan yet"):
-        find("", yard.parts)
-    place = yard.approved()
-    below = place.checkout.root / "below"
+        find_plan("", yard.parts)
+    plan_dir = yard.approved()
+    below = plan_dir.checkout.root / "below"
     below.mkdir()
     monkeypatch.chdir(below)
-    assert find("lr", yard.parts).directory == place.directory == find("", yard.parts).directory
+    assert find_plan("lr", yard.parts).directory == plan_dir.directory == find_plan("", yard.parts).directory
     with pytest.raises(NotFoundError, match="no plan is called 'kl'"):
-        find("kl", yard.parts)
+        find_plan("kl", yard.parts)
     monkeypatch.chdir(tmp_path)
     for name in ("lr", ""):
         with pytest.raises(NotFoundError) as refused:
-            find(name, yard.parts)
-        assert str(place.checkout.root) in refused.value.hint
+            find_plan(name, yard.parts)
+        assert str(plan_dir.checkout.root) in refused.value.hint
 
 
 def test_damaged_records_are_told(yard: Any) -> None:
-    place = yard.approved()
+    plan_dir = yard.approved()
     from autoresearch.git_repo.branches import advance_branch
     from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
     from autoresearch.lab.plans.plan_dir import RECORDS
 
-    made = commit_hypothesis(place.checkout, place.tip, Change(files={RECORDS: b"{\n"}), message="broken")
-    advance_branch(place.checkout, place.branch, made.commit, place.tip)
+    made = commit_hypothesis(plan_dir.checkout, plan_dir.tip, Change(files={RECORDS: b"{\n"}), message="broken")
+    advance_branch(plan_dir.checkout, plan_dir.branch, made.commit, plan_dir.tip)
     with pytest.raises(NotFoundError) as caught:
-        read_view(place)
+        read_view(plan_dir)
     assert caught.value.code == "plan_damaged" and "reflog" in caught.value.hint

@@ -34,12 +34,12 @@ def controlled(there: CampaignDir, monkeypatch: pytest.MonkeyPatch, obey: Callab
 def campaign(yard: Any, **journal: object) -> CampaignDir:
     """The first stage's campaign, begun and not over: the journal's last word is what is given."""
     yard.results = {"screen": GOOD}
-    place = yard.approved()
+    plan_dir = yard.approved()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
-        with in_pursuit(place):
-            pursue(place, yard.parts, yard.said.append)
-    there = stages.campaign_place(place, read_view(place).runs[0])
+        with in_pursuit(plan_dir):
+            pursue(plan_dir, yard.parts, yard.said.append)
+    there = stages.campaign_dir_of(plan_dir, read_view(plan_dir).runs[0])
     add(there.journal, "state", **journal)
     return there
 

@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.plans.condition import OF_IDEA, WORDS
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.plans.draft import read_draft
-from autoresearch.lab.plans.write import out_path, place_for, skeleton, topic_of
+from autoresearch.lab.plans.write import new_plan_dir, out_path, skeleton, topic_of
 from autoresearch.lab.yaml_files import parse_any
 
 REPO = Path(__file__).parents[3]
@@ -49,13 +49,13 @@ def test_a_long_topic_is_quoted_in_part(yard: Any) -> None:
 def test_what_is_in_the_way(yard: Any, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         skeleton(yard.repo / "gone.md", yard.repo / "x.yaml")
-    with pytest.raises(ConflictError, match="is there already"):
+    with pytest.raises(ConflictError, match="already exists"):
         out_path(yard.repo / "lr.md", "")
     with pytest.raises(EnvironmentUnusable, match="not in a git repository"):
-        place_for(tmp_path / "x.plan.yaml", yard.parts)
+        new_plan_dir(tmp_path / "x.plan.yaml", yard.parts)
     yard.approved()
-    with pytest.raises(ConflictError, match="a plan lr is registered already"):
-        place_for(yard.repo / "lr.plan.yaml", yard.parts)
+    with pytest.raises(ConflictError, match="a plan lr is already registered"):
+        new_plan_dir(yard.repo / "lr.plan.yaml", yard.parts)
     assert topic_of(yard.draft()) == yard.repo / "topic.md"
     yard.write(lambda p: p.pop("topic"))
     with pytest.raises(UsageError, match="names no topic"):
