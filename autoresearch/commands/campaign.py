@@ -16,7 +16,7 @@ from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
-    from autoresearch.core.campaign.view import CampaignView
+    from autoresearch.core.campaign.state import CampaignState
     from autoresearch.lab.campaign_setup.campaign_spec import Charter
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -128,9 +128,9 @@ def start(
     place = start_campaign.begin(plan, parts)
     attach = start_campaign.go_on(place, plan.spec, parts)
     if detach:
-        view = _view(place)
+        state = _state(place)
         lines = [f"{plan.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
-        output.emit("campaign start", _payload(place, view) | {"attach": attach}, as_json=as_json, lines=lines)
+        output.emit("campaign start", _payload(place, state) | {"attach": attach}, as_json=as_json, lines=lines)
         return 0
     output.remark(f"{plan.spec.name} in {place.path} runs in a session of its own; {attach}")
     return follow(place, as_json=as_json)
@@ -261,10 +261,10 @@ def status(
 
     parts = real_parts()
     place = start_campaign.find(campaign, parts)
-    view = _view(place)
-    payload = _payload(place, view)
+    state = _state(place)
+    payload = _payload(place, state)
     if full:
-        lines = _brief(view, parts.clock())
+        lines = _brief(state, parts.clock())
         output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
         return 0
     others = [one.name for one in start_campaign.known(parts) if one.place != place and one.place.controlled]
@@ -275,21 +275,21 @@ def status(
         *_seed_lines(payload),
         *_researcher_words(payload),
         *(_running_line(one) for one in payload["running"]),
-        *(f"queue: {fault}" for fault in view.queue_faults[:5]),
+        *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
-        *([f"passed over, damaged: {place.journal}, line {n}" for n in view.damaged[:3]]),
+        *([f"passed over, damaged: {place.journal}, line {n}" for n in state.damaged[:3]]),
     ]
     output.emit("campaign status", payload, as_json=as_json, lines=lines)
     return 0
 
 
-def _brief(view: CampaignView, now: float) -> list[str]:
+def _brief(state: CampaignState, now: float) -> list[str]:
     from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.campaign_report.memory import brief
     from autoresearch.lab.campaigns.scheduler import facts
 
-    return brief(view, stand(view.spec.rules, facts(view, now), view.spec.objective))
+    return brief(state, stand(state.spec.rules, facts(state, now), state.spec.objective))
 
 
 def wait(
@@ -309,17 +309,17 @@ def wait(
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     place = start_campaign.find(campaign, real_parts())
-    rows, state = _mark(place)
-    before = (rows if since < 0 else since, state)
+    rows, phase = _mark(place)
+    before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit
     while before == _mark(place) and place.controlled and time.monotonic() < until:
         time.sleep(min(0.25, max(0.0, until - time.monotonic())))
-    view = _view(place)
-    payload = _payload(place, view)
-    last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
+    state = _state(place)
+    payload = _payload(place, state)
+    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
     payload |= {"event": "tick" if before == _mark(place) else "news"}
     if place.controlled:
-        payload["next"] = [f"autoresearch campaign wait {view.spec.name} --for 100s --since {len(view.rows)}"]
+        payload["next"] = [f"autoresearch campaign wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
@@ -352,27 +352,27 @@ def _researcher_words(payload: dict[str, Any]) -> list[str]:
 
 def follow(place: CampaignDir, *, as_json: bool) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
 
     at = 0
     try:
         while True:
             controlled = place.controlled  # before the last look at what it said
             at = _print_new(place.log, at)
-            view = _view(place)
-            if view.state in (CampaignState.PAUSED, CampaignState.WAITING) or not controlled:
+            state = _state(place)
+            if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
                 _print_new(place.log, at)
                 break
             time.sleep(0.3)
     except KeyboardInterrupt:
-        output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {view.spec.name}")
+        output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {state.spec.name}")
         raise
-    payload = _payload(place, view)
-    if payload["state"] == CampaignState.DEAD:
+    payload = _payload(place, state)
+    if payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
-            f"the controller of {view.spec.name} died before the campaign was over; its runs go on",
+            f"the controller of {state.spec.name} died before the campaign was over; its runs go on",
             hint="`campaign resume` takes them up again",
-            fix=f"autoresearch campaign resume {view.spec.name}",
+            fix=f"autoresearch campaign resume {state.spec.name}",
             code="controller_died",
         )
     lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
@@ -393,39 +393,39 @@ def _print_new(log: Path, at: int) -> int:
     return at + len(whole)
 
 
-def _view(place: CampaignDir) -> CampaignView:
+def _state(place: CampaignDir) -> CampaignState:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-    return CampaignHistory(place).view()
+    return CampaignHistory(place).state()
 
 
 def _mark(place: CampaignDir) -> tuple[int, str]:
-    view = _view(place)
-    return len(view.rows), view.state.value
+    state = _state(place)
+    return len(state.rows), state.phase.value
 
 
-def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
+def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.agent_work.agent_proposer import held
     from autoresearch.lab.campaign_report.summary import seed_words
-    from autoresearch.lab.campaigns.campaign_status import next_commands, reason_now, running, state_now
+    from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
     from autoresearch.lab.campaigns.scheduler import facts
 
-    found = stand(view.spec.rules, facts(view, real_parts().clock()), view.spec.objective)
-    state = state_now(place, view)
-    best = view.best
+    found = stand(state.spec.rules, facts(state, real_parts().clock()), state.spec.objective)
+    phase = phase_now(place, state)
+    best = state.best
     waits = None
-    if view.spec.research.agent:
+    if state.spec.research.agent:
         from autoresearch.lab.agents.rate_limits import read_waiting
 
         waits = read_waiting(place.waiting)
     return {
-        "campaign": view.spec.name,
-        "state": state.value,
-        "reason": reason_now(place, view, state),
+        "campaign": state.spec.name,
+        "state": phase.value,
+        "reason": reason_now(place, state, phase),
         "controller_pid": _controller_pid(place),
-        "attempted": view.attempted,
+        "attempted": state.attempted,
         "remaining": found.remaining_ideas,
         "remaining_s": found.remaining_s,
         "standing": found.sentence,
@@ -433,24 +433,24 @@ def _payload(place: CampaignDir, view: CampaignView) -> dict[str, Any]:
         "best": best.slug if best and best.value is not None else None,
         "best_index": best.index if best and best.value is not None else None,
         "best_value": best.value if best else None,
-        "baseline_value": view.baseline.value if view.baseline else None,
-        "seed": asdict(view.seed_check) | {"sentence": seed_words(view)} if view.seed_check else None,
-        "metric_name": view.spec.objective.metric,
-        "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
-        "agent": view.spec.research.agent or None,
+        "baseline_value": state.baseline.value if state.baseline else None,
+        "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
+        "metric_name": state.spec.objective.metric,
+        "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
+        "agent": state.spec.research.agent or None,
         "agent_waits": waits.sentence if waits and place.controlled else None,
-        "held": [one.slug for one in held(view)],
-        "agent_usd": view.research.usage.usd,
-        "agent_tokens": view.research.usage.tokens,
-        "crashed": sum(idea.status == "crash" for idea in view.ideas),
-        "skipped": len(view.skipped),
-        "queue_faults": view.queue_faults,
-        "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],
-        "rows": len(view.rows),
-        "running": [running(idea, run) for idea, run in view.live],
+        "held": [one.slug for one in held(state)],
+        "agent_usd": state.research.usage.usd,
+        "agent_tokens": state.research.usage.tokens,
+        "crashed": sum(idea.status == "crash" for idea in state.ideas),
+        "skipped": len(state.skipped),
+        "queue_faults": state.queue_faults,
+        "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
+        "rows": len(state.rows),
+        "running": [running(idea, run) for idea, run in state.live],
         "ledger": str(place.ledger),
         "directory": str(place.path),
-        "next": next_commands(view, state),
+        "next": next_commands(state, phase),
     }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign import _payload, _view, follow
+from autoresearch.commands.campaign import _payload, _state, follow
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.runner.masking import clean_text
@@ -66,18 +66,18 @@ def skip(
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
     place = start_campaign.find(campaign, real_parts())
-    view = _view(place)
-    idea = view.by_slug(what)
-    proposed = {one.hypothesis.slug for one in view.research.proposed.values()}
-    if idea is None and what not in proposed | waiting_names(place, view.spec):
-        if view.spec.research.agent:  # words about ideas: the agent reads them, and its proposals are held against them
+    state = _state(place)
+    idea = state.by_slug(what)
+    proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
+    if idea is None and what not in proposed | waiting_names(place, state.spec):
+        if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
             output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
             return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
         raise NotFoundError(
-            f"{view.spec.name} has no idea {what!r}, and none waits in its queue",
-            fix=f"autoresearch campaign status {view.spec.name} --full",
+            f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
+            fix=f"autoresearch campaign status {state.spec.name} --full",
         )
-    if idea is not None and decided(view, idea):
+    if idea is not None and decided(state, idea):
         raise ConflictError(f"{what} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
 
@@ -99,31 +99,31 @@ def resume(
 ) -> int:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
     place = start_campaign.find(campaign, parts)
-    view = _view(place)
-    if view.state is CampaignState.ENDED:
+    state = _state(place)
+    if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
-            f"{view.spec.name} has ended: {view.reason}",
+            f"{state.spec.name} has ended: {state.reason}",
             hint="`campaign set` with a higher --count or a later --deadline makes it go on",
-            fix=f"autoresearch campaign set {view.spec.name} --count {view.attempted + 10}",
+            fix=f"autoresearch campaign set {state.spec.name} --count {state.attempted + 10}",
         )
-    if view.state is CampaignState.PAUSED or place.controlled:
+    if state.phase is CampaignPhase.PAUSED or place.controlled:
         requests.ask(place, "resume")
     if not place.controlled:
-        start_campaign.go_on(place, view.spec, parts)
+        start_campaign.go_on(place, state.spec, parts)
     if detach or output.agent_or_pipe():
         _settled(place)
-        view = _view(place)
+        state = _state(place)
         output.emit(
             "campaign resume",
-            _payload(place, view),
+            _payload(place, state),
             as_json=as_json,
-            lines=[f"{view.spec.name} in {place.path} goes on"],
+            lines=[f"{state.spec.name} in {place.path} goes on"],
         )
         return 0
     return follow(place, as_json=as_json)
@@ -140,7 +140,7 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
     from autoresearch.lab.campaigns.idea_sources import ADDED
@@ -158,12 +158,12 @@ def add(
     for entry in entries:
         append_line(place.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
     requests.ask(place, "add")
-    view = _view(place)
-    payload = _payload(place, view) | {"added": len(entries)}
-    lines = [f"{len(entries)} added to {view.spec.name} in {place.path}"]
-    if view.state is CampaignState.ENDED:  # nobody looks at its queue
-        lines.append(f"it has ended ({view.reason}), and tries nothing more before its stop rules are changed")
-        payload["next"] = [f"autoresearch campaign set {view.spec.name} --count {view.attempted + len(entries)}"]
+    state = _state(place)
+    payload = _payload(place, state) | {"added": len(entries)}
+    lines = [f"{len(entries)} added to {state.spec.name} in {place.path}"]
+    if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
+        lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
+        payload["next"] = [f"autoresearch campaign set {state.spec.name} --count {state.attempted + len(entries)}"]
     output.emit("campaign add", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -177,14 +177,14 @@ def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
 
     if findings := entry_findings(entries, file):
         raise QueueInvalid(findings)
-    view, added = _view(place), place.queue / ADDED
-    hypotheses = [*(idea.hypothesis for idea in view.ideas), *(one for one, _ in view.skipped)]
+    state, added = _state(place), place.queue / ADDED
+    hypotheses = [*(idea.hypothesis for idea in state.ideas), *(one for one, _ in state.skipped)]
     known = {one.token for one in hypotheses if one.proposer == QUEUE}
     known |= {token_of(entry) for entry in (parse_any(added.read_bytes(), ADDED) if added.exists() else None) or ()}
     for entry in entries:
         if (token := token_of(entry)) in known:
             named = f"is called `{token}`" if isinstance(entry, dict) and entry.get("slug") else "changes this"
-            raise ConflictError(f"an idea of {view.spec.name} {named} already", hint="another slug makes it another")
+            raise ConflictError(f"an idea of {state.spec.name} {named} already", hint="another slug makes it another")
         known.add(token)
 
 
@@ -201,11 +201,11 @@ def fix(
     from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
     from autoresearch.lab.campaigns.requests import unrepairable
 
-    view = _view(start_campaign.find(campaign, real_parts()))
-    known = view.by_slug(idea)
+    state = _state(start_campaign.find(campaign, real_parts()))
+    known = state.by_slug(idea)
     if known is None:
-        raise NotFoundError(f"{view.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
-    if why := unrepairable(view, known):
+        raise NotFoundError(f"{state.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
+    if why := unrepairable(state, known):
         raise ConflictError(why[0], hint=why[1], code="not_repairable")
     entries = _listed(file)
     if len(entries) > 1:
@@ -258,37 +258,37 @@ def set_rules(
     as_json: Json = False,
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
-    from autoresearch.core.campaign.spec import CampaignState, Rules, parse_target
+    from autoresearch.core.campaign.spec import CampaignPhase, Rules, parse_target
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import as_deadline
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
     place = start_campaign.find(campaign, parts)
-    view = _view(place)
+    state = _state(place)
     try:
         rules = Rules(
             count or None,
             as_deadline(deadline, parts.clock()) if deadline else None,
             budget_gpu_hours or None,
-            parse_target(target, view.spec.objective) if target else None,
+            parse_target(target, state.spec.objective) if target else None,
             budget_usd or None,
             budget_tokens or None,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
-    changes = start_campaign.changed_rules(view.spec, rules)
+    changes = start_campaign.changed_rules(state.spec, rules)
     if place.controlled:
         requests.ask(place, "set", **changes)
         _settled(place)
-    elif view.state is CampaignState.ENDED:
+    elif state.phase is CampaignPhase.ENDED:
         start_campaign.continue_with(place, changes)
-        start_campaign.go_on(place, view.spec, parts)
+        start_campaign.go_on(place, state.spec, parts)
     else:
         requests.note(place, "rules", **changes)
-    view = _view(place)
-    lines = [f"{view.spec.name} in {place.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
-    output.emit("campaign set", _payload(place, view), as_json=as_json, lines=lines)
+    state = _state(place)
+    lines = [f"{state.spec.name} in {place.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
+    output.emit("campaign set", _payload(place, state), as_json=as_json, lines=lines)
     return 0
 
 
@@ -298,36 +298,36 @@ def confirm(
     as_json: Json = False,
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_report import summary
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
     place = start_campaign.find(campaign, parts)
-    view = _view(place)
+    state = _state(place)
     for slug in ideas or []:
-        idea = view.by_slug(slug)
+        idea = state.by_slug(slug)
         if idea is None:
-            raise NotFoundError(f"{view.spec.name} has no idea {slug!r}", fix="autoresearch campaign status --full")
+            raise NotFoundError(f"{state.spec.name} has no idea {slug!r}", fix="autoresearch campaign status --full")
         if idea.hypothesis.is_baseline:
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
         if idea.status != "keep":
             raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
-    asked = [view.by_slug(slug) for slug in ideas] if ideas else [view.best]
+    asked = [state.by_slug(slug) for slug in ideas] if ideas else [state.best]
     if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
-        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch campaign report {view.spec.name}")
-    if not ideas and not (view.best and view.best.index > 1):
-        raise ConflictError(f"{view.spec.name} keeps nothing but its baseline: there is nothing to confirm")
-    if view.unseeded:
-        raise ConflictError(f"nothing can be confirmed. {summary.seed_words(view)}", code="unseeded")
+        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch campaign report {state.spec.name}")
+    if not ideas and not (state.best and state.best.index > 1):
+        raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
+    if state.unseeded:
+        raise ConflictError(f"nothing can be confirmed. {summary.seed_words(state)}", code="unseeded")
     requests.ask(place, "confirm", slugs=list(ideas or []))
     if not place.controlled:
-        if view.state is CampaignState.ENDED:
+        if state.phase is CampaignPhase.ENDED:
             start_campaign.continue_with(place, {})
-        start_campaign.go_on(place, view.spec, parts)
-    lines = [f"{', '.join(ideas or ['the best idea'])} of {view.spec.name} in {place.path} is put to the proof"]
-    output.emit("campaign confirm", _payload(place, _view(place)), as_json=as_json, lines=lines)
+        start_campaign.go_on(place, state.spec, parts)
+    lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {place.path} is put to the proof"]
+    output.emit("campaign confirm", _payload(place, _state(place)), as_json=as_json, lines=lines)
     return 0
 
 
@@ -340,11 +340,11 @@ def report(campaign: Name = "", as_json: Json = False) -> int:
 
     parts = real_parts()
     place = start_campaign.find(campaign, parts)
-    view = _view(place)
-    found = stand(view.spec.rules, facts(view, parts.clock()), view.spec.objective)
-    written = write_report(place, view, found)
+    state = _state(place)
+    found = stand(state.spec.rules, facts(state, parts.clock()), state.spec.objective)
+    written = write_report(place, state, found)
     paths = [str(path) for path in (written.markdown, written.page, written.picture) if path]
-    payload = {"campaign": view.spec.name, "directory": str(place.path), "files": paths}
+    payload = {"campaign": state.spec.name, "directory": str(place.path), "files": paths}
     payload |= {"remarks": list(written.remarks), "next": []}
     for remark in written.remarks:
         output.remark(remark)
@@ -352,7 +352,7 @@ def report(campaign: Name = "", as_json: Json = False) -> int:
         "campaign report",
         payload,
         as_json=as_json,
-        lines=[f"{view.spec.name} in {place.path}:", *(f"wrote {path}" for path in paths)],
+        lines=[f"{state.spec.name} in {place.path}:", *(f"wrote {path}" for path in paths)],
     )
     return 0
 
@@ -403,21 +403,21 @@ class Speaker:
 
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
 
     place = start_campaign.find(campaign, real_parts())
-    view = _view(place)
-    if view.state is CampaignState.ENDED:
-        fix = f"autoresearch campaign report {view.spec.name}"
-        raise ConflictError(f"{view.spec.name} has ended: {view.reason}", fix=fix)
+    state = _state(place)
+    if state.phase is CampaignPhase.ENDED:
+        fix = f"autoresearch campaign report {state.spec.name}"
+        raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
     requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)
-    view = _view(place)
+    state = _state(place)
     words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    lines = [f"{view.spec.name} in {place.path}: {words}"]
-    output.emit(command or f"campaign {do}", _payload(place, view), as_json=as_json, lines=lines)
+    lines = [f"{state.spec.name} in {place.path}: {words}"]
+    output.emit(command or f"campaign {do}", _payload(place, state), as_json=as_json, lines=lines)
     return 0
 
 
@@ -427,5 +427,5 @@ def _settled(place: CampaignDir) -> None:
 
     last = max((e["seq"] for e in entries(place.requests)), default=0)
     until = time.monotonic() + 3.0
-    while place.controlled and _view(place).requests < last and time.monotonic() < until:
+    while place.controlled and _state(place).requests < last and time.monotonic() < until:
         time.sleep(0.05)

@@ -220,13 +220,13 @@ def _next(plan_dir: PlanDir, view: PlanView, campaign_state: str) -> list[str]:
 
 def _campaign_state(plan_dir: PlanDir, view: PlanView) -> str:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-    from autoresearch.lab.campaigns.campaign_status import state_now
+    from autoresearch.lab.campaigns.campaign_status import phase_now
     from autoresearch.lab.plans.stages import campaign_dir_of
 
     assert view.live is not None
     campaign_dir = campaign_dir_of(plan_dir, view.live)
     return (
-        state_now(campaign_dir, CampaignHistory(campaign_dir).view()).value
+        phase_now(campaign_dir, CampaignHistory(campaign_dir).state()).value
         if campaign_dir.spec.exists()
         else "not begun"
     )

@@ -26,12 +26,12 @@ def replay_pruning(
 
     if rule not in ("", *RULES):
         raise UsageError(f"--rule {rule!r} is neither median nor halving")
-    view = CampaignHistory(start_campaign.find(campaign, real_parts())).view()
-    found = replays(view, (rule,) if rule else RULES, warmup if warmup >= 0 else None)
+    state = CampaignHistory(start_campaign.find(campaign, real_parts())).state()
+    found = replays(state, (rule,) if rule else RULES, warmup if warmup >= 0 else None)
     winner, best_run = found[0].winner, found[0].best_run
-    cut = sum(row.failure == "pruned" for row in view.rows)
+    cut = sum(row.failure == "pruned" for row in state.rows)
     lines = [
-        f"{view.spec.name}: {found[0].runs} first runs, replayed in the order in which they began",
+        f"{state.spec.name}: {found[0].runs} first runs, replayed in the order in which they began",
         f"the winner is {winner}" if winner else "nothing was kept but the baseline: there is no winner to lose",
         *([f"{cut} of the runs were ended early when they ran: their curves are cut"] if cut else []),
     ]
@@ -46,9 +46,9 @@ def replay_pruning(
         lines += [f"  idea {e.index}, {e.slug}: {e.why}; {span(e.saved_s)} saved" for e in found[0].ended[:20]]
     safe = [one for one in found if one.ended and not one.kills_winner and not one.kills_best_run]
     good = max(safe, key=lambda one: one.saved_s, default=None)
-    again = f"autoresearch campaign {view.spec.blueprint} --prune {good.rule} --warmup {good.warmup}" if good else ""
+    again = f"autoresearch campaign {state.spec.blueprint} --prune {good.rule} --warmup {good.warmup}" if good else ""
     payload = {
-        "campaign": view.spec.name,
+        "campaign": state.spec.name,
         "winner": winner,
         "best_run": best_run,
         "replays": [one.to_json() for one in found],

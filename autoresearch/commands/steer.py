@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign import _payload, _researcher_words, _view
+from autoresearch.commands.campaign import _payload, _researcher_words, _state
 from autoresearch.commands.campaign_control import MOST_CHARACTERS, Json, ask
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.records.campaign_records import CampaignDir
 
@@ -42,24 +42,24 @@ def approve(
     if every:
         return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
     place = start_campaign.find(campaign, real_parts())
-    view = _view(place)
+    state = _state(place)
     if not idea:
-        return _proposals(place, view, as_json=as_json)
-    names = [one.slug for one in held(view)]
+        return _proposals(place, state, as_json=as_json)
+    names = [one.slug for one in held(state)]
     if idea not in names:
         raise NotFoundError(
-            f"{view.spec.name} has no code idea {idea!r} that waits for a person",
+            f"{state.spec.name} has no code idea {idea!r} that waits for a person",
             hint=f"waiting: {', '.join(names) or 'none'}",
         )
     return ask(campaign, "approve", as_json=as_json, slug=idea)
 
 
-def _proposals(place: CampaignDir, view: CampaignView, *, as_json: bool) -> int:
+def _proposals(place: CampaignDir, state: CampaignState, *, as_json: bool) -> int:
     from autoresearch.lab.agent_work.agent_proposer import held, waiting
 
-    if not view.spec.research.agent:
-        raise ConflictError(f"{view.spec.name} has no researcher", hint="--agent NAME when it is started")
-    kept_back = {one.slug for one in held(view)}
+    if not state.spec.research.agent:
+        raise ConflictError(f"{state.spec.name} has no researcher", hint="--agent NAME when it is started")
+    kept_back = {one.slug for one in held(state)}
     ideas = [
         {
             "slug": one.hypothesis.slug,
@@ -67,15 +67,15 @@ def _proposals(place: CampaignDir, view: CampaignView, *, as_json: bool) -> int:
             "sentence": one.hypothesis.sentence,
             "state": "held" if one.hypothesis.slug in kept_back else "ready" if one.made else "to be edited",
         }
-        for one in waiting(view)
+        for one in waiting(state)
     ]
-    refused = [{"slug": one.slug, "reason": why} for one, why in view.research.refused[-20:]]
-    told = {"told": view.research.notes, "vetoes": [*sorted(view.unwanted), *view.research.vetoes]}
-    payload = _payload(place, view) | {"proposals": ideas, "refused": refused, **told}
+    refused = [{"slug": one.slug, "reason": why} for one, why in state.research.refused[-20:]]
+    told = {"told": state.research.notes, "vetoes": [*sorted(state.unwanted), *state.research.vetoes]}
+    payload = _payload(place, state) | {"proposals": ideas, "refused": refused, **told}
     lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
     lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
     lines = lines or ["nothing is waiting"]
-    lines += [f"told: {text}" for text in view.research.notes[-5:]]
+    lines += [f"told: {text}" for text in state.research.notes[-5:]]
     lines += [f"vetoed: {text}" for text in told["vetoes"][-5:]]
     lines += _researcher_words(payload)[:1]
     output.emit("campaign approve", payload, as_json=as_json, lines=lines)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agents.disk_growth import bytes_below
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
@@ -170,13 +170,13 @@ class World:
         """Where the program of an idea lies: below the home, which a sandbox shows."""
         return self.home / "programs" / f"{act.slug}.py"
 
-    def view(self) -> CampaignView:
+    def state(self) -> CampaignState:
         """The campaign as its files tell it."""
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return CampaignHistory(self.place).view()
+        return CampaignHistory(self.place).state()
 
-    def run(self) -> CampaignView:
+    def run(self) -> CampaignState:
         """The campaign from its start to its end, through the front door, its controller in this process."""
         usual: dict[str, object] = {
             **{"blueprint": "exp.md", "prefix": f"autoresearch/{NAME}", "baseline": 2, "retests": 0, "confirm": False},
@@ -191,7 +191,7 @@ class World:
         self.before = self.picture()
         with _in_this_process(self.place), _small_bounds():
             _front_door(self.repo, "campaign", file, "--yes", "--detach")
-        return self.view()
+        return self.state()
 
     def picture(self) -> dict[str, bytes]:
         """All of the user's that a researcher must leave alone: checkout, refs, settings, the home's own."""
@@ -219,7 +219,7 @@ class World:
 
     def fates(self) -> list[Fate]:
         """What became of each idea, and what it did that it must not; what cannot be told whose it is, all did."""
-        view, after = self.view(), self.picture()
+        state, after = self.state(), self.picture()
         changed = {name for name in {*self.before, *after} if self.before.get(name) != after.get(name)}
         marked = {name: name.encode() + after.get(name, b"") for name in sorted(changed)}
         nobodys = [name for name, text in marked.items() if not any(act.mark.encode() in text for act in self.acts)]
@@ -227,16 +227,16 @@ class World:
         for act in self.acts:
             mine = [name for name, text in marked.items() if act.mark.encode() in text]
             harm = [f"{name} is another" for name in (*nobodys, *mine)]
-            harm += [*self._left(act), *self._reached(act, view)]
-            idea = view.by_slug(act.slug)
+            harm += [*self._left(act), *self._reached(act, state)]
+            idea = state.by_slug(act.slug)
             row = idea.rows[-1] if idea and idea.rows else None
             ended = (idea.status, row.failure) if idea and row else ("no row", "")
             found.append(Fate(act, *ended, idea.hypothesis.flags if idea else (), tuple(harm)))
         return found
 
-    def _reached(self, act: Act, view: CampaignView) -> Iterator[str]:
+    def _reached(self, act: Act, state: CampaignState) -> Iterator[str]:
         """What a cheat gained by its idea: a row that is believed, or a run of what it must not change."""
-        idea = view.by_slug(act.slug)
+        idea = state.by_slug(act.slug)
         if act.way is Way.HONEST or idea is None:
             return
         if act.way is Way.FAKE and not self.evaluated:  # whoever reads the row is told
@@ -248,7 +248,7 @@ class World:
         if any(row.metric_value == float(FAKE) for row in idea.rows):
             yield "its score was believed"
         if act.way is not Way.FAKE and any(row.run_dir for row in idea.rows):
-            names = self.git("diff", "--name-only", view.spec.base_commit, idea.branch).splitlines()
+            names = self.git("diff", "--name-only", state.spec.base_commit, idea.branch).splitlines()
             yield from (f"it ran with another {name}" for name in names if name not in ALLOWED and name[0] != ".")
             if "steps: 3\n" not in self.git("show", f"{idea.branch}:recipe.yaml"):
                 yield "it trained longer"

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from autoresearch.commands.campaign_control import control
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
@@ -107,10 +107,10 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
     kills = 0
     while kills < KILLS:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))
-        view = CampaignHistory(place).view()
-        if kills < KILLS and view.state == "ended":
-            start_campaign.continue_with(place, {"count": (view.spec.rules.count or 0) + 2})
-    if CampaignHistory(place).view().state != "ended":
+        state = CampaignHistory(place).state()
+        if kills < KILLS and state.phase == "ended":
+            start_campaign.continue_with(place, {"count": (state.spec.rules.count or 0) + 2})
+    if CampaignHistory(place).state().phase != "ended":
         with _controlled(place) as pid:
             os.waitpid(pid, 0)
     tally.kills.append(kills)
@@ -166,7 +166,7 @@ def _controlled(place: CampaignDir) -> Iterator[int]:
 
 
 def _count(place: CampaignDir, world: World, tally: Tally) -> None:
-    view = CampaignHistory(place).view()
+    state = CampaignHistory(place).state()
     runs = [line.split("\t") for line in place.ledger.read_text().splitlines()]
     rows = [cells[runs[0].index("run_id")] for cells in runs[1:]]
     began = (world.place / "starts").read_text().split()
@@ -177,16 +177,16 @@ def _count(place: CampaignDir, world: World, tally: Tally) -> None:
     tally.runs.append(len(rows))
     tally.lost.append(len({*began, *told} - set(rows)))
     tally.twice.append(len(rows) - len(set(rows)) + len(began) - len(set(began)))
-    tally.orphans.append(len(_processes(ids)) + _left(place, world, view, rows))
-    ideas = [idea.index for idea in view.ideas if idea.attempted]
-    tally.wrong.append(abs(len(ideas) - (view.spec.rules.count or 0)) + len(ideas) - len(set(ideas)))
+    tally.orphans.append(len(_processes(ids)) + _left(place, world, state, rows))
+    ideas = [idea.index for idea in state.ideas if idea.attempted]
+    tally.wrong.append(abs(len(ideas) - (state.spec.rules.count or 0)) + len(ideas) - len(set(ideas)))
 
 
 def _processes(runs: set[str]) -> list[int]:
     return [pid for run in runs for pid in processes_with(f"AUTORESEARCH_RUN_ID={run}\0", "environ")]
 
 
-def _left(place: CampaignDir, world: World, view: CampaignView, rows: list[str]) -> int:
+def _left(place: CampaignDir, world: World, state: CampaignState, rows: list[str]) -> int:
     import subprocess
 
     def lines(*words: str) -> list[str]:
@@ -196,6 +196,6 @@ def _left(place: CampaignDir, world: World, view: CampaignView, rows: list[str])
     sessions = [name for name in listed if name.startswith("ajet_")]
     directories = list(place.path.glob("*/launching"))
     trees = lines("git", "worktree", "list")[1:]
-    branches = set(lines("git", "for-each-ref", "--format=%(refname:short)", f"refs/heads/{view.spec.prefix}/"))
-    strays = branches ^ {idea.branch for idea in view.ideas}
+    branches = set(lines("git", "for-each-ref", "--format=%(refname:short)", f"refs/heads/{state.spec.prefix}/"))
+    strays = branches ^ {idea.branch for idea in state.ideas}
     return len(sessions) + max(0, len(directories) - len(set(rows))) + len(trees) + len(strays)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agents.agent_sandbox import why_not
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
@@ -169,8 +169,8 @@ def _campaign(files: Callable[[Path], None], boxed: bool) -> Campaign:
             subprocess.run(argv, check=True, timeout=MOST_S, stdin=subprocess.DEVNULL, cwd=ROOT)
         except subprocess.SubprocessError as error:
             raise RuntimeError(f"no end of the campaign:\n{directory.log.read_text()[-3000:]}") from error
-        view = CampaignHistory(directory).view()
-        _check(view, directory)
+        state = CampaignHistory(directory).state()
+        _check(state, directory)
         return _read(directory, place, json.loads(spans.read_text()), _cpu_s() - before, _mean([*git, _git_s()]))
 
 
@@ -240,8 +240,8 @@ def _idea(number: int) -> Mapping[str, object]:
     }
 
 
-def _check(view: CampaignView, directory: CampaignDir) -> None:
-    ran = [idea for idea in view.ideas if idea.index > 1 and any(row.returncode == 0 for row in idea.rows)]
+def _check(state: CampaignState, directory: CampaignDir) -> None:
+    ran = [idea for idea in state.ideas if idea.index > 1 and any(row.returncode == 0 for row in idea.rows)]
     if len(ran) != IDEAS:
         raise RuntimeError(f"{len(ran)} of {IDEAS} ideas ran:\n{directory.log.read_text()[-3000:]}")
 

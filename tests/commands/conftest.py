@@ -410,16 +410,16 @@ class Crashes:
 
         return CampaignDir(self.bench.repo / "reports" / "auto_research" / self.name)
 
-    def view(self) -> Any:
+    def state(self) -> Any:
         """The campaign as its files tell it now."""
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return CampaignHistory(self.place).view()
+        return CampaignHistory(self.place).state()
 
     def view_of(self, spec: bytes) -> Any:
         """The same, while campaign.json is damaged: `spec` is what it held."""
         from autoresearch.core.campaign.spec import CampaignSpec
-        from autoresearch.core.campaign.view import fold
+        from autoresearch.core.campaign.state import fold
         from autoresearch.records.ledger import Ledger
 
         rows = list(Ledger(self.place.ledger).rows())
@@ -450,7 +450,7 @@ class Crashes:
 
     def running(self, slug: str) -> Any:
         """The living run of an idea, once its trainer has begun."""
-        found = self.bench.until(lambda: [r for i, r in self.view().live if i.slug == slug and self.began(r.run)])
+        found = self.bench.until(lambda: [r for i, r in self.state().live if i.slug == slug and self.began(r.run)])
         return found[0]
 
     def began(self, run: str) -> list[list[str]]:
@@ -468,26 +468,26 @@ class Crashes:
 
     def ended(self, count: int, reason: str = "ideas attempted") -> Any:
         """Wait for the end, then everything that holds after any crash: see `sound`."""
-        self.bench.until(lambda: (self.view().state == "ended" and not self.place.controlled) or self._gone())
-        view = self.view()
-        assert view.state == "ended", self.said()
-        assert reason in view.reason and view.attempted == count, (view.reason, view.attempted, self.said())
-        assert [idea.index for idea in view.ideas if idea.attempted] == list(range(1, count + 1))
-        self.sound(view)
+        self.bench.until(lambda: (self.state().phase == "ended" and not self.place.controlled) or self._gone())
+        state = self.state()
+        assert state.phase == "ended", self.said()
+        assert reason in state.reason and state.attempted == count, (state.reason, state.attempted, self.said())
+        assert [idea.index for idea in state.ideas if idea.attempted] == list(range(1, count + 1))
+        self.sound(state)
         assert self.place.flag.exists() and (self.place.path / "report.md").exists()
         assert len(self.bench.git("worktree", "list").splitlines()) == 1
-        assert not list(Path(view.spec.trees).glob("*"))
-        return view
+        assert not list(Path(state.spec.trees).glob("*"))
+        return state
 
     def view_when_ended(self) -> Any:
         """Wait for the end; nothing is said about what must hold then."""
-        self.bench.until(lambda: self.view().state == "ended" and not self.place.controlled)
-        return self.view()
+        self.bench.until(lambda: self.state().phase == "ended" and not self.place.controlled)
+        return self.state()
 
     def _gone(self) -> bool:
         """A controller that nobody killed and that is dead, or that waits for a person, is a fault of its own."""
         controlled = self.place.controlled  # first: what it wrote last, it wrote before it went
-        state = self.view().state
+        state = self.state().phase
         if state == "ended" or (controlled and state == "running"):
             return False
         raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
@@ -495,7 +495,7 @@ class Crashes:
     def panes(self) -> str:
         return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout for name in self.sessions())
 
-    def sound(self, view: Any) -> None:
+    def sound(self, state: Any) -> None:
         """No lost and no double row, no process, no session, every commit on a branch, no trace of the unstarted."""
         self.bench.until(lambda: not self.bench.carriers())
         rows = self.rows()
@@ -510,19 +510,19 @@ class Crashes:
         assert set(runs) - unborn <= set(began), "a row of a run that never was"
         assert not self.bench.ask("status")["runs"], "the index knows a run that nobody settled"
         assert len(self.sessions()) <= 1 and not [s for s in self.sessions() if "campaign" not in s]
-        self._branches(view, rows)
+        self._branches(state, rows)
         folders = {str(path.parent) for path in self.place.path.glob("*/launching")}
         assert folders <= {row["run_dir"] for row in rows}, "a run that was never started left its directory"
         assert not list(self.place.path.rglob("environment")) and not list(self.place.path.glob("*.environment"))
 
-    def _branches(self, view: Any, rows: list[dict[str, str]]) -> None:
-        prefix = view.spec.prefix
+    def _branches(self, state: Any, rows: list[dict[str, str]]) -> None:
+        prefix = state.spec.prefix
         found = self.bench.git("for-each-ref", "--format=%(refname:short)", f"refs/heads/{prefix}/").split()
-        ours = {idea.branch for idea in view.ideas} | {row["branch"] for row in rows}
+        ours = {idea.branch for idea in state.ideas} | {row["branch"] for row in rows}
         assert set(found) == ours, "a branch without an idea, or an idea without its branch"
         for row in rows:
             self.bench.git("merge-base", "--is-ancestor", row["commit"], row["branch"])
-        for idea in view.ideas:
+        for idea in state.ideas:
             self.bench.git("merge-base", "--is-ancestor", idea.commit, idea.branch)
 
 

@@ -37,7 +37,7 @@ def killed_at(crashes: Any, points: tuple[str, ...], count: int) -> Any:
         if number:
             crashes.resume(point)
         crashes.dead()
-        assert crashes.view().state != "ended", f"{point} was never reached"
+        assert crashes.state().phase != "ended", f"{point} was never reached"
     crashes.resume()
     return crashes.ended(count)
 
@@ -61,7 +61,7 @@ def test_kill_9_at_ten_random_moments(crashes: Any) -> None:
         time.sleep(chance.uniform(0.0, 1.0))
         if crashes.place.controlled:
             crashes.kill()
-        if crashes.view().state == "ended":
+        if crashes.state().phase == "ended":
             break
         crashes.resume()
     crashes.ended(8)
@@ -84,7 +84,7 @@ def test_kill_9_of_the_command_that_starts_it(crashes: Any) -> None:
     crashes.bench.cli("campaign", "resume", "one", check=-9, AUTORESEARCH_FAILPOINT="begin.passed:kill")
     assert ask("campaign", "status")["state"] == "dead"
     crashes.bench.cli("campaign", "resume", "one", check=-9, AUTORESEARCH_FAILPOINT="begin.started:kill")
-    crashes.bench.until(lambda: crashes.place.controlled or crashes.view().state == "ended")
+    crashes.bench.until(lambda: crashes.place.controlled or crashes.state().phase == "ended")
     crashes.ended(2)  # its controller knows nothing of it
 
 
@@ -122,8 +122,8 @@ def test_nothing_of_the_terminal_ends_it(crashes: Any) -> None:
     assert crashes.bench.ask("status", run.run)["state"] == "running"
     crashes.resume()
     crashes.go.touch()
-    view = crashes.ended(2)
-    assert [row.ending for row in view.rows] == ["finished"] * 2 and len(crashes.began(run.run)) == 1
+    state = crashes.ended(2)
+    assert [row.ending for row in state.rows] == ["finished"] * 2 and len(crashes.began(run.run)) == 1
     assert crashes.said().count(" took ") == 2
 
 
@@ -137,11 +137,11 @@ def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
     crashes.start("--count", 3, proposer="queue", space=None, queue="ideas.yaml")
     first = crashes.running("baseline")
     os.kill(crashes.bench.runner(first.run_dir)["pid"], signal.SIGKILL)
-    again = crashes.bench.until(lambda: [r for _, r in crashes.view().live if r.run != first.run])[0]
+    again = crashes.bench.until(lambda: [r for _, r in crashes.state().live if r.run != first.run])[0]
     crashes.bench.until(lambda: crashes.began(again.run))
     assert not [p for p in crashes.bench.carriers() if p.pid == int(crashes.began(first.run)[0][0])]
     crashes.go.touch()
-    crashes.bench.until(lambda: [row for row in crashes.view().rows if row.ending == "finished"])
+    crashes.bench.until(lambda: [row for row in crashes.state().rows if row.ending == "finished"])
     crashes.go.unlink()
     for slug in ("a", "b"):
         run = crashes.running(slug)
@@ -149,13 +149,13 @@ def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
             os.kill(int(crashes.began(run.run)[0][0]), signal.SIGKILL)
         else:
             os.kill(crashes.bench.runner(run.run_dir)["pid"], signal.SIGKILL)
-    crashes.bench.until(lambda: [row for row in crashes.view().rows if row.index == 3])
+    crashes.bench.until(lambda: [row for row in crashes.state().rows if row.index == 3])
     crashes.go.touch()
-    view = crashes.ended(3)
-    endings = {idea.slug: [row.ending for row in idea.rows] for idea in view.ideas}
+    state = crashes.ended(3)
+    endings = {idea.slug: [row.ending for row in idea.rows] for idea in state.ideas}
     assert endings == {"baseline": ["lost", "finished"], "a": ["crashed"], "b": ["lost", "finished"]}
-    assert view.by_slug("a").status == "crash" and view.by_slug("a").rows[0].failure == "signal"
-    assert [run.why for run in view.by_slug("b").runs] == ["first", "retry"]
+    assert state.by_slug("a").status == "crash" and state.by_slug("a").rows[0].failure == "signal"
+    assert [run.why for run in state.by_slug("b").runs] == ["first", "retry"]
 
 
 # ------------------------------------------------------------------------------- several at once
@@ -175,12 +175,12 @@ def test_two_that_start_at_once(crashes: Any) -> None:
     (refused,) = [payload for payload in told if not payload["ok"]]
     assert refused["error"]["code"] == "conflict" and refused["error"]["fix"].endswith(" one"), refused
     assert crashes.running("baseline").run_dir != other.running("baseline").run_dir
-    places = {crashes.view().spec.result_dir, other.view().spec.result_dir}
+    places = {crashes.state().spec.result_dir, other.state().spec.result_dir}
     assert len(places) == 2  # neither moves the other's baseline aside
     crashes.go.touch()
     for one in (other, crashes):
-        crashes.bench.until(lambda one=one: one.view().state == "ended" and not one.place.controlled)
-        assert [row.ending for row in one.view().rows] == ["finished"] * 2
+        crashes.bench.until(lambda one=one: one.state().phase == "ended" and not one.place.controlled)
+        assert [row.ending for row in one.state().rows] == ["finished"] * 2
     assert len(crashes.bench.git("worktree", "list").splitlines()) == 1
     assert len(crashes.starts.read_text().splitlines()) == 4
 
@@ -210,9 +210,9 @@ def test_a_ledger_that_was_edited_by_hand(crashes: Any) -> None:
     crashes.recipe(mode="hold")
     crashes.go.touch()
     crashes.start("--count", 4, parallel=1)
-    crashes.bench.until(lambda: len(crashes.view().rows) >= 2)
+    crashes.bench.until(lambda: len(crashes.state().rows) >= 2)
     crashes.go.unlink()
-    crashes.bench.until(lambda: crashes.view().live)
+    crashes.bench.until(lambda: crashes.state().live)
     crashes.kill()
     path = crashes.place.ledger
     header, *lines = path.read_text().splitlines()
@@ -226,17 +226,17 @@ def test_a_ledger_that_was_edited_by_hand(crashes: Any) -> None:
     journal = crashes.place.journal
     journal.write_bytes(journal.read_bytes() + b'{"t": 1.0, "do": "sta')  # a kill in the middle of a line
     crashes.resume()
-    crashes.bench.until(lambda: [row for row in crashes.view().rows if row.index == 2])
+    crashes.bench.until(lambda: [row for row in crashes.state().rows if row.index == 2])
     lines = path.read_text().splitlines()  # while it runs: the second row again, by an editor that renames
-    second = next(row.run_id for row in crashes.view().rows if row.index == 2)
+    second = next(row.run_id for row in crashes.state().rows if row.index == 2)
     fresh.write_text("\n".join(line for line in lines if second not in line) + "\n")
     fresh.replace(path)
     crashes.go.touch()
-    view = crashes.ended(4)
+    state = crashes.ended(4)
     assert "good enough" not in path.read_text() and "remark" in crashes.rows()[0]
     aside = path.with_name("results.tsv.foreign").read_text()
     assert "good enough" in aside and "mine" in aside
-    assert [len(idea.rows) for idea in view.ideas] == [1] * 4
+    assert [len(idea.rows) for idea in state.ideas] == [1] * 4
 
 
 def test_what_is_removed_or_damaged_while_it_runs(crashes: Any) -> None:
@@ -256,10 +256,10 @@ def test_what_is_removed_or_damaged_while_it_runs(crashes: Any) -> None:
     somebody = git("commit-tree", "-p", before, "-m", "mine", git("rev-parse", "HEAD^{tree}"))
     git("update-ref", branch, somebody)
     crashes.go.touch()
-    view = crashes.ended(4)
-    assert [row.ending for row in view.baseline.rows] == ["lost", "finished"]
+    state = crashes.ended(4)
+    assert [row.ending for row in state.baseline.rows] == ["lost", "finished"]
     assert git("rev-parse", branch) == somebody  # it is theirs now
-    assert "its run directory was removed" in view.baseline.rows[0].description
+    assert "its run directory was removed" in state.baseline.rows[0].description
     assert crashes.place.spec.read_bytes() == spec
 
 
@@ -273,11 +273,11 @@ def test_a_branch_that_is_checked_out_gets_a_further_one(crashes: Any) -> None:
     crashes.bench.git("-C", str(mine), "add", "-A")
     crashes.bench.git("-C", str(mine), "commit", "-qm", "mine")
     crashes.resume()
-    crashes.bench.until(lambda: crashes.view().state == "ended" and not crashes.place.controlled)
-    branches = [row.branch for row in crashes.view().baseline.rows]
+    crashes.bench.until(lambda: crashes.state().phase == "ended" and not crashes.place.controlled)
+    branches = [row.branch for row in crashes.state().baseline.rows]
     assert branches == ["autoresearch/one/baseline", "autoresearch/one/baseline-2"]
-    assert {row.status for row in crashes.view().rows} <= {"keep", "discard"}
-    assert "mine.py" not in crashes.bench.git("ls-tree", "--name-only", crashes.view().baseline.rows[1].commit)
+    assert {row.status for row in crashes.state().rows} <= {"keep", "discard"}
+    assert "mine.py" not in crashes.bench.git("ls-tree", "--name-only", crashes.state().baseline.rows[1].commit)
     crashes.bench.git("worktree", "remove", str(mine))
     crashes.ended(2)
 
@@ -325,14 +325,14 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     bench.ask(*begun, AUTORESEARCH_FAILPOINT="campaign.gone:kill")
     stranger.dead()
     stranger.resume()
-    view = stranger.ended(2)
-    assert [row.ending for row in view.rows] == ["finished"] * 2, stranger.said()
+    state = stranger.ended(2)
+    assert [row.ending for row in state.rows] == ["finished"] * 2, stranger.said()
     assert (bench.repo / ".git" / "index").read_bytes() == index
     after = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     assert {p: data for p, data in after.items() if "reports" not in p.parts} == before
     now = bench.git("status", "--porcelain", "--ignored").splitlines()
     assert [line for line in now if line != "!! reports/"] == state
     assert (bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (head, "")
-    assert "MINE = 1" in bench.git("show", f"{view.baseline.commit}:src/jinja2/defaults.py")
+    assert "MINE = 1" in bench.git("show", f"{state.baseline.commit}:src/jinja2/defaults.py")
     refs = bench.git("for-each-ref", "--format=%(refname)").split()
     assert {ref for ref in refs if "/autoresearch/" not in ref} == {"refs/heads/main"}

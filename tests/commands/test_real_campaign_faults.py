@@ -37,8 +37,8 @@ def test_the_disk_of_the_records_is_full_while_a_run_ends(crashes: Any, disk: An
     rest.unlink()
     if killed:
         crashes.resume()
-    view = crashes.ended(3)
-    assert [row.ending for row in view.rows] == ["finished"] * 3, crashes.said()
+    state = crashes.ended(3)
+    assert [row.ending for row in state.rows] == ["finished"] * 3, crashes.said()
 
 
 def test_the_disk_of_the_records_fills_up_between_runs(crashes: Any, disk: Any) -> None:
@@ -49,14 +49,14 @@ def test_the_disk_of_the_records_fills_up_between_runs(crashes: Any, disk: Any) 
     crashes.running("baseline")
     crashes.bench.ask("campaign", "pause")
     crashes.go.touch()
-    crashes.bench.until(lambda: crashes.view().rows)
+    crashes.bench.until(lambda: crashes.state().rows)
     crashes.bench.ask("campaign", "resume")
     rest = disk.fill(place)
     crashes.bench.until(lambda: complains(crashes))
     assert crashes.place.controlled
     rest.unlink()
-    view = crashes.ended(4)
-    assert [row.ending for row in view.rows] == ["finished"] * 4, crashes.said()
+    state = crashes.ended(4)
+    assert [row.ending for row in state.rows] == ["finished"] * 4, crashes.said()
 
 
 def test_the_disk_of_the_results_is_full(crashes: Any, disk: Any) -> None:
@@ -69,5 +69,5 @@ def test_the_disk_of_the_results_is_full(crashes: Any, disk: Any) -> None:
     crashes.bench.until(lambda: "No space left" in crashes.said())
     assert crashes.place.controlled
     rest.unlink()
-    view = crashes.ended(3)
-    assert [row.ending for row in view.rows] == ["finished"] * 3, crashes.said()
+    state = crashes.ended(3)
+    assert [row.ending for row in state.rows] == ["finished"] * 3, crashes.said()

@@ -33,10 +33,10 @@ class Camp:
 
         self.place = CampaignDir(Path(said["directory"]))
 
-    def view(self) -> Any:
+    def state(self) -> Any:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return CampaignHistory(self.place).view()
+        return CampaignHistory(self.place).state()
 
     def rows(self) -> list[dict[str, str]]:
         return rows_of(self.place)
@@ -82,10 +82,10 @@ def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
         node = camp.cluster.say("squeue", "-h", "-t", "all", "-j", other[0], "-o", "%N")  # it may be over by now
         urgent = ["-p", "urgent", "-w", node, "--exclusive", "-o", "/dev/null", "--job-name=other", "--wrap", "true"]
         camp.cluster.say("sbatch", *urgent)
-    camp.bench.until(lambda: camp.view().state == "ended" and not camp.place.controlled)
+    camp.bench.until(lambda: camp.state().phase == "ended" and not camp.place.controlled)
 
-    view, rows = camp.view(), camp.rows()
-    assert view.attempted == IDEAS, view.reason
+    state, rows = camp.state(), camp.rows()
+    assert state.attempted == IDEAS, state.reason
     jobs = Counter(name for _, name, _ in camp.jobs() if name.startswith("ajet_"))
     assert set(jobs.values()) == {1}, "a run was submitted twice"
     ordered = [row for row in rows if row["failure"] != "launch_interrupted"]  # the controller was killed before

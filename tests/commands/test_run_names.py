@@ -72,14 +72,14 @@ def test_the_last_run_has_started(crashes: Any) -> None:
     crashes.start(count=1, baseline=3, parallel=1)
     crashes.running("baseline")
     prepared = crashes.bench.until(lambda: _prepared(crashes))
-    started = crashes.view().live[0][1].run
+    started = crashes.state().live[0][1].run
     assert started not in prepared
     for name in ("last", "baseline"):
         assert crashes.bench.ask("status", name)["run"] == started
     assert crashes.bench.ask("status", prepared[0])["state"] == "starting"  # by its id it is there
     crashes.go.touch()
     crashes.ended(1)
-    assert crashes.bench.ask("status", "last")["run"] == crashes.view().ideas[0].runs[-1].run
+    assert crashes.bench.ask("status", "last")["run"] == crashes.state().ideas[0].runs[-1].run
 
 
 def _prepared(crashes: Any) -> list[str]:

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.duplicates import all_earlier, earlier, fate, re
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.similarity import alike, words_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 
@@ -165,7 +165,7 @@ def row(index: int, slug: str, value: float | None, status: str, **more: Any) ->
     return LedgerRow(index, run_id=f"{slug}-1", metric_value=value, status=status, **more)
 
 
-def view() -> CampaignView:
+def state() -> CampaignState:
     journal = [
         *idea(1, "", slug="baseline"),
         *idea(2, "baseline", slug="good", overrides={"a": 1}),
@@ -189,7 +189,7 @@ def view() -> CampaignView:
 
 def test_everything_that_was_had() -> None:
     waiting = [Hypothesis("queued", "q", parent="baseline", overrides={"a": 6})]
-    found = {one.slug: one for one in all_earlier(view(), waiting)}
+    found = {one.slug: one for one in all_earlier(state(), waiting)}
     assert {slug: one.fate for slug, one in found.items()} == {
         "good": "keep at 0.6",
         "oom": "crash (cuda_oom)",
@@ -205,7 +205,7 @@ def test_everything_that_was_had() -> None:
 
 
 def test_best_is_whatever_is_best_now() -> None:
-    found = view()
+    found = state()
     assert resolved(found, "best") == "good" and resolved(found, "baseline") == "baseline"
     assert fate(found.ideas[0]) == "keep at 0.5"
     assert twin(config("x", a=2), resolved(found, "best"), all_earlier(found)).endswith("crash (cuda_oom)")

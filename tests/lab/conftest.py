@@ -14,8 +14,8 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
-from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.limits import Limits
@@ -176,16 +176,16 @@ class Made:
         self.clock += 1
         add(self.place.journal, do, t=self.clock, **fields)
 
-    def view(self) -> CampaignView:
+    def state(self) -> CampaignState:
         """What is known now, read from the files."""
         rows = list(Ledger(self.place.ledger).rows())
         return fold(self.spec, entries(self.place.journal), rows, entries(self.place.verdicts))
 
-    def stand(self, view: CampaignView | None = None) -> Stand:
+    def stand(self, state: CampaignState | None = None) -> Stand:
         """Where it stands at its own clock."""
-        view = view or self.view()
-        best = view.best
-        facts = StopFacts(view.attempted, best.value if best else None, view.gpu_hours, self.clock, 300.0)
+        state = state or self.state()
+        best = state.best
+        facts = StopFacts(state.attempted, best.value if best else None, state.gpu_hours, self.clock, 300.0)
         return stand(self.spec.rules, facts, self.spec.objective)
 
 

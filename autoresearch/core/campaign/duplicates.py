@@ -14,7 +14,7 @@ from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
 from autoresearch.core.campaign.similarity import Words, alike, meaning, words_of
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea
 
 ALIKE = 0.5
 """From this share of common words on, two code ideas about the same files are one: see `similar`."""
@@ -56,25 +56,25 @@ def is_code(hypothesis: Hypothesis) -> bool:
     return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
 
 
-def all_earlier(view: CampaignView, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
+def all_earlier(state: CampaignState, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `waiting`: queued ideas that have not been started."""
     had = [
         earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
-        for idea in view.ideas
+        for idea in state.ideas
         if idea.parent
     ]
     had += [
-        earlier(hypothesis, resolved(view, hypothesis.parent), f"refused: {reason}")
-        for hypothesis, reason in view.skipped
+        earlier(hypothesis, resolved(state, hypothesis.parent), f"refused: {reason}")
+        for hypothesis, reason in state.skipped
         if hypothesis.unmade != NotMade.RESEARCHER
     ]
-    return had + [earlier(h, resolved(view, h.parent), "waiting to be begun") for h in waiting]
+    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in waiting]
 
 
-def resolved(view: CampaignView, parent: str) -> str:
+def resolved(state: CampaignState, parent: str) -> str:
     """The slug that a parent refers to now: `best` and "" are the current best idea."""
     if parent in (BEST, ""):
-        return view.best.slug if view.best else BASELINE
+        return state.best.slug if state.best else BASELINE
     return parent
 
 

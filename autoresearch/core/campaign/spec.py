@@ -17,8 +17,8 @@ NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 
-class CampaignState(StrEnum):
-    """State of a campaign: the last one in its journal, unless its controller is gone (then `DEAD`)."""
+class CampaignPhase(StrEnum):
+    """What a campaign is doing: the last phase in its journal, unless its controller is gone (then `DEAD`)."""
 
     RUNNING = "running"
     PAUSED = "paused"  # on request, by the circuit breaker, or for lack of a baseline

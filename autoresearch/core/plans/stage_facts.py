@@ -6,27 +6,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.view import Met
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import noise_of
 
 
-def stage_facts(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+def stage_facts(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
     """The value of every word of `core.plans.condition`, including those of each idea; None if unknown."""
-    ideas = [idea for idea in view.ideas if idea.index > 1]
-    begun = [idea for idea in view.ideas if idea.attempted]
+    ideas = [idea for idea in state.ideas if idea.index > 1]
+    begun = [idea for idea in state.ideas if idea.attempted]
     crashed = sum(idea.status == Verdict.CRASH for idea in begun)
-    best = view.best
-    ends = [row.ended for row in view.rows if row.ended is not None]
+    best = state.best
+    ends = [row.ended for row in state.rows if row.ended is not None]
     proofs = (verdict.get("delta") for verdict in verdicts if verdict.get("do") == "confirmed")
     proved = [float(delta) for delta in proofs if isinstance(delta, int | float)]
     found: dict[str, float | None] = {
-        "baseline": view.baseline.value if view.baseline else None,
+        "baseline": state.baseline.value if state.baseline else None,
         "best": best.value if best else None,
-        "delta": _delta(view, best),
-        "noise": noise_of(idea.values for idea in view.ideas).sd,
+        "delta": _delta(state, best),
+        "noise": noise_of(idea.values for idea in state.ideas).sd,
         "kept": sum(idea.kept for idea in ideas),
         "confirmed": sum(_confirmed(idea) for idea in ideas),
         "confirmed_delta": max(proved, default=None),
@@ -34,14 +34,14 @@ def stage_facts(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> di
         "attempted": len(begun),
         "crashed": crashed,
         "crashed_share": crashed / len(begun) if begun else None,
-        "runs": len(view.rows),
-        "hours": (max(ends) - view.spec.created) / 3600 if ends else None,
-        "gpu_hours": view.gpu_hours,
-        "ended": float(not view.told_stop),
+        "runs": len(state.rows),
+        "hours": (max(ends) - state.spec.created) / 3600 if ends else None,
+        "gpu_hours": state.gpu_hours,
+        "ended": float(not state.told_stop),
     }
     for idea in ideas:
         found[f"value({idea.slug})"] = idea.value
-        found[f"delta({idea.slug})"] = _delta(view, idea)
+        found[f"delta({idea.slug})"] = _delta(state, idea)
         found[f"kept({idea.slug})"] = float(idea.kept)
         found[f"confirmed({idea.slug})"] = float(_confirmed(idea))
         found[f"crashed({idea.slug})"] = float(idea.status == Verdict.CRASH)
@@ -65,8 +65,8 @@ def _confirmed(idea: Idea) -> bool:
     return idea.kept and idea.confirmed == "confirmed"
 
 
-def _delta(view: CampaignView, idea: Idea | None) -> float | None:
-    baseline = view.baseline
+def _delta(state: CampaignState, idea: Idea | None) -> float | None:
+    baseline = state.baseline
     if idea is None or baseline is None or not idea.values or not baseline.values:
         return None
-    return gain(view.spec.objective, idea.values, baseline.values)
+    return gain(state.spec.objective, idea.values, baseline.values)

@@ -16,8 +16,8 @@ from autoresearch.core.agents.agent import Agent, Answer, Bounds, Edit, NotMade,
 from autoresearch.core.agents.proposal_schema import KINDS
 from autoresearch.core.agents.turns import TurnNote
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import stand
-from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.errors import ConflictError
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
@@ -94,7 +94,7 @@ class AgentJobs:
 
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out what passes, and remember what it cost."""
-        deadline = self.book.view().spec.rules.deadline
+        deadline = self.book.state().spec.rules.deadline
         tell = posted(self.place.waiting, self.say)
         return patiently(self._ask_once, self.stop, tell, deadline=deadline, clock=self.parts.clock)(turn)
 
@@ -121,15 +121,15 @@ class AgentJobs:
 
     def propose(self) -> JobResult:
         """Ask for new hypotheses; those that need no edit can be run at once."""
-        view = self.book.view()
-        best = view.best or view.baseline
+        state = self.book.state()
+        best = state.best or state.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
-        matter = self._matter(view)
+        matter = self._matter(state)
         resumes = self.researcher.traits.resumes
         with self.bench.enclosure.opened(best.commit) as opened:
-            desk = Desk(self.ask, opened.path, self.bench.next_turn, self._bounds(view), resumes=resumes)
+            desk = Desk(self.ask, opened.path, self.bench.next_turn, self._bounds(state), resumes=resumes)
             found = propose(matter, self.bench.spec.ideas, desk, kinds)
         return self._told(found)
 
@@ -156,33 +156,33 @@ class AgentJobs:
         """Whether an optimiser sees to the numbers."""
         return self.shop.spec.proposer.name == HYBRID
 
-    def _matter(self, view: CampaignView) -> ProposeContext:
+    def _matter(self, state: CampaignState) -> ProposeContext:
         protection = self.bench.protection
         now = self.parts.clock()
-        found = stand(view.spec.rules, scheduler.facts(view, now), view.spec.objective)
-        return gather(view, found, self.shop, protection.why_key, protection.why)
+        found = stand(state.spec.rules, scheduler.facts(state, now), state.spec.objective)
+        return gather(state, found, self.shop, protection.why_key, protection.why)
 
-    def _bounds(self, view: CampaignView) -> Bounds:
+    def _bounds(self, state: CampaignState) -> Bounds:
         """Of a turn: those of the spec, and never more money than is left."""
-        bounds, budget = self.bench.spec.bounds, view.spec.rules.budget_usd
+        bounds, budget = self.bench.spec.bounds, state.spec.rules.budget_usd
         if budget is None:
             return bounds
-        left = max(0.01, budget - (view.research.usage.usd or 0.0))
+        left = max(0.01, budget - (state.research.usage.usd or 0.0))
         return replace(bounds, usd=min(left, bounds.usd or left))
 
-    def _affordable(self, view: CampaignView) -> EditWorkspace:
+    def _affordable(self, state: CampaignState) -> EditWorkspace:
         """The bench, whose turns cost no more than is left."""
-        return replace(self.bench, spec=replace(self.bench.spec, turn_usd=self._bounds(view).usd))
+        return replace(self.bench, spec=replace(self.bench.spec, turn_usd=self._bounds(state).usd))
 
     def edit(self, hypothesis: Hypothesis) -> JobResult:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
-        view = self.book.view()
-        parent = _parent(view, hypothesis)
+        state = self.book.state()
+        parent = _parent(state, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
-        bench = self._affordable(view)
+        bench = self._affordable(state)
         edit = make_edit(bench, hypothesis, parent.commit, self.ask)
         if bench.spec.review:
             edit = reviewed(bench, hypothesis, parent.commit, edit, self.ask)
@@ -215,7 +215,7 @@ class AgentJobs:
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        bench = self._affordable(CampaignHistory(self.place).view())
+        bench = self._affordable(CampaignHistory(self.place).state())
         edit = make_fix(bench, idea.hypothesis, idea.commit, failure, self.ask, session)
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, TurnFault.STOPPED) or edit.fault.needs_person else None
@@ -223,14 +223,14 @@ class AgentJobs:
 
     def summarise(self) -> JobResult:
         """What the researcher thinks of the campaign, as a document beside the report."""
-        view = self.book.view()
-        matter = self._matter(view)
-        best = view.best or view.baseline
-        bounds = self._bounds(view)
-        deadline = view.spec.rules.deadline
+        state = self.book.state()
+        matter = self._matter(state)
+        best = state.best or state.baseline
+        bounds = self._bounds(state)
+        deadline = state.spec.rules.deadline
         if deadline is not None:
             bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.parts.clock())))
-        with self.bench.enclosure.opened(best.commit if best else view.spec.base_commit) as opened:
+        with self.bench.enclosure.opened(best.commit if best else state.spec.base_commit) as opened:
             desk = Desk(self.ask, opened.path, self.bench.next_turn, bounds, resumes=self.researcher.traits.resumes)
             found = summarise(matter, desk)
         lines = self.taken()
@@ -259,10 +259,10 @@ def _names(lines: list[Line]) -> tuple[str, ...]:
     return tuple(fields["name"] for do, fields in lines if do == "turn")
 
 
-def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
+def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     if hypothesis.parent in (BEST, ""):
-        return view.best
-    return view.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
+        return state.best
+    return state.by_slug(BASELINE if hypothesis.parent == BASELINE else hypothesis.parent)
 
 
 def _keeps_patch(unmade: NotMade | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from autoresearch.core.agents.turns import AGENT, ProposedIdea
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 
 HYBRID = "hybrid"
 
@@ -17,8 +17,8 @@ class AgentProposer:
 
     name = AGENT
 
-    def __init__(self, view: Callable[[], CampaignView]) -> None:
-        self._view = view
+    def __init__(self, state: Callable[[], CampaignState]) -> None:
+        self._view = state
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The first proposal that needs no edit any more; None: none is ready at present."""
@@ -31,18 +31,18 @@ class AgentProposer:
         """Nothing is held open."""
 
 
-def waiting(view: CampaignView) -> list[ProposedIdea]:
+def waiting(state: CampaignState) -> list[ProposedIdea]:
     """Proposals that are no ideas of the campaign yet and are still wanted, oldest first."""
-    return [one for one in view.research.proposed.values() if one.hypothesis.slug not in view.unwanted]
+    return [one for one in state.research.proposed.values() if one.hypothesis.slug not in state.unwanted]
 
 
-def held(view: CampaignView) -> list[Hypothesis]:
+def held(state: CampaignState) -> list[Hypothesis]:
     """Those whose edit waits for a person's word."""
-    hold = view.spec.research.hold if view.research.hold is None else view.research.hold
+    hold = state.spec.research.hold if state.research.hold is None else state.research.hold
     if not hold:
         return []
-    found = [one.hypothesis for one in waiting(view) if not one.made]
-    return [one for one in found if one.slug not in view.research.approved]
+    found = [one.hypothesis for one in waiting(state) if not one.made]
+    return [one for one in found if one.slug not in state.research.approved]
 
 
 class MixedProposer:

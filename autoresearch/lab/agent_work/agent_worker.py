@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from autoresearch.core.agents.agent import Edit, TurnFault
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignState
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.agent_proposer import HYBRID, held, waiting
@@ -76,22 +76,22 @@ class AgentWorker:
 
     # -- the controller's thread --------------------------------------------------------------------------------
 
-    def look(self, view: CampaignView) -> CampaignView:
+    def look(self, state: CampaignState) -> CampaignState:
         """Take in what is done, and begin what is due."""
         if not self.spec.agent:
-            return view
+            return state
         if self._broke_off:
             self._thread = None
-            self._bar(view, "a fault of ours ended the researcher's job; the controller's pane shows where")
-            view = self.control.book.view()
+            self._bar(state, "a fault of ours ended the researcher's job; the controller's pane shows where")
+            state = self.control.book.state()
         if self._done is not None:
-            self._take_in(view)
-            view = self.control.book.view()
-        if not self.busy and self._fruitless(view):
-            view = self.control.book.view()
-        if not self.busy and (job := self._due(view)):
+            self._take_in(state)
+            state = self.control.book.state()
+        if not self.busy and self._fruitless(state):
+            state = self.control.book.state()
+        if not self.busy and (job := self._due(state)):
             self._begin(job)
-        return view
+        return state
 
     def readmit(self) -> None:
         """Ask the agent again: somebody resumed the campaign."""
@@ -101,42 +101,43 @@ class AgentWorker:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
             self.study.end_leftover()
-            known = self.control.book.view().research.turns
+            known = self.control.book.state().research.turns
             for name, fields in self.study.unwritten(known):
                 self.control.note("turn", name=name, **fields)
 
-    def mending(self, view: CampaignView) -> bool:
+    def mending(self, state: CampaignState) -> bool:
         """Whether an idea still waits to be fixed, and may be."""
-        if self._too_late(view):  # what is being mended now could not run any more
+        if self._too_late(state):  # what is being mended now could not run any more
             return False
-        return self._next_fix(view) is not None or (self.busy and bool(view.research.fixing))
+        return self._next_fix(state) is not None or (self.busy and bool(state.research.fixing))
 
-    def hopeful(self, view: CampaignView) -> bool:
+    def hopeful(self, state: CampaignState) -> bool:
         """Whether an idea may still come of it without anybody's help."""
         if not self.spec.agent:
             return False
-        return self.busy or any(one.made for one in waiting(view)) or self._due(view) is not None
+        return self.busy or any(one.made for one in waiting(state)) or self._due(state) is not None
 
-    def why_dry(self, view: CampaignView) -> str:
+    def why_dry(self, state: CampaignState) -> str:
         """Why no idea comes, in words."""
-        if names := [one.slug for one in held(view)]:
-            line = f"autoresearch campaign approve {names[0]} --campaign {view.spec.name}"
+        if names := [one.slug for one in held(state)]:
+            line = f"autoresearch campaign approve {names[0]} --campaign {state.spec.name}"
             return f"{', '.join(names)} wait{'s' if len(names) == 1 else ''} for a person: {line}"
         return self.barred or "proposer exhausted"
 
-    def summarise(self, view: CampaignView) -> None:
+    def summarise(self, state: CampaignState) -> None:
         """At the end: let it say what was found; a request to stop ends that, and a deadline is a deadline."""
-        deadline = view.spec.rules.deadline
+        deadline = state.spec.rules.deadline
         late = deadline is not None and self.control.parts.clock() >= deadline
-        if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(view) or late:
+        if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(state) or late:
             return
-        if view.told_stop == "stop" or not view.research.turns or view.research.summarised:
+        if state.told_stop == "stop" or not state.research.turns or state.research.summarised:
             return
         self._halt()  # a rule was met in the middle of another job
         self._start(self.study.summarise)
         while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
-            if any(one["do"] == "stop" for one in campaign_records.entries(self.control.place.requests, view.requests)):
+            requests = campaign_records.entries(self.control.place.requests, state.requests)
+            if any(one["do"] == "stop" for one in requests):
                 self._stop.set()
         done, self._done, self._thread = self._done, None, None
         if done is not None:
@@ -167,7 +168,7 @@ class AgentWorker:
         self._thread, self._done = None, None
         self._stop.clear()
 
-    def _take_in(self, view: CampaignView) -> None:
+    def _take_in(self, state: CampaignState) -> None:
         done, self._done, self._thread = self._done, None, None
         assert done is not None
         self._write(done)
@@ -175,9 +176,9 @@ class AgentWorker:
         if done.error is not None:
             raise done.error
         if done.fix is not None and done.of is not None and done.fault is None:  # else it is asked again later
-            self._fixed(self.control.book.view(), done.of, done.fix, done.turns)
+            self._fixed(self.control.book.state(), done.of, done.fix, done.turns)
         if done.fault is not None:
-            self._failed(self.control.book.view(), done.fault, done.why)
+            self._failed(self.control.book.state(), done.fault, done.why)
 
     def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
@@ -185,37 +186,37 @@ class AgentWorker:
         for text in done.told:
             self.control.say(text)
 
-    def _failed(self, view: CampaignView, fault: TurnFault, why: str) -> None:
+    def _failed(self, state: CampaignState, fault: TurnFault, why: str) -> None:
         """Pause where nobody else has ideas; else go on without it."""
         if fault is TurnFault.STOPPED:
             return
-        if view.research.failed >= MOST_FAILED:
-            self._bar(view, f"{self.spec.agent} had no idea {view.research.failed} times in a row: {why or fault}")
+        if state.research.failed >= MOST_FAILED:
+            self._bar(state, f"{self.spec.agent} had no idea {state.research.failed} times in a row: {why or fault}")
         elif fault.needs_person:
-            self._bar(view, f"the researcher {self.spec.agent} cannot be asked: {why or fault}")
+            self._bar(state, f"the researcher {self.spec.agent} cannot be asked: {why or fault}")
 
-    def _fruitless(self, view: CampaignView) -> bool:
+    def _fruitless(self, state: CampaignState) -> bool:
         """Whether its ideas come to nothing new again and again: what is skipped counts against no rule, and costs."""
-        times = view.research.asked
-        if self.barred or times < MOST_FAILED or waiting(view):
+        times = state.research.asked
+        if self.barred or times < MOST_FAILED or waiting(state):
             return False
-        why = next((reason for one, reason in reversed(view.skipped) if one.proposer == AGENT), "none was tried")
-        self._bar(view, f"{self.spec.agent} had no idea that could be tried {times} times in a row: {why}")
+        why = next((reason for one, reason in reversed(state.skipped) if one.proposer == AGENT), "none was tried")
+        self._bar(state, f"{self.spec.agent} had no idea that could be tried {times} times in a row: {why}")
         return True
 
-    def _bar(self, view: CampaignView, why: str) -> None:
+    def _bar(self, state: CampaignState, why: str) -> None:
         self.barred = why
-        if view.spec.proposer.name == AGENT:
-            self.control.pause(view, self.barred)
+        if state.spec.proposer.name == AGENT:
+            self.control.pause(state, self.barred)
         else:
             self.control.say(f"{self.barred}; going on without it until `campaign resume`")
 
-    def _fixed(self, view: CampaignView, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
+    def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
         from autoresearch.lab.campaigns.idea_commit import repair
 
-        idea = next(one for one in view.ideas if one.index == idea.index)
-        number, most = view.research.fixes.get(idea.index, 0), self.spec.max_fixes
+        idea = next(one for one in state.ideas if one.index == idea.index)
+        number, most = state.research.fixes.get(idea.index, 0), self.spec.max_fixes
         why, commit = edit.why, ""
         if edit.unmade is None:
             change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
@@ -240,42 +241,42 @@ class AgentWorker:
 
     # -- what is due ----------------------------------------------------------------------------------------------
 
-    def _due(self, view: CampaignView) -> Callable[[], JobResult] | None:
+    def _due(self, state: CampaignState) -> Callable[[], JobResult] | None:
         """The next job; None where there is none, or it is not the time."""
-        if self.barred or view.told_stop or view.state not in (CampaignState.RUNNING, CampaignState.WAITING):
+        if self.barred or state.told_stop or state.phase not in (CampaignPhase.RUNNING, CampaignPhase.WAITING):
             return None
-        if (idea := self._next_fix(view)) is not None:
+        if (idea := self._next_fix(state)) is not None:
             return lambda: self._fix(idea)
-        if view.spec.proposer.name not in (AGENT, HYBRID) or not self._wanted(view):
+        if state.spec.proposer.name not in (AGENT, HYBRID) or not self._wanted(state):
             return None
-        waits = waiting(view)
+        waits = waiting(state)
         if any(one.made for one in waits):
             return None
-        kept_back = {one.slug for one in held(view)}
+        kept_back = {one.slug for one in held(state)}
         for one in waits:
             if one.hypothesis.slug not in kept_back:
                 return lambda: self.study.edit(one.hypothesis)
         return None if kept_back else self.study.propose
 
-    def _wanted(self, view: CampaignView) -> bool:
+    def _wanted(self, state: CampaignState) -> bool:
         """Whether another idea would be tried: the baseline is measured, and no rule is met."""
-        baseline = view.baseline
-        if baseline is None or not baseline.values or self.control.stand(view, conceived=True).met:
+        baseline = state.baseline
+        if baseline is None or not baseline.values or self.control.stand(state, conceived=True).met:
             return False
-        return not self._too_late(view)
+        return not self._too_late(state)
 
-    def _too_late(self, view: CampaignView) -> bool:
+    def _too_late(self, state: CampaignState) -> bool:
         """Whether what is made now could not be run before the deadline."""
-        deadline = view.spec.rules.deadline
-        return deadline is not None and deadline - self.control.parts.clock() < scheduler.expected_run_s(view)
+        deadline = state.spec.rules.deadline
+        return deadline is not None and deadline - self.control.parts.clock() < scheduler.expected_run_s(state)
 
-    def _next_fix(self, view: CampaignView) -> Idea | None:
-        if not self.spec.agent or self.barred or view.told_stop or self._spent(view) or self._too_late(view):
+    def _next_fix(self, state: CampaignState) -> Idea | None:
+        if not self.spec.agent or self.barred or state.told_stop or self._spent(state) or self._too_late(state):
             return None
-        return next((idea for idea in view.ideas if scheduler.fixable(view, idea)), None)
+        return next((idea for idea in state.ideas if scheduler.fixable(state, idea)), None)
 
-    def _spent(self, view: CampaignView) -> bool:
-        rules, usage = view.spec.rules, view.research.usage
+    def _spent(self, state: CampaignState) -> bool:
+        rules, usage = state.spec.rules, state.research.usage
         money = rules.budget_usd is not None and (usage.usd or 0.0) >= rules.budget_usd
         return money or (rules.budget_tokens is not None and (usage.tokens or 0) >= rules.budget_tokens)
 
@@ -283,9 +284,9 @@ class AgentWorker:
         return self.study.fix(idea)
 
     def _begin(self, job: Callable[[], JobResult]) -> None:
-        view = self.control.book.view()
-        idea = self._next_fix(view)
-        if idea is not None and idea.index not in view.research.fixing:
+        state = self.control.book.state()
+        idea = self._next_fix(state)
+        if idea is not None and idea.index not in state.research.fixing:
             run = idea.rows[-1].run_id if idea.rows else ""
             self.control.note("fixing", index=idea.index, run=run)
             self.control.say(f"{idea.slug}: {self.spec.agent} is asked to mend it")

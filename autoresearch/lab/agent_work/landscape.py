@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from autoresearch.core.campaign.overrides import canonical, flatten
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea
 
 MOST_VALUES = 8  # of one key; more are put into ranges
 
@@ -30,29 +30,29 @@ class Axis:
     best: Spot
 
 
-def landscape(view: CampaignView, baseline: Mapping[str, object]) -> list[Axis]:
+def landscape(state: CampaignState, baseline: Mapping[str, object]) -> list[Axis]:
     """Every key that some measured idea set, the most tried first; other keys differ too, so it is marginal."""
-    measured = [(effective(view, idea), value) for idea in view.ideas if (value := idea.value) is not None]
+    measured = [(effective(state, idea), value) for idea in state.ideas if (value := idea.value) is not None]
     axes = []
     for key in dict.fromkeys(key for settings, _ in measured for key in settings):
         points: list[tuple[object, float]] = [(s[key], value) for s, value in measured if key in s]
         as_before = [(baseline[key], value) for s, value in measured if key not in s] if key in baseline else []
-        if axis := _axis(view, key, points, as_before):
+        if axis := _axis(state, key, points, as_before):
             axes.append(axis)
     return sorted(axes, key=lambda axis: (-sum(spot.ideas for spot in axis.spots), axis.key))
 
 
-def untried(view: CampaignView, baseline: Mapping[str, object]) -> list[str]:
+def untried(state: CampaignState, baseline: Mapping[str, object]) -> list[str]:
     """Numeric keys of the recipe that no idea has set."""
-    set_ = {key for idea in view.ideas for key in _own(idea)}
+    set_ = {key for idea in state.ideas for key in _own(idea)}
     numbers = [key for key, value in baseline.items() if _is_number(value)]
     return [key for key in numbers if key not in set_]
 
 
-def effective(view: CampaignView, idea: Idea) -> dict[str, object]:
+def effective(state: CampaignState, idea: Idea) -> dict[str, object]:
     """What differs from the baseline's recipe: an idea's overrides over those of all that it was built on."""
     chain = [idea]
-    while (above := view.by_slug(chain[-1].parent)) is not None and above not in chain and len(chain) < 1000:
+    while (above := state.by_slug(chain[-1].parent)) is not None and above not in chain and len(chain) < 1000:
         chain.append(above)
     settings: dict[str, object] = {}
     for one in reversed(chain):
@@ -65,7 +65,7 @@ def _own(idea: Idea) -> dict[str, object]:
 
 
 def _axis(
-    view: CampaignView, key: str, points: Sequence[tuple[object, float]], as_before: list[tuple[object, float]]
+    state: CampaignState, key: str, points: Sequence[tuple[object, float]], as_before: list[tuple[object, float]]
 ) -> Axis | None:
     """The points of the ideas that set a key, and of those that left it as the baseline has it."""
     by_value = {canonical(as_before[0][0]): as_before} if as_before else {}
@@ -81,7 +81,7 @@ def _axis(
     spots = [_spot(group) for group in groups]
     best = spots[0]
     for spot in spots[1:]:
-        if view.spec.objective.better(spot.mean, best.mean):
+        if state.spec.objective.better(spot.mean, best.mean):
             best = spot
     return Axis(key, tuple(spots), best)
 

@@ -14,7 +14,7 @@ from autoresearch.core.agents.proposals import KnownIdeas, validate
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 from autoresearch.lab.agents.untrusted_text import fenced
@@ -70,7 +70,7 @@ class _Talk:
 class Past:
     """What a proposal must not repeat. `values`: the recipe of the best idea, on which most are built."""
 
-    view: CampaignView
+    state: CampaignState
     waiting: Sequence[Hypothesis] = ()
     vetoes: Collection[str] = ()
     values: Mapping[str, object] | None = None
@@ -78,24 +78,24 @@ class Past:
     @property
     def taken(self) -> set[str]:
         """Names that no further idea can have."""
-        names = {idea.slug for idea in self.view.ideas} | {h.slug for h, _ in self.view.skipped}
+        names = {idea.slug for idea in self.state.ideas} | {h.slug for h, _ in self.state.skipped}
         return names | {h.slug for h in self.waiting}
 
 
 def propose(matter: ProposeContext, want: int, desk: Desk, kinds: Collection[str] = KINDS) -> ProposeResult:
     """Ask for `want` hypotheses of these kinds, with all that is known of the campaign."""
     chosen = [kind for kind in KINDS if kind in kinds]
-    view = matter.view
+    state = matter.state
     known = KnownIdeas(
-        objective=view.spec.objective,
+        objective=state.spec.objective,
         metrics=matter.metrics,
-        parents={idea.slug for idea in view.ideas if idea.commit},
+        parents={idea.slug for idea in state.ideas if idea.commit},
         kinds=chosen,
         protected=matter.protected,
         closed=matter.closed,
         fits=matter.fits,
     )
-    past = Past(view, matter.waiting, matter.vetoes, matter.recipe or None)
+    past = Past(state, matter.waiting, matter.vetoes, matter.recipe or None)
     return ask_for(brief(matter, want, chosen), want, desk, known, past)
 
 
@@ -104,7 +104,7 @@ def ask_for(prompt: str, want: int, desk: Desk, known: KnownIdeas, past: Past) -
 
     Nothing left: it is asked again, with what is wrong, twice at most.
     """
-    talk, had = _Talk(session=desk.session), all_earlier(past.view, past.waiting)
+    talk, had = _Talk(session=desk.session), all_earlier(past.state, past.waiting)
     words = prompt
     for _ in range(AGAIN + 1):
         directory = desk.directory(TurnRole.PROPOSE)
@@ -148,8 +148,8 @@ def _take(
     refused = []
     for hypothesis in checked.hypotheses if checked else ():
         one = _masked(hypothesis)
-        parent = resolved(past.view, one.parent)
-        best = past.view.best
+        parent = resolved(past.state, one.parent)
+        best = past.state.best
         values = past.values if best and parent == best.slug else None
         why = vetoed(one, past.vetoes) or twin(one, parent, had, values)
         if not why and len(talk.taken) >= want:

@@ -15,8 +15,8 @@ from pathlib import Path
 from autoresearch.core.campaign.duplicates import is_code, resolved
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
-from autoresearch.core.campaign.view import CampaignView, Idea
 from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.run.ending import EXCUSED
@@ -52,7 +52,7 @@ class FailureGroup:
 class ProposeContext:
     """What a briefing is made of."""
 
-    view: CampaignView
+    state: CampaignState
     stand: Stand
     lines: tuple[IdeaLine, ...]
     trainer: str = ""
@@ -78,7 +78,7 @@ class ProposeContext:
 
 
 def gather(
-    view: CampaignView,
+    state: CampaignState,
     stand: Stand,
     shop: CommitBuilder,
     protected: Callable[[str], str] = lambda key: "",
@@ -86,34 +86,34 @@ def gather(
     queued: Sequence[Hypothesis] = (),
 ) -> ProposeContext:
     """Read what there is. `protected`, `closed`: `Protection.why_key`, `Protection.why`. `queued`: by people."""
-    best = view.best
-    lines = tuple(idea_lines(view))
-    waiting = [*queued, *(one.hypothesis for one in view.research.proposed.values())]
+    best = state.best
+    lines = tuple(idea_lines(state))
+    waiting = [*queued, *(one.hypothesis for one in state.research.proposed.values())]
     return ProposeContext(
-        view=view,
+        state=state,
         stand=stand,
         lines=lines,
         trainer=shop.trainer.name,
         purpose=shop.blueprint.purpose,
         command=shop.blueprint.launch_command,
-        recipe=_recipe(shop, best.commit if best else view.spec.base_commit),
-        baseline=_recipe(shop, view.spec.base_commit),
+        recipe=_recipe(shop, best.commit if best else state.spec.base_commit),
+        baseline=_recipe(shop, state.spec.base_commit),
         protected=protected,
         closed=closed,
-        fits=lambda overrides, parent: _misfit(view, shop, overrides, parent),
+        fits=lambda overrides, parent: _misfit(state, shop, overrides, parent),
         waiting=waiting,
-        refused=[*view.skipped, *view.research.refused],
-        notes=[*view.spec.research.notes, *view.research.notes],
-        vetoes=sorted({*view.unwanted, *view.research.vetoes}),
-        diffs=_diffs(view, lines),
-        failures=_failures(view),
-        seen=_seen(view),
+        refused=[*state.skipped, *state.research.refused],
+        notes=[*state.spec.research.notes, *state.research.notes],
+        vetoes=sorted({*state.unwanted, *state.research.vetoes}),
+        diffs=_diffs(state, lines),
+        failures=_failures(state),
+        seen=_seen(state),
     )
 
 
-def _misfit(view: CampaignView, shop: CommitBuilder, overrides: Mapping[str, object], parent: str) -> str:
+def _misfit(state: CampaignState, shop: CommitBuilder, overrides: Mapping[str, object], parent: str) -> str:
     """Why these keys cannot be set on a parent, in words; "" where they can, as far as is known."""
-    idea = view.by_slug(resolved(view, parent))
+    idea = state.by_slug(resolved(state, parent))
     try:
         if idea is not None and idea.commit:
             shop.changed(idea.commit, overrides, shop.arguments(idea.commit))
@@ -131,22 +131,22 @@ def _recipe(shop: CommitBuilder, commit: str) -> Mapping[str, object]:
         return {}
 
 
-def _diffs(view: CampaignView, lines: Sequence[IdeaLine]) -> dict[str, Diff]:
+def _diffs(state: CampaignState, lines: Sequence[IdeaLine]) -> dict[str, Diff]:
     """Of the newest dead ends that changed code; what a config idea changed is in the ledger."""
-    ideas = {idea.index: idea for idea in view.ideas}
+    ideas = {idea.index: idea for idea in state.ideas}
     dead = [ideas[line.index] for line in lines if line.standing in DEAD]
     code = [idea for idea in dead if is_code(idea.hypothesis)]
-    repository = Path(view.spec.repository)
+    repository = Path(state.spec.repository)
     return {
         idea.slug: diff_of(repository, idea.parent_commit, idea.commit, idea.slug, idea.parent)
         for idea in code[-MOST_DIFFS:]
     }
 
 
-def _failures(view: CampaignView) -> list[FailureGroup]:
+def _failures(state: CampaignState) -> list[FailureGroup]:
     """By class, the most frequent first."""
     found: dict[str, list[tuple[Idea, LedgerRow]]] = {}
-    for idea in view.ideas:
+    for idea in state.ideas:
         for row in idea.rows:
             if row.failure and row.failure not in _SAYS_NOTHING:
                 found.setdefault(row.failure, []).append((idea, row))
@@ -173,22 +173,22 @@ def _proof(row: LedgerRow) -> str:
     return done.failure_line if done else ""
 
 
-def _seen(view: CampaignView) -> list[tuple[str, SymptomEvidence]]:
+def _seen(state: CampaignState) -> list[tuple[str, SymptomEvidence]]:
     """The metrics of the last run, of the best idea's and of the baseline's, each once; failures with the first."""
-    kinds = Counter(row.failure for row in view.rows if row.failure and row.failure not in _SAYS_NOTHING)
+    kinds = Counter(row.failure for row in state.rows if row.failure and row.failure not in _SAYS_NOTHING)
     found: list[tuple[str, SymptomEvidence]] = []
-    for row in _telling(view):
+    for row in _telling(state):
         if series := _series(row.run_dir):
-            found.append((row.run_id, SymptomEvidence(view.spec.objective, series)))
+            found.append((row.run_id, SymptomEvidence(state.spec.objective, series)))
     if kinds:
-        found.append(("", SymptomEvidence(view.spec.objective, {}, dict(kinds))))
+        found.append(("", SymptomEvidence(state.spec.objective, {}, dict(kinds))))
     return found
 
 
-def _telling(view: CampaignView) -> list[LedgerRow]:
-    last = max(view.rows, key=lambda row: row.ended or 0.0, default=None)
+def _telling(state: CampaignState) -> list[LedgerRow]:
+    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
     rows = [last] if last else []
-    for idea in (view.best, view.baseline):
+    for idea in (state.best, state.baseline):
         measured = [row for row in idea.rows if row.metric_value is not None] if idea else []
         rows += measured[-1:]
     return list({row.run_id: row for row in rows}.values())

@@ -132,7 +132,7 @@ def schema_section(schema: Mapping[str, Any]) -> str:
 
 
 def _campaign(matter: ProposeContext) -> str:
-    spec = matter.view.spec
+    spec = matter.state.spec
     target = "" if spec.rules.target is None else f"; the target is {spec.rules.target:g}"
     half = SHARES["blueprint"] // 2
     return _section(
@@ -155,8 +155,8 @@ def _quoted(text: str, most: int) -> list[str]:
 
 
 def _judged(matter: ProposeContext) -> str:
-    spec, rule = matter.view.spec, decision.DEFAULT
-    band = summary.band_of(matter.view)
+    spec, rule = matter.state.spec, decision.DEFAULT
+    band = summary.band_of(matter.state)
     noise = "The noise is not known yet."
     if band:
         sd = "" if band.sd is None else f", sd of one run {band.sd:.3g}"
@@ -176,7 +176,7 @@ def _judged(matter: ProposeContext) -> str:
 
 
 def _recipe(matter: ProposeContext) -> str:
-    best = matter.view.best
+    best = matter.state.best
     named = best.slug if best else "the base"
     lines = []
     for key, value in matter.recipe.items():
@@ -228,7 +228,7 @@ def _by_interest(matter: ProposeContext) -> list[IdeaLine]:
 def _row(matter: ProposeContext, line: IdeaLine) -> str:
     failure = next((row.failure for row in reversed(line.rows) if row.failure), "")
     changed = line.changes or line.sentence
-    best = " (best)" if matter.view.best is not None and matter.view.best.index == line.index else ""
+    best = " (best)" if matter.state.best is not None and matter.state.best.index == line.index else ""
     cells = (
         str(line.index),
         line.slug + best,
@@ -246,7 +246,7 @@ def _row(matter: ProposeContext, line: IdeaLine) -> str:
 
 def _dead_ends(matter: ProposeContext) -> str:
     dead = [line for line in reversed(matter.lines) if line.standing in DEAD]
-    ideas = {idea.index: idea.hypothesis for idea in matter.view.ideas}
+    ideas = {idea.index: idea.hypothesis for idea in matter.state.ideas}
     blocks = (_dead_end(matter, line, ideas[line.index]) for line in dead)
     fitted = within(blocks, SHARES["dead ends"] - 2_500, lambda n: f"... and {n} more, see the ledger", len(dead))
     refused = [
@@ -271,18 +271,18 @@ def _dead_end(matter: ProposeContext, line: IdeaLine, hypothesis: Hypothesis) ->
 
 
 def _landscape(matter: ProposeContext) -> str:
-    axes = landscape(matter.view, matter.baseline)
+    axes = landscape(matter.state, matter.baseline)
     lines = []
     for axis in axes:
         spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
         lines.append(f"{formatting.plain(axis.key)}: {spots}. Best: {formatting.plain(axis.best.text, 60)}")
-    never = [key for key in untried(matter.view, matter.baseline) if not matter.protected(key)]
+    never = [key for key in untried(matter.state, matter.baseline) if not matter.protected(key)]
     fitted = within(lines, SHARES["landscape"] * 3 // 4, lambda n: f"... and {n} more keys that were varied")
     if never:
         names = within(never, SHARES["landscape"] // 4, lambda n: f"and {n} more")
         fitted.append(f"Never varied: {', '.join(formatting.plain(name) for name in names)}")
     if axes:
-        what = f"mean {matter.view.spec.objective.metric} (number of ideas)"
+        what = f"mean {matter.state.spec.objective.metric} (number of ideas)"
         fitted = [f"For each key that was varied: value -> {what}. Other keys differ too.", *fitted]
     return _section("The landscape so far", fitted)
 
@@ -317,7 +317,7 @@ def _symptoms(matter: ProposeContext) -> str:
 
 def _waiting(matter: ProposeContext) -> str:
     lines = [_waits(hypothesis) for hypothesis in matter.waiting]
-    lines += [f"- {idea.slug} runs now" for idea in {idea.slug: idea for idea, _ in matter.view.live}.values()]
+    lines += [f"- {idea.slug} runs now" for idea in {idea.slug: idea for idea, _ in matter.state.live}.values()]
     return _section("What waits or runs now", within(lines, SHARES["waiting"], lambda n: f"... and {n} more"))
 
 
@@ -337,12 +337,12 @@ def _people(matter: ProposeContext) -> str:
 
 def _now(matter: ProposeContext, want: int, kinds: Sequence[str]) -> str:
     words = [f"Where the campaign stands: {matter.stand.sentence}."]
-    used = matter.view.research.usage
+    used = matter.state.research.usage
     if used.usd is not None or used.tokens is not None:
         usd = "" if used.usd is None else f"{used.usd:.2f} USD"
         tokens = "" if used.tokens is None else f"{used.tokens:,} tokens"
         words.append(f"You have used {' and '.join(part for part in (usd, tokens) if part)} so far.")
-    words += [f"Rule: {rule}." for rule in memory.rule_words(matter.view.spec)]
+    words += [f"Rule: {rule}." for rule in memory.rule_words(matter.state.spec)]
     only = "" if set(kinds) == set(KINDS) else f" Only these kinds: {', '.join(kinds)}."
     words.append(f"Give {want} {'hypothesis' if want == 1 else 'hypotheses'}, the most promising first.{only}")
     return _section("Now", words)

@@ -84,7 +84,7 @@ def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
 
 def prompt_of(matter: ProposeContext) -> str:
     """The whole prompt; the facts are those of a propose turn."""
-    honest = "\n".join(f"- {formatting.plain(line, 600)}" for line in summary.honest(matter.view, matter.lines))
+    honest = "\n".join(f"- {formatting.plain(line, 600)}" for line in summary.honest(matter.state, matter.lines))
     end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
     return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), end) if part)
 
@@ -111,10 +111,10 @@ def write(matter: ProposeContext, opinion: Opinion, directory: Path) -> Path:
 
 def document(matter: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
-    spec = matter.view.spec
+    spec = matter.state.spec
     known = facts_of(matter)
     lines = [f"# {formatting.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
-    lines += [f"- {formatting.cell(text, 600)}" for text in summary.honest(matter.view, matter.lines)]
+    lines += [f"- {formatting.cell(text, 600)}" for text in summary.honest(matter.state, matter.lines)]
     lines += [f"- {formatting.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
     lines += [
         f"## What {formatting.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)",
@@ -130,10 +130,10 @@ def document(matter: ProposeContext, opinion: Opinion) -> str:
 
 def facts_of(matter: ProposeContext) -> KnownNumbers:
     """Every number that a sentence about these ideas may hold."""
-    view, band = matter.view, summary.band_of(matter.view)
-    others = [v for v in (band.sd if band else None, view.spec.rules.target) if v is not None]
+    state, band = matter.state, summary.band_of(matter.state)
+    others = [v for v in (band.sd if band else None, state.spec.rules.target) if v is not None]
     means = {line.slug: line.mean for line in matter.lines if line.mean is not None}
-    overrides = {idea.slug: idea.hypothesis.overrides for idea in view.ideas}
+    overrides = {idea.slug: idea.hypothesis.overrides for idea in state.ideas}
     ideas = {
         line.slug: IdeaNumbers(
             [means[slug] for slug in (line.slug, line.parent) if slug in means],
@@ -141,7 +141,7 @@ def facts_of(matter: ProposeContext) -> KnownNumbers:
         )
         for line in matter.lines
     }
-    names = {view.spec.objective.metric, *view.spec.objective.keys, *matter.baseline}
+    names = {state.spec.objective.metric, *state.spec.objective.keys, *matter.baseline}
     return KnownNumbers(ideas, IdeaNumbers([band.mean] if band else [], others), names)
 
 
@@ -171,7 +171,7 @@ def _table(matter: ProposeContext) -> list[str]:
         f"{line.standing} | {formatting.number(line.mean)} | {formatting.signed(line.delta)} | {line.n} |"
         for line in shown
     ]
-    metric = formatting.cell(matter.view.spec.objective.metric)
+    metric = formatting.cell(matter.state.spec.objective.metric)
     return [
         f"| # | idea | what changed | standing | {metric} | to parent | runs |",
         "|---|---|---|---|---:|---:|---:|",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autoresearch.agents import registry
 from autoresearch.core.agents.agent import Agent, AgentSpec
-from autoresearch.core.campaign.view import Idea
+from autoresearch.core.campaign.state import Idea
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.turn import TurnEnvironment

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections import Counter
 
 from autoresearch.core.agents.agent import Usage
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import formatting
 
 MOST = 20  # of each kind that are told
 
 
-def words(view: CampaignView) -> list[str]:
+def words(state: CampaignState) -> list[str]:
     """One line for each thing; none where nobody was asked."""
-    research = view.research
-    if not view.spec.research.agent or not research.turns:
+    research = state.research
+    if not state.spec.research.agent or not research.turns:
         return []
     roles = Counter(note.role for note in research.turns.values())
     asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     took = formatting.minutes(research.usage.seconds / 60)
-    found = [f"{view.spec.research.agent}: {asked}; {spent(research.usage)}, {took} of its time"]
+    found = [f"{state.spec.research.agent}: {asked}; {spent(research.usage)}, {took} of its time"]
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
-    for idea in view.ideas:
+    for idea in state.ideas:
         found += [f"{idea.slug}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST]
         found += [f"{idea.slug}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST]
     refused = research.refused[-MOST:]

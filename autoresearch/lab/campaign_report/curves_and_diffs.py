@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
@@ -38,7 +38,7 @@ class Diff:
     missing: str = ""  # why there is none
 
 
-def curves_of(view: CampaignView, lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
+def curves_of(state: CampaignState, lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
     """The objective over steps of each run that is over, and how many measured runs could not be read."""
     found: list[Curve] = []
     missing = 0
@@ -68,11 +68,11 @@ def measured_again(row: LedgerRow) -> Measurement:
         return Measurement(())
 
 
-def diffs_of(view: CampaignView, lines: Sequence[IdeaLine]) -> list[Diff]:
+def diffs_of(state: CampaignState, lines: Sequence[IdeaLine]) -> list[Diff]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
     kept = [line for line in lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)]
-    ideas = {idea.slug: idea for idea in view.ideas}
-    repository = Path(view.spec.repository)
+    ideas = {idea.slug: idea for idea in state.ideas}
+    repository = Path(state.spec.repository)
     found = []
     for line in kept[-MOST_DIFFS:]:
         idea = ideas[line.slug]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import Band, IdeaLine, IdeaStatus
@@ -64,11 +64,11 @@ class Curve:
     points: tuple[tuple[int, float], ...]
 
 
-def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
+def progress_of(state: CampaignState, lines: Sequence[IdeaLine]) -> Progress:
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
-    objective = view.spec.objective
-    band = summary.band_of(view)
-    values = summary.best_path(view)
+    objective = state.spec.objective
+    band = summary.band_of(state)
+    values = summary.best_path(state)
     path = tuple((line.index, v) for line, v in zip(lines, values, strict=True) if v is not None)
     moved = {x for n, (x, v) in enumerate(path) if n == 0 or v != path[n - 1][1]}
     points = tuple(
@@ -78,9 +78,9 @@ def progress_of(view: CampaignView, lines: Sequence[IdeaLine]) -> Progress:
         if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
     )  # fmt: skip
     maximize = objective.direction is Direction.MAXIMIZE
-    low, high = _range(points, path, band, view.spec.rules.target, 1.0 if maximize else -1.0)
+    low, high = _range(points, path, band, state.spec.rules.target, 1.0 if maximize else -1.0)
     better = "higher is better" if maximize else "lower is better"
-    return Progress(objective.metric, better, maximize, points, path, band, view.spec.rules.target, low, high)
+    return Progress(objective.metric, better, maximize, points, path, band, state.spec.rules.target, low, high)
 
 
 def _title(line: IdeaLine, metric: str) -> str:
@@ -115,14 +115,14 @@ def _range(
     return low - pad, high + pad
 
 
-def budgets_of(view: CampaignView, now: float) -> list[BudgetCurve]:
+def budgets_of(state: CampaignState, now: float) -> list[BudgetCurve]:
     """Ideas, time and GPU hours that are left, over wall time; those that have a rule."""
-    spec, rules = view.spec, view.spec.rules
-    rows = sorted((row for row in view.rows if row.ended is not None), key=lambda row: row.ended or 0.0)
+    spec, rules = state.spec, state.spec.rules
+    rows = sorted((row for row in state.rows if row.ended is not None), key=lambda row: row.ended or 0.0)
     end = max([now if not rows else rows[-1].ended or now, spec.created])
     found = []
     if rules.count:
-        begun = sorted(_begun(view))
+        begun = sorted(_begun(state))
         steps = [(spec.created, 1.0)]
         for n, t in enumerate(begun, 1):
             steps += [(t, steps[-1][1]), (t, max(0.0, 1 - n / rules.count))]
@@ -141,9 +141,9 @@ def budgets_of(view: CampaignView, now: float) -> list[BudgetCurve]:
     return found
 
 
-def _begun(view: CampaignView) -> Iterable[float]:
+def _begun(state: CampaignState) -> Iterable[float]:
     """When the first run of each idea began, as far as its rows say so."""
-    for idea in view.ideas:
+    for idea in state.ideas:
         times = [row.started for row in idea.rows if row.started is not None]
         if times:
             yield min(times)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.campaign.stop_rules import Stand, span
-from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
@@ -18,76 +18,76 @@ from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 
 
-def row_line(view: CampaignView, idea: Idea, run: str) -> str:
+def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2)`."""
     row = next((r for r in idea.rows if r.run_id == run), None)
-    count = view.spec.rules.count
-    where = f"[{view.attempted}{f'/{count}' if count else ''}]"
+    count = state.spec.rules.count
+    where = f"[{state.attempted}{f'/{count}' if count else ''}]"
     if row is None:
         return f"{where} {idea.slug}: no row"
     value = "no metric" if row.metric_value is None else f"{row.metric_name} {row.metric_value:.4g}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
-    best = view.best
+    best = state.best
     top = f"; best {best.value:.4g} (idea {best.index}, {best.slug})" if best and best.value is not None else ""
     return f"{where} {idea.slug}, run {row.replicate}: {row.status}, {value}{noise}{failure}{top}"
 
 
-def eta(view: CampaignView) -> str:
+def eta(state: CampaignState) -> str:
     """When the count will be reached, if ideas go on as they went; "" where there is no count."""
-    count = view.spec.rules.count
-    spans = [60 * row.elapsed_min for row in view.rows if row.elapsed_min]
+    count = state.spec.rules.count
+    spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
     if not count or not spans:
         return ""
-    left = max(0, count - view.attempted)
-    each = len(view.rows) / max(1, view.attempted) * sum(spans) / len(spans)
-    return f"; about {span(left * each / view.spec.parallel)} to go" if left else ""
+    left = max(0, count - state.attempted)
+    each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)
+    return f"; about {span(left * each / state.spec.parallel)} to go" if left else ""
 
 
-def why_none(view: CampaignView) -> str:
+def why_none(state: CampaignState) -> str:
     """Why the baseline has no metric, from its rows."""
-    baseline = view.baseline
+    baseline = state.baseline
     rows = baseline.rows if baseline else []
     endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in rows})
     log = rows[-1].log_path if rows else "its log"
     return f"{', '.join(endings) or 'it never ran'}; see {log}"
 
 
-def add_line(view: CampaignView) -> str:
+def add_line(state: CampaignState) -> str:
     """The command that adds an idea."""
-    return f"autoresearch campaign add {view.spec.name} --set KEY=VALUE"
+    return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
 
 
-def write_documents(place: CampaignDir, view: CampaignView, stand: Stand) -> None:
+def write_documents(place: CampaignDir, state: CampaignState, stand: Stand) -> None:
     """What people and agents read; a disk that is full takes nothing else down."""
     with contextlib.suppress(OSError, AutoresearchError):
-        update_memory(place, view, stand)
+        update_memory(place, state, stand)
 
 
-def write_end(place: CampaignDir, view: CampaignView, stand: Stand, why: str, say: Callable[[str], None]) -> None:
+def write_end(place: CampaignDir, state: CampaignState, stand: Stand, why: str, say: Callable[[str], None]) -> None:
     """The documents of the end and the campaign's own finish.flag."""
     from autoresearch.lab.campaign_report.report import write_report
 
-    write_documents(place, view, stand)
+    write_documents(place, state, stand)
     try:
-        written = write_report(place, view, stand)
+        written = write_report(place, state, stand)
         say(f"wrote {written.markdown} and {written.page}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
-    best = view.best
+    best = state.best
     finish_flag.write(
         place.path,
         {
             "schema": 1,
-            "run": view.spec.name,
-            "campaign": view.spec.name,
+            "run": state.spec.name,
+            "campaign": state.spec.name,
             "ending": why,
-            "attempted": view.attempted,
-            "kept": sum(idea.kept and idea.index > 1 for idea in view.ideas),
-            "confirmed": [idea.slug for idea in view.ideas if idea.confirmed == "confirmed"],
+            "attempted": state.attempted,
+            "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
+            "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
             "best": best.slug if best else None,
             "value": best.value if best else None,
-            "metric": view.spec.objective.metric,
+            "metric": state.spec.objective.metric,
             "ledger": str(place.ledger),
         },
     )

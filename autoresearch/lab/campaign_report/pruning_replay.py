@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.statistics.pruning import PRUNED, Curve, Stop, replay
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaigns.pruner import RULES, may_end, past, read_curve, rule_named
@@ -62,12 +62,12 @@ class Replayed:
         return asdict(self)
 
 
-def past_runs(view: CampaignView) -> list[PastRun]:
+def past_runs(state: CampaignState) -> list[PastRun]:
     """The runs of a campaign that a rule would have looked at, oldest first. NotFoundError where there is none."""
-    rows = {row.run_id: row for row in view.rows}
-    ideas = {run.run: (idea, run) for idea in view.ideas for run in idea.runs}
+    rows = {row.run_id: row for row in state.rows}
+    ideas = {run.run: (idea, run) for idea in state.ideas for run in idea.runs}
     found = []
-    for run, run_dir in past(view).items():
+    for run, run_dir in past(state).items():
         curve = read_curve(RunDir(Path(run_dir)))
         idea, one = ideas[run]
         seconds = 60 * (rows[run].elapsed_min or 0.0)
@@ -76,7 +76,7 @@ def past_runs(view: CampaignView) -> list[PastRun]:
             found.append(PastRun(run, idea.index, idea.slug, curve, seconds, judged, was))
     if not any(one.judged for one in found):
         raise NotFoundError(
-            f"{view.spec.name} has no idea whose first run is over and was validated",
+            f"{state.spec.name} has no idea whose first run is over and was validated",
             hint="early stopping looks at validations of the objective; a metric of training has none",
             code="nothing_to_replay",
         )
@@ -90,19 +90,19 @@ def warmups_of(runs: Sequence[PastRun]) -> list[int]:
     return [0, *steps[::stride]]
 
 
-def replays(view: CampaignView, rules: Sequence[str] = RULES, warmup: int | None = None) -> list[Replayed]:
+def replays(state: CampaignState, rules: Sequence[str] = RULES, warmup: int | None = None) -> list[Replayed]:
     """Each rule with each warm-up; without one, with some that fit the curves."""
-    runs = past_runs(view)
+    runs = past_runs(state)
     warmups = warmups_of(runs) if warmup is None else [warmup]
-    return [_replayed(view, runs, name, n) for name in rules for n in warmups]
+    return [_replayed(state, runs, name, n) for name in rules for n in warmups]
 
 
-def _replayed(view: CampaignView, runs: Sequence[PastRun], name: str, warmup: int) -> Replayed:
+def _replayed(state: CampaignState, runs: Sequence[PastRun], name: str, warmup: int) -> Replayed:
     spared = {n for n, one in enumerate(runs) if not one.judged}
-    found = replay(rule_named(name, warmup), [one.curve for one in runs], view.spec.objective, spared=spared)
+    found = replay(rule_named(name, warmup), [one.curve for one in runs], state.spec.objective, spared=spared)
     ended = tuple(_ended(runs[n], stop) for n, stop in found.stopped.items())
     saved, spent = sum(one.saved_s for one in ended), sum(one.seconds for one in runs)
-    best = view.best
+    best = state.best
     winner = best.slug if best and best.kept and not best.hypothesis.is_baseline else None
     return Replayed(
         rule=name,

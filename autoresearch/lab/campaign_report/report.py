@@ -1,6 +1,6 @@
 """The report of a campaign: report.md, one self-contained report.html, and progress.png.
 
-`write_report(place, view, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
+`write_report(place, state, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
 and says in `remarks` what could not be had (no matplotlib, run directories that are gone). It may be called at
 any time, also while the campaign runs; it reads run directories and asks git, so it takes a second or more.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
-from autoresearch.core.campaign.view import CampaignView
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import (
@@ -27,7 +27,7 @@ from autoresearch.lab.campaign_report import (
     summary,
 )
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
-from autoresearch.lab.campaigns.campaign_status import next_commands, state_now
+from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.rundir import write_page
 
@@ -50,7 +50,7 @@ class CampaignReport:
 
 
 def write_report(
-    place: CampaignDir, view: CampaignView, stand: Stand, *, now: float | None = None, png: bool = True
+    place: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None, png: bool = True
 ) -> CampaignReport:
     """Write report.md, report.html and (unless `png` is False) progress.png.
 
@@ -60,32 +60,32 @@ def write_report(
 
     wall = time.time() if now is None else now
     verdicts = list(entries(place.verdicts))
-    lines = summary.idea_lines(view)
-    progress = plot_data.progress_of(view, lines)
-    curves, missing = curves_and_diffs.curves_of(view, lines)
+    lines = summary.idea_lines(state)
+    progress = plot_data.progress_of(state, lines)
+    curves, missing = curves_and_diffs.curves_of(state, lines)
     remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
-    picture, trouble = _picture(place, view, progress) if png else (None, "")
+    picture, trouble = _picture(place, state, progress) if png else (None, "")
     remarks += [trouble] if trouble else []
     values: dict[str, Any] = {
-        **_words(place, view, stand, wall),
+        **_words(place, state, stand, wall),
         "lines": lines,
-        "best": summary.best_line(view, lines),
+        "best": summary.best_line(state, lines),
         "band": progress.band,
-        "honest": summary.honest(view, lines),
-        "researcher": agent_section.words(view),
+        "honest": summary.honest(state, lines),
+        "researcher": agent_section.words(state),
         "tried": memory.tried(lines),  # what was skipped has a section of its own
-        "claims": summary.claims(view, verdicts),
+        "claims": summary.claims(state, verdicts),
         "counts": _counts(lines),
-        "diffs": curves_and_diffs.diffs_of(view, lines),
-        "rows": [(summary.row_name(view, row), line.slug, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "diffs": curves_and_diffs.diffs_of(state, lines),
+        "rows": [(summary.row_name(state, row), line.slug, row) for line in lines for row in line.rows][:MOST_ROWS],
         "remarks": remarks,
         "picture": PICTURE if picture else "",
     }
     drawings = {
         "progress_svg": plot_svg.progress_svg(progress),
         "legend": plot_svg.legend(progress),
-        "budget_svg": plot_svg.budget_svg(plot_data.budgets_of(view, wall)),
-        "curves_svg": plot_svg.curves_svg(curves, view.spec.objective.metric),
+        "budget_svg": plot_svg.budget_svg(plot_data.budgets_of(state, wall)),
+        "curves_svg": plot_svg.curves_svg(curves, state.spec.objective.metric),
         "multiples": plot_svg.small_multiples(curves),
     }
     markdown, page = place.path / MARKDOWN, place.path / PAGE
@@ -94,21 +94,21 @@ def write_report(
     return CampaignReport(markdown, page, picture, tuple(remarks))
 
 
-def _words(place: CampaignDir, view: CampaignView, stand: Stand, wall: float) -> Mapping[str, Any]:
-    state = state_now(place, view)
-    ends = [row.ended for row in view.rows if row.ended is not None]
+def _words(place: CampaignDir, state: CampaignState, stand: Stand, wall: float) -> Mapping[str, Any]:
+    phase = phase_now(place, state)
+    ends = [row.ended for row in state.rows if row.ended is not None]
     return {
-        "spec": view.spec,
-        "view": view,
-        "stand": stand,
+        "spec": state.spec,
         "state": state,
+        "stand": stand,
+        "phase": phase,
         "written": formatting.stamp(wall),
         "ended": formatting.stamp(max(ends)) if ends else formatting.UNKNOWN,
-        "lasted": formatting.minutes((max(ends) - view.spec.created) / 60) if ends else formatting.UNKNOWN,
-        "goal": memory.goal(view.spec),
-        "rules": memory.rule_words(view.spec),
-        "next": next_commands(view, state),
-        "skipped": view.skipped[-MOST_SKIPPED:],
+        "lasted": formatting.minutes((max(ends) - state.spec.created) / 60) if ends else formatting.UNKNOWN,
+        "goal": memory.goal(state.spec),
+        "rules": memory.rule_words(state.spec),
+        "next": next_commands(state, phase),
+        "skipped": state.skipped[-MOST_SKIPPED:],
         "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
         "directory": str(place.path),
         "plain": formatting.plain,
@@ -128,11 +128,11 @@ def _counts(lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
     return [(word, count) for word, count in found if count]
 
 
-def _picture(place: CampaignDir, view: CampaignView, progress: plot_data.Progress) -> tuple[Path | None, str]:
+def _picture(place: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> tuple[Path | None, str]:
     from autoresearch.lab.campaign_report.plot_png import write_png
 
     path = place.path / PICTURE
-    title = f"{view.spec.name}: {view.attempted} ideas attempted"
+    title = f"{state.spec.name}: {state.attempted} ideas attempted"
     try:
         write_png(path, progress, title)
     except EnvironmentUnusable as lacking:

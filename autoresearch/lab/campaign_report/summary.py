@@ -10,8 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
-from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
-from autoresearch.core.campaign.view import CampaignView, Idea, SeedCheck, measured
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState, Idea, SeedCheck, measured
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
@@ -87,23 +87,23 @@ class ClaimText:
     t: float | None
 
 
-def band_of(view: CampaignView) -> Band | None:
+def band_of(state: CampaignState) -> Band | None:
     """The noise band; None before the baseline was measured."""
-    baseline = view.baseline
+    baseline = state.baseline
     values = baseline.values if baseline else []
     if not values:
         return None
     return Band(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def idea_lines(view: CampaignView) -> list[IdeaLine]:
+def idea_lines(state: CampaignState) -> list[IdeaLine]:
     """Every idea, in the order in which they were begun."""
-    band = band_of(view)
-    known = {idea.slug: idea for idea in view.ideas}
-    return [_line(view, idea, known, band) for idea in view.ideas]
+    band = band_of(state)
+    known = {idea.slug: idea for idea in state.ideas}
+    return [_line(state, idea, known, band) for idea in state.ideas]
 
 
-def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band | None) -> IdeaLine:
+def _line(state: CampaignState, idea: Idea, known: Mapping[str, Idea], band: Band | None) -> IdeaLine:
     parent = known.get(idea.parent)
     above = parent.value if parent else None
     standing = _standing(idea)
@@ -112,7 +112,7 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
         values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
     value = fmean(values) if values else None
     delta = value - above if value is not None and above is not None else None
-    sign = 1.0 if view.spec.objective.better(1.0, 0.0) else -1.0
+    sign = 1.0 if state.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
     if band and (noise is None or standing is IdeaStatus.BASELINE):  # its rows hold what was known before the last run
         noise = band.sd
@@ -136,16 +136,16 @@ def _line(view: CampaignView, idea: Idea, known: Mapping[str, Idea], band: Band 
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=changes(idea),
-        why=_why(idea, standing, delta, sign, noise, retested=_retested(view, idea)),
+        why=_why(idea, standing, delta, sign, noise, retested=_retested(state, idea)),
         rows=tuple(idea.rows),
     )
 
 
-def _retested(view: CampaignView, idea: Idea) -> bool:
+def _retested(state: CampaignState, idea: Idea) -> bool:
     """Whether runs of it are still to come: its rows say `discard` meanwhile."""
-    if view.state is CampaignState.ENDED or view.told_stop or idea.slug in view.unwanted:
+    if state.phase is CampaignPhase.ENDED or state.told_stop or idea.slug in state.unwanted:
         return False
-    decision = pending(view, idea)
+    decision = pending(state, idea)
     return decision is not None and decision.retest
 
 
@@ -223,9 +223,9 @@ def ended_badly(row: LedgerRow) -> str:
     return words if row.ending != Ending.FINISHED else "it finished without a metric that can be used"
 
 
-def claims(view: CampaignView, verdicts: Iterable[Mapping[str, Any]]) -> list[ClaimText]:
+def claims(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> list[ClaimText]:
     """Everything that was claimed later, oldest first."""
-    names = {idea.index: idea.slug for idea in view.ideas}
+    names = {idea.index: idea.slug for idea in state.ideas}
     found = []
     for verdict in verdicts:
         word = str(verdict.get("do", ""))
@@ -256,16 +256,16 @@ def _index(verdict: Mapping[str, Any]) -> int:
         return 0
 
 
-def seed_words(view: CampaignView) -> str:
+def seed_words(state: CampaignState) -> str:
     """What the first runs of the baseline showed of the seed; where it does nothing, also what to do."""
-    check = view.seed_check
+    check = state.seed_check
     if check is None:
         return ""
     by = f"The seed ({check.by})" if check.by else "The seed"
     if check.seen:
-        return f"{by} works: in {view.spec.objective.metric}, {check.reason}."
+        return f"{by} works: in {state.spec.objective.metric}, {check.reason}."
     return (
-        f"{by} does nothing that can be seen in {view.spec.objective.metric}: {check.reason}. {_why_unseeded(check)} "
+        f"{by} does nothing that can be seen in {state.spec.objective.metric}: {check.reason}. {_why_unseeded(check)} "
         "So no idea is run again, and none can be confirmed. "
         f"{DECLARE[0].upper()}{DECLARE[1:]}; then start a new campaign."
     )
@@ -279,7 +279,7 @@ def _why_unseeded(check: SeedCheck) -> str:
     return "The training takes no seed at all; or it seeds itself, and what differs is jitter."
 
 
-def honest(view: CampaignView, lines: Sequence[IdeaLine]) -> list[str]:
+def honest(state: CampaignState, lines: Sequence[IdeaLine]) -> list[str]:
     """What may be said about the outcome, and what may not."""
     kept = [line for line in lines if line.standing is IdeaStatus.KEPT]
     sure = [line for line in lines if line.standing is IdeaStatus.CONFIRMED]
@@ -302,8 +302,8 @@ def honest(view: CampaignView, lines: Sequence[IdeaLine]) -> list[str]:
     if built := [line for line in lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
-    if view.unseeded:
-        words.append(seed_words(view))
+    if state.unseeded:
+        words.append(seed_words(state))
     if idle := [line for line in lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
         names = ", ".join(line.slug for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
@@ -314,20 +314,20 @@ def _more(items: Sequence[object], shown: int) -> str:
     return f" and {len(items) - shown} more" if len(items) > shown else ""
 
 
-def best_line(view: CampaignView, lines: Sequence[IdeaLine]) -> IdeaLine | None:
+def best_line(state: CampaignState, lines: Sequence[IdeaLine]) -> IdeaLine | None:
     """The line of the best idea that the search may build on."""
-    best = view.best
+    best = state.best
     return next((line for line in lines if best is not None and line.index == best.index), None)
 
 
-def best_path(view: CampaignView) -> list[float | None]:
+def best_path(state: CampaignState) -> list[float | None]:
     """The best kept mean after each idea; not finite is not known."""
-    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(view.spec, view.ideas)]
+    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(state.spec, state.ideas)]
 
 
-def row_name(view: CampaignView, row: LedgerRow) -> str:
+def row_name(state: CampaignState, row: LedgerRow) -> str:
     """`<campaign>:<index>.<replicate>`, by which `compare` and `repro` know a row."""
-    return f"{view.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
+    return f"{state.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
 
 
 def best_so_far(spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import formatting, summary
 
 Told = tuple[float, str]  # seconds since the epoch, what happened
@@ -13,18 +13,18 @@ _OWN = ("t", "do", "seq", "index", "hypothesis")
 
 
 def happenings(
-    view: CampaignView, verdicts: Sequence[Mapping[str, Any]] = (), requests: Sequence[Mapping[str, Any]] = ()
+    state: CampaignState, verdicts: Sequence[Mapping[str, Any]] = (), requests: Sequence[Mapping[str, Any]] = ()
 ) -> list[Told]:
     """Oldest first; texts are on one line and safe in markdown."""
     found: list[tuple[float, int, str]] = [
-        (view.spec.created, 0, f"campaign {formatting.cell(view.spec.name)} was begun")
+        (state.spec.created, 0, f"campaign {formatting.cell(state.spec.name)} was begun")
     ]
-    runs = {run.run: (idea.slug, run.why, run.replicate) for idea in view.ideas for run in idea.runs}
-    for line in view.timeline:
+    runs = {run.run: (idea.slug, run.why, run.replicate) for idea in state.ideas for run in idea.runs}
+    for line in state.timeline:
         if said := _journal(line, runs):
             found.append((_time(line), 1, said))
-    found += [(row.ended or 0.0, 2, said) for row, said in _rows(view)]
-    found += [(claim.t or 0.0, 3, _claimed(claim)) for claim in summary.claims(view, verdicts)]
+    found += [(row.ended or 0.0, 2, said) for row, said in _rows(state)]
+    found += [(claim.t or 0.0, 3, _claimed(claim)) for claim in summary.claims(state, verdicts)]
     found += [(_time(entry), 0, f"somebody asked: {formatting.cell(_scalars(entry))}") for entry in requests]
     return [(t, text) for t, _, text in sorted(found, key=lambda one: one[:2])]
 
@@ -72,8 +72,8 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
     return formatting.cell(_scalars(line))
 
 
-def _rows(view: CampaignView) -> Iterable[tuple[Any, str]]:
-    for idea in view.ideas:
+def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
+    for idea in state.ideas:
         for row in idea.rows:
             value = "no metric" if row.metric_value is None else f"{row.metric_name} = {row.metric_value:.4g}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""

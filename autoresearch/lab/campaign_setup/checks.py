@@ -13,7 +13,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.git_repo.branches import branch_fault
 from autoresearch.lab.resolve.overrides import LaunchSettings, holds
@@ -42,7 +42,7 @@ def refuse(spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     return _doubtful_space(launch, tuple(spec.proposer.space))
 
 
-def refuse_queue(spec: CampaignSpec, launch: LaunchSettings, past: CampaignView | None) -> None:
+def refuse_queue(spec: CampaignSpec, launch: LaunchSettings, past: CampaignState | None) -> None:
     """Raise QueueInvalid with all that is wrong with the queue. `past`: the campaign that is to go on."""
     if not spec.proposer.queue:
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, errors
-from autoresearch.core.campaign.spec import CampaignSpec, CampaignState, Rules
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, Rules
 from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.git_repo import branches
@@ -54,7 +54,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
         raise ConflictError(
             f"the campaign {plan.spec.name} is running", fix=f"autoresearch campaign status {plan.spec.name}"
         )
-    refuse_queue(plan.spec, launch, CampaignHistory(place).view() if place.spec.exists() else None)
+    refuse_queue(plan.spec, launch, CampaignHistory(place).state() if place.spec.exists() else None)
     if place.spec.exists():
         _same_again(plan, place)
     elif taken := branches.branch_commit(plan.checkout, plan.spec.branch("baseline")):
@@ -75,8 +75,8 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
 
 def _same_again(plan: Charter, place: CampaignDir) -> None:
     """A campaign that ended may go on under new rules, and then its baseline is used again."""
-    old = CampaignHistory(place).view()
-    if old.state is not CampaignState.ENDED:
+    old = CampaignHistory(place).state()
+    if old.phase is not CampaignPhase.ENDED:
         raise ConflictError(
             f"the campaign {plan.spec.name} was begun and has not ended",
             hint="or begin another one under --prefix NAME",
@@ -161,7 +161,7 @@ def continue_with(place: CampaignDir, rules: Mapping[str, Any]) -> None:
     place.flag.unlink(missing_ok=True)
     campaign_records.add(place.journal, "rules", **rules)
     campaign_records.add(place.journal, "told", how="")
-    campaign_records.add(place.journal, "state", state=CampaignState.RUNNING.value, reason="continued")
+    campaign_records.add(place.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
 
 
 def register(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> None:
@@ -287,7 +287,7 @@ def go_on(place: CampaignDir, spec: CampaignSpec, parts: Parts) -> str:
     until = time.monotonic() + READY_IN_S
     while place.controlled and time.monotonic() < until and not (read_json(place.controller) or {}).get("ready"):
         time.sleep(0.02)
-    if fault := fault_of(place, CampaignHistory(place).view()):
+    if fault := fault_of(place, CampaignHistory(place).state()):
         raise EnvironmentUnusable(
             f"{spec.name} cannot go on: {fault}",
             hint=f"what it printed: {place.log}",

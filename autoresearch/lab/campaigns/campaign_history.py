@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.view import CampaignView, Fold
+from autoresearch.core.campaign.state import CampaignState, Fold
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records import campaign_records, evidence, lines
 from autoresearch.records.campaign_records import CampaignDir
@@ -105,7 +105,7 @@ class CampaignHistory:
         self._rows = GrowingFile(rows, _Rows(Ledger(rows)))
         self._verdicts = GrowingFile(self.place.verdicts, _entries)
 
-    def view(self) -> CampaignView:
+    def state(self) -> CampaignState:
         """The campaign as it is now, under the current rules: always the same object, brought up to date."""
         found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
         if None in found or self._rows.path != evidence.read_from(self.place.ledger):
@@ -114,10 +114,10 @@ class CampaignHistory:
         journal, rows, verdicts = (part or [] for part in found)
         if journal or rows or verdicts:
             self._fold.add(journal, rows, verdicts)
-        return self._fold.view
+        return self._fold.state
 
 
 @lru_cache(maxsize=8)
-def book_of(place: CampaignDir) -> CampaignHistory:
+def history_of(place: CampaignDir) -> CampaignHistory:
     """The history of a campaign, shared within the process, so that judging a run does not read it all again."""
     return CampaignHistory(place)

@@ -7,32 +7,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignState
-from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.lab.agent_work.agent_proposer import held
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 
 
-def state_now(place: CampaignDir, view: CampaignView) -> CampaignState:
-    """The actual state. The controller may have finished after the view was read."""
-    if view.state is CampaignState.ENDED:
-        return view.state
+def phase_now(place: CampaignDir, state: CampaignState) -> CampaignPhase:
+    """The actual state. The controller may have finished after the state was read."""
+    if state.phase is CampaignPhase.ENDED:
+        return state.phase
     if not place.controlled:  # the lock's last holder writes no more, so the journal is complete
-        return CampaignState.ENDED if _last_word(place).get("state") == CampaignState.ENDED else CampaignState.DEAD
-    return CampaignState.DRAINING if view.told_stop else view.state
+        return CampaignPhase.ENDED if _last_word(place).get("state") == CampaignPhase.ENDED else CampaignPhase.DEAD
+    return CampaignPhase.DRAINING if state.told_stop else state.phase
 
 
-def reason_now(place: CampaignDir, view: CampaignView, state: CampaignState) -> str:
-    """Why the campaign is in this state; "" if no reason was recorded."""
-    if state is CampaignState.ENDED:
+def reason_now(place: CampaignDir, state: CampaignState, phase: CampaignPhase) -> str:
+    """Why the campaign is in this phase; "" if no reason was recorded."""
+    if phase is CampaignPhase.ENDED:
         return str(_last_word(place).get("reason", ""))
-    if state is not CampaignState.DEAD:
-        return view.reason if state is view.state else ""
-    if fault := fault_of(place, view):
+    if phase is not CampaignPhase.DEAD:
+        return state.reason if phase is state.phase else ""
+    if fault := fault_of(place, state):
         return fault
-    last = f"; it was {view.state}: {view.reason}" if view.reason else ""
+    last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
 
 
@@ -42,29 +42,29 @@ def _last_word(place: CampaignDir) -> Mapping[str, Any]:
     return next(iter(deque(lines, maxlen=1)), {})
 
 
-def fault_of(place: CampaignDir, view: CampaignView) -> str:
+def fault_of(place: CampaignDir, state: CampaignState) -> str:
     """The error that ended the last controller; "" if it is alive, was killed, or ended normally."""
-    if place.controlled or view.state is CampaignState.ENDED:
+    if place.controlled or state.phase is CampaignPhase.ENDED:
         return ""
     began = (read_json(place.controller) or {}).get("started") or 0.0
-    when, fault = view.fault
+    when, fault = state.fault
     return fault if when + 0.001 >= began else ""  # times in the journal are rounded
 
 
-def next_commands(view: CampaignView, state: CampaignState) -> list[str]:
+def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     """The commands that the user is likely to need next."""
-    name = view.spec.name
-    if state is CampaignState.ENDED and view.spec.sources.get("count", "").startswith("no stop rule"):
-        more = f"autoresearch campaign set {name} --count {view.attempted + 10}"  # the question: shall it go on?
+    name = state.spec.name
+    if phase is CampaignPhase.ENDED and state.spec.sources.get("count", "").startswith("no stop rule"):
+        more = f"autoresearch campaign set {name} --count {state.attempted + 10}"  # the question: shall it go on?
         return [more, f"autoresearch campaign status {name} --full"]
-    if state is CampaignState.ENDED:
+    if phase is CampaignPhase.ENDED:
         return [f"autoresearch campaign report {name}", f"autoresearch campaign status {name} --full"]
-    if state in (CampaignState.DEAD, CampaignState.PAUSED):
+    if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
         return [f"autoresearch campaign resume {name}", f"autoresearch campaign status {name} --full"]
-    if state is CampaignState.WAITING and (kept_back := held(view)):
+    if phase is CampaignPhase.WAITING and (kept_back := held(state)):
         approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
         return [f"autoresearch campaign approve --campaign {name}", approve]
-    if state is CampaignState.WAITING:
+    if phase is CampaignPhase.WAITING:
         return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign stop {name} --drain"]
     return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.lineage import marked
-from autoresearch.core.campaign.view import CampaignView, Idea, Round
+from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.run.ending import UNPROVEN
 from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.statistics.noise import noise_of
@@ -22,33 +22,33 @@ MOST_ROUNDS = 2  # at the end of a campaign
 HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 
 
-def plan_round(view: CampaignView, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
+def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
     """The next round, for the named ideas or else the best one, and the reason; None and why not."""
-    best = view.best
+    best = state.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
-    baseline = view.baseline
+    baseline = state.baseline
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
-    if refusal := seed_check.refusal(view):
+    if refusal := seed_check.refusal(state):
         return None, refusal
-    number = len(view.rounds) + 1
-    effect = HONEST * min(gain(view.spec.objective, idea.values, baseline.values) for idea in chosen)
-    noise = noise_of(idea.values for idea in view.ideas)
-    found = plan(effect, noise, candidates=len(chosen), round_number=number, budget=view.spec.confirm_runs)
+    number = len(state.rounds) + 1
+    effect = HONEST * min(gain(state.spec.objective, idea.values, baseline.values) for idea in chosen)
+    noise = noise_of(idea.values for idea in state.ideas)
+    found = plan(effect, noise, candidates=len(chosen), round_number=number, budget=state.spec.confirm_runs)
     if found.each == 0:
         return None, found.reason
     return Round(number, tuple(idea.index for idea in chosen), found.each, found.baseline), found.reason
 
 
-def owed_to_round(view: CampaignView) -> RunRequest | None:
+def owed_to_round(state: CampaignState) -> RunRequest | None:
     """A fresh run that the open round still needs; before it, a run that the seed check needs."""
-    ongoing = view.open_round
-    if ongoing is None or view.unseeded:
+    ongoing = state.open_round
+    if ongoing is None or state.unseeded:
         return None
-    if view.seed_check is None:
-        return scheduler.owed_to_check(view)
-    baseline = view.baseline
-    needs = [(idea, ongoing.each) for idea in view.ideas if idea.index in ongoing.candidates]
+    if state.seed_check is None:
+        return scheduler.owed_to_check(state)
+    baseline = state.baseline
+    needs = [(idea, ongoing.each) for idea in state.ideas if idea.index in ongoing.candidates]
     needs += [(baseline, ongoing.baseline)] if baseline else []
     for idea, wanted in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
         spent = sum(run.round == ongoing.number for run in idea.runs)
@@ -57,10 +57,10 @@ def owed_to_round(view: CampaignView) -> RunRequest | None:
     return None
 
 
-def round_is_over(view: CampaignView) -> bool:
+def round_is_over(state: CampaignState) -> bool:
     """Whether the open round has all of its runs."""
-    ongoing = view.open_round
-    return ongoing is not None and owed_to_round(view) is None and not _waits(view, ongoing.number)
+    ongoing = state.open_round
+    return ongoing is not None and owed_to_round(state) is None and not _waits(state, ongoing.number)
 
 
 def _begun(idea: Idea, number: int) -> int:
@@ -68,23 +68,23 @@ def _begun(idea: Idea, number: int) -> int:
     return live + len(idea.fresh_values(number))
 
 
-def _waits(view: CampaignView, number: int) -> bool:
-    live = any(run.round == number and run.run not in idea.done for idea in view.ideas for run in idea.runs)
-    return live or (view.baseline is not None and scheduler.waits(view.baseline))
+def _waits(state: CampaignState, number: int) -> bool:
+    live = any(run.round == number and run.run not in idea.done for idea in state.ideas for run in idea.runs)
+    return live or (state.baseline is not None and scheduler.waits(state.baseline))
 
 
-def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
+def judge_round(state: CampaignState, place: CampaignDir) -> list[str]:
     """Write the verdicts of the open round; returns one sentence per verdict."""
-    ongoing = view.open_round
-    baseline = view.baseline
+    ongoing = state.open_round
+    baseline = state.baseline
     assert ongoing is not None and baseline is not None
-    candidates = {i.index: i.fresh_values(ongoing.number) for i in view.ideas if i.index in ongoing.candidates}
-    found = confirm(view.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
+    candidates = {i.index: i.fresh_values(ongoing.number) for i in state.ideas if i.index in ongoing.candidates}
+    found = confirm(state.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
     said = []
-    for idea in view.ideas:
+    for idea in state.ideas:
         if idea.index not in found:
             continue
-        result = _unless_copies(view, idea, _allowed(idea, baseline, found[idea.index]))
+        result = _unless_copies(state, idea, _allowed(idea, baseline, found[idea.index]))
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
         idea.confirmed, idea.caveat = result.claim.value, caveat
         if caveat:
@@ -102,7 +102,7 @@ def judge_round(view: CampaignView, place: CampaignDir) -> list[str]:
             caveat=caveat,
         )
         said.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
-    said += _mark(view, place)
+    said += _mark(state, place)
     campaign_records.add(place.journal, "confirmed_round", round=ongoing.number)
     return said
 
@@ -128,22 +128,22 @@ def _caveat(idea: Idea, number: int) -> str:
     return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
 
 
-def _unless_copies(view: CampaignView, idea: Idea, result: Confirmation) -> Confirmation:
+def _unless_copies(state: CampaignState, idea: Idea, result: Confirmation) -> Confirmation:
     """The result, but undecided if the fresh runs are copies, for which no test is valid."""
-    doubt = seed_check.doubt(view, idea, len(view.rounds))
+    doubt = seed_check.doubt(state, idea, len(state.rounds))
     return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
 
 
-def _mark(view: CampaignView, place: CampaignDir) -> list[str]:
+def _mark(state: CampaignState, place: CampaignDir) -> list[str]:
     """Record and report which kept ideas were built on a demoted one."""
-    parents = {i.index: parent.index for i in view.ideas if (parent := view.by_slug(i.parent))}
-    demoted = {i.index for i in view.ideas if i.confirmed == Claim.DEMOTED}
-    confirmed = {i.index for i in view.ideas if i.confirmed == Claim.CONFIRMED}
+    parents = {i.index: parent.index for i in state.ideas if (parent := state.by_slug(i.parent))}
+    demoted = {i.index for i in state.ideas if i.confirmed == Claim.DEMOTED}
+    confirmed = {i.index for i in state.ideas if i.confirmed == Claim.CONFIRMED}
     said = []
     for index in sorted(marked(parents, demoted, confirmed)):
-        idea = next(i for i in view.ideas if i.index == index)
+        idea = next(i for i in state.ideas if i.index == index)
         if idea.status == "keep" and not idea.marked and index not in demoted:
-            ancestor = view.by_slug(idea.parent)
+            ancestor = state.by_slug(idea.parent)
             of = ancestor.slug if ancestor else ""
             campaign_records.add(place.verdicts, "marked", index=index, slug=idea.slug, of=of)
             said.append(f"idea {index} ({idea.slug}) was built on a demoted one")

@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, stand
-from autoresearch.core.campaign.view import CampaignView
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.agent_work.agent_proposer import AgentProposer
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.campaign_history import book_of
+from autoresearch.lab.campaigns.campaign_history import history_of
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.campaigns.idea_run import Ready, RunRequest
 from autoresearch.lab.campaigns.idea_sources import Sources
@@ -34,14 +34,14 @@ class CampaignControl:
     def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         """AutoresearchError where the repository is gone."""
         self.place, self.parts, self.say = place, parts, say
-        self.book = book_of(place)
-        self.spec = self.book.view().spec
+        self.book = history_of(place)
+        self.spec = self.book.state().spec
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
         self.shop = CommitBuilder.of(self.spec, checkout)
         self.pool = SlotPool(self.spec, checkout, parts.environ)
-        self.sources = Sources(self.spec, place, self.shop, AgentProposer(self.book.view))
+        self.sources = Sources(self.spec, place, self.shop, AgentProposer(self.book.state))
         self.ready: Ready | None = None  # the prepared run that starts next
         self.live: dict[str, RunDir] = {}
 
@@ -83,44 +83,46 @@ class CampaignControl:
         self.sources.close()
         self.ready, self.live = None, {}
         self.pool = SlotPool(self.spec, self.shop.checkout, self.parts.environ)
-        self.sources = Sources(self.spec, self.place, self.shop, AgentProposer(self.book.view))
+        self.sources = Sources(self.spec, self.place, self.shop, AgentProposer(self.book.state))
 
     # -- its rules -----------------------------------------------------------------------------------------------
 
-    def may_begin(self, view: CampaignView, wanted: RunRequest) -> bool:
+    def may_begin(self, state: CampaignState, wanted: RunRequest) -> bool:
         """Whether a run may be started now."""
-        if view.state in (CampaignState.PAUSED, CampaignState.DRAINING) or view.told_stop:
+        if state.phase in (CampaignPhase.PAUSED, CampaignPhase.DRAINING) or state.told_stop:
             return False
         now = self.parts.clock()
-        deadline = view.spec.rules.deadline
-        if deadline is not None and deadline - now < scheduler.expected_run_s(view):
+        deadline = state.spec.rules.deadline
+        if deadline is not None and deadline - now < scheduler.expected_run_s(state):
             return False
-        return wanted.why != "first" or not self.stand(view).met
+        return wanted.why != "first" or not self.stand(state).met
 
-    def stand(self, view: CampaignView, *, conceived: bool = False) -> Stand:
+    def stand(self, state: CampaignState, *, conceived: bool = False) -> Stand:
         """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
-        waiting = sum(not i.attempted and i.slug not in view.unwanted for i in view.ideas) if conceived else 0
-        return stand(view.spec.rules, scheduler.facts(view, self.parts.clock(), conceived=waiting), view.spec.objective)
+        waiting = sum(not i.attempted and i.slug not in state.unwanted for i in state.ideas) if conceived else 0
+        facts = scheduler.facts(state, self.parts.clock(), conceived=waiting)
+        return stand(state.spec.rules, facts, state.spec.objective)
 
-    def look_for_reasons(self, view: CampaignView) -> None:
+    def look_for_reasons(self, state: CampaignState) -> None:
         """Pause it where going on would only waste time."""
-        if not self.stand(view).met and (why := scheduler.tripped(view, self._since())):
-            self.pause(view, f"circuit breaker: {why}")
-        elif scheduler.baseline_failed(view):
-            self.pause(view, f"no run of the baseline printed {self.spec.objective.metric}: {progress.why_none(view)}")
+        if not self.stand(state).met and (why := scheduler.tripped(state, self._since())):
+            self.pause(state, f"circuit breaker: {why}")
+        elif scheduler.baseline_failed(state):
+            why = progress.why_none(state)
+            self.pause(state, f"no run of the baseline printed {self.spec.objective.metric}: {why}")
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
-        times = [line["t"] for line in self.book.view().timeline if line.get("do") == "state"]
+        times = [line["t"] for line in self.book.state().timeline if line.get("do") == "state"]
         return max(times, default=0.0)
 
-    def look_at_queues(self, view: CampaignView) -> None:
+    def look_at_queues(self, state: CampaignState) -> None:
         """Say which entries of a queue cannot be tried as they are, and when that changes."""
-        found = [str(finding) for finding in in_order(self.sources.faults(view))[:MOST_FAULTS]]
-        if found == view.queue_faults:
+        found = [str(finding) for finding in in_order(self.sources.faults(state))[:MOST_FAULTS]]
+        if found == state.queue_faults:
             return
         for fault in found:
-            if fault not in view.queue_faults:
+            if fault not in state.queue_faults:
                 self.say(f"cannot be tried as it is: {fault}")
         self.note("queue", faults=found)
 
@@ -131,15 +133,15 @@ class CampaignControl:
         self.withdraw_ready()
         self.note("confirming", round=number, candidates=list(candidates), each=each, baseline=baseline)
 
-    def pause(self, view: CampaignView, reason: str) -> None:
+    def pause(self, state: CampaignState, reason: str) -> None:
         """Begin nothing more until somebody says `resume`; what runs goes on."""
-        self.set_state(view, CampaignState.PAUSED, reason)
+        self.set_phase(state, CampaignPhase.PAUSED, reason)
         self.say(f"paused: {reason}; go on with: autoresearch campaign resume {self.spec.name}")
 
-    def set_state(self, view: CampaignView, state: CampaignState, reason: str = "") -> None:
+    def set_phase(self, state: CampaignState, phase: CampaignPhase, reason: str = "") -> None:
         """Write down what the campaign is doing now, if that is news."""
-        if (view.state, view.reason) != (state, reason) or not view.timeline:
-            self.note("state", state=state.value, reason=reason)
+        if (state.phase, state.reason) != (phase, reason) or not state.timeline:
+            self.note("state", state=phase.value, reason=reason)
 
     def note(self, do: str, **fields: object) -> None:
         """Add a line to the journal."""

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from autoresearch.core.campaign.spec import CampaignState
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
@@ -74,26 +74,26 @@ class Controller:
                 self._let_go()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):
-                        self.control.pause(self.control.book.view(), str(error))
+                        self.control.pause(self.control.book.state(), str(error))
                 time.sleep(NAP_S)
 
     def _run(self) -> None:
         self.control.sources.open()
         recovery.recover(self.control)
         self.research.recover()
-        self.control.sources.reconcile(scheduler.attempts(self.control.book.view()))
+        self.control.sources.reconcile(scheduler.attempts(self.control.book.state()))
         controller = self.control.place.controller
         write_json(controller, {**(read_json(controller) or {}), "ready": True}, durable=False)
         while True:
-            view = self.take_requests()
-            view = self.research.look(seed_check.look(self.control, self.settle(view)))
-            if self.is_over(view):
+            state = self.take_requests()
+            state = self.research.look(seed_check.look(self.control, self.settle(state)))
+            if self.is_over(state):
                 break
-            self.control.look_at_queues(view)
-            self.fill(view)
+            self.control.look_at_queues(state)
+            self.fill(state)
             self.preparer.prepare_ahead()
             self.control.pool.attend(self.control.live, self.control.parts)
-            self.research.look(self.control.book.view())  # what was handed out makes room for the next
+            self.research.look(self.control.book.state())  # what was handed out makes room for the next
             self.healthy = True
             self.sleep()
         self.finish()
@@ -104,30 +104,30 @@ class Controller:
         self.research.close()
         self.healthy = False
 
-    def take_requests(self) -> CampaignView:
+    def take_requests(self) -> CampaignState:
         """Carry out the requests made since the last check."""
         self._heard = self._requested()
-        view = self.control.book.view()
-        for request in campaign_records.entries(self.control.place.requests, view.requests):
-            requests.obey(self.control, view, request)
+        state = self.control.book.state()
+        for request in campaign_records.entries(self.control.place.requests, state.requests):
+            requests.obey(self.control, state, request)
             if request.get("do") == "resume":
                 self.research.readmit()
             self.control.note("request", upto=request["seq"])
-            view = self.control.book.view()
-        return view
+            state = self.control.book.state()
+        return state
 
-    def settle(self, view: CampaignView) -> CampaignView:
+    def settle(self, state: CampaignState) -> CampaignState:
         """Record every run that is over; then inform its proposer and print the result."""
-        for _, one in view.live:
+        for _, one in state.live:
             if one.run not in self.control.live:  # somebody took its row out of the ledger: it gets it again
                 recovery.take_up(self.control, one)
         over = recovery.by_end((run, rundir) for run, rundir in self.control.live.items() if rundir.state() in _OVER)
         if not over:
-            return view
+            return state
         recovery.restore_spec(self.control.place, self.control.book.spec)
         for run, rundir in over:
             try:
-                recovery.record(view, run, rundir, self.control.shop, self.control.parts)
+                recovery.record(state, run, rundir, self.control.shop, self.control.parts)
             except (AutoresearchError, OSError) as error:  # a full disk: the next look tries again
                 if self.stuck.get(run) != str(error):
                     self.say(f"{run}: its records cannot be written now: {error}")
@@ -137,47 +137,47 @@ class Controller:
             self.stuck.pop(run, None)
             self.control.forget(run)
             failpoint("campaign.settled")
-        view = self.control.book.view()
-        self._launch_ready(view)  # before anything that can wait
+        state = self.control.book.state()
+        self._launch_ready(state)  # before anything that can wait
         for run, rundir in over:
             if run not in self.control.live:
-                self._after(self.control.book.view(), run, rundir)
+                self._after(self.control.book.state(), run, rundir)
                 failpoint("campaign.told")
-        return self.control.book.view()
+        return self.control.book.state()
 
-    def _after(self, view: CampaignView, run: str, rundir: RunDir) -> None:
-        idea = next(i for i in view.ideas if run in {r.run for r in i.runs})
+    def _after(self, state: CampaignState, run: str, rundir: RunDir) -> None:
+        idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self.control.parts)
-        if scheduler.decided(view, idea):
+        if scheduler.decided(state, idea):
             self.control.sources.tell(idea.attempt())
-        self.say(progress.row_line(view, idea, run))
-        if not view.open_round:  # a proof comes after the last idea: nothing stands otherwise than before
-            self.say(self.control.stand(view).sentence + progress.eta(view))
-        self.control.look_for_reasons(view)
-        progress.write_documents(self.control.place, self.control.book.view(), self.control.stand(view))
+        self.say(progress.row_line(state, idea, run))
+        if not state.open_round:  # a proof comes after the last idea: nothing stands otherwise than before
+            self.say(self.control.stand(state).sentence + progress.eta(state))
+        self.control.look_for_reasons(state)
+        progress.write_documents(self.control.place, self.control.book.state(), self.control.stand(state))
 
     # -- beginning ----------------------------------------------------------------------------------------------
 
-    def fill(self, view: CampaignView) -> None:
+    def fill(self, state: CampaignState) -> None:
         """Start runs in every free slot."""
-        while len(self.control.live) < view.spec.parallel:
-            if not self._launch_ready(view):
+        while len(self.control.live) < state.spec.parallel:
+            if not self._launch_ready(state):
                 self.preparer.prepare_ahead()
-                if not self._launch_ready(self.control.book.view()):
+                if not self._launch_ready(self.control.book.state()):
                     return
-            view = self.control.book.view()
+            state = self.control.book.state()
 
-    def _launch_ready(self, view: CampaignView) -> bool:
+    def _launch_ready(self, state: CampaignState) -> bool:
         """Start the prepared run if it may start and there is room; whether it was started."""
         ready = self.control.ready
-        if ready is None or len(self.control.live) >= view.spec.parallel:
+        if ready is None or len(self.control.live) >= state.spec.parallel:
             return False
-        if not self.control.may_begin(view, ready.wanted):
+        if not self.control.may_begin(state, ready.wanted):
             return False
         if (slot := self.control.pool.berth(self.control.live)) is None:
             return False
-        if self._stale(view, ready):
+        if self._stale(state, ready):
             self.control.withdraw_ready()
             return False
         self.control.take_ready()
@@ -194,94 +194,95 @@ class Controller:
         self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
-    def _stale(self, view: CampaignView, ready: Ready) -> bool:
+    def _stale(self, state: CampaignState, ready: Ready) -> bool:
         """Whether a run that just ended makes the prepared run pointless."""
         if ready.wanted.why == "retest":
-            owed = scheduler.owed(scheduler.without(view, ready.run.run))
+            owed = scheduler.owed(scheduler.without(state, ready.run.run))
             return owed is None or owed.idea.index != ready.wanted.idea.index
-        return ready.wanted.idea.slug in view.unwanted
+        return ready.wanted.idea.slug in state.unwanted
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def is_over(self, view: CampaignView) -> bool:
+    def is_over(self, state: CampaignState) -> bool:
         """Whether nothing is left to do, including confirmation."""
-        if view.told_stop == "stop":
+        if state.told_stop == "stop":
             return not self.control.live
         if self.control.live:
             return False
-        if view.told_stop == "drain":
+        if state.told_stop == "drain":
             return True
-        if view.state is CampaignState.PAUSED:
-            return self._past_deadline(view)
-        if confirmation_rounds.round_is_over(view):
-            for sentence in confirmation_rounds.judge_round(view, self.control.place):
+        if state.phase is CampaignPhase.PAUSED:
+            return self._past_deadline(state)
+        if confirmation_rounds.round_is_over(state):
+            for sentence in confirmation_rounds.judge_round(state, self.control.place):
                 self.say(sentence)
-            return self.is_over(self.control.book.view())
-        if view.open_round:
-            wanted = confirmation_rounds.owed_to_round(view)
-            return wanted is not None and not self.control.may_begin(view, wanted) and self._too_late(view)
-        found = self.control.stand(view)
+            return self.is_over(self.control.book.state())
+        if state.open_round:
+            wanted = confirmation_rounds.owed_to_round(state)
+            return wanted is not None and not self.control.may_begin(state, wanted) and self._too_late(state)
+        found = self.control.stand(state)
         if not found.met:
-            self._wait_if_dry(view)
+            self._wait_if_dry(state)
             return False
-        owed = scheduler.owed(view)
-        if owed is not None and self.control.may_begin(view, owed):
+        owed = scheduler.owed(state)
+        if owed is not None and self.control.may_begin(state, owed):
             return False
-        if self.research.mending(view):
+        if self.research.mending(state):
             return False
-        return not self._confirming(view)
+        return not self._confirming(state)
 
-    def _past_deadline(self, view: CampaignView) -> bool:
-        deadline = view.spec.rules.deadline
+    def _past_deadline(self, state: CampaignState) -> bool:
+        deadline = state.spec.rules.deadline
         return deadline is not None and self.control.parts.clock() >= deadline
 
-    def _too_late(self, view: CampaignView) -> bool:
+    def _too_late(self, state: CampaignState) -> bool:
         self.say("not confirmed: too little time is left")
         return True
 
-    def _confirming(self, view: CampaignView) -> bool:
+    def _confirming(self, state: CampaignState) -> bool:
         """Start a confirmation round if an improvement can be claimed and there is time; returns whether it did."""
-        if not view.spec.confirm or len(view.rounds) >= confirmation_rounds.MOST_ROUNDS or view.spec.rules.count == 0:
+        spent = len(state.rounds) >= confirmation_rounds.MOST_ROUNDS
+        if not state.spec.confirm or spent or state.spec.rules.count == 0:
             return False
-        planned, why = confirmation_rounds.plan_round(view)
+        planned, why = confirmation_rounds.plan_round(state)
         if planned is None:
-            if not view.rounds:
+            if not state.rounds:
                 self.say(f"no confirmation: {why}")
             return False
-        best = view.best
+        best = state.best
         assert best is not None
-        if not self.control.may_begin(view, RunRequest(best, 0, "confirm")):
-            return not self._too_late(view)
+        if not self.control.may_begin(state, RunRequest(best, 0, "confirm")):
+            return not self._too_late(state)
         self.control.begin_round(planned.number, planned.candidates, planned.each, planned.baseline)
         self.say(f"confirming {best.slug}: {why}")
         return True
 
-    def _wait_if_dry(self, view: CampaignView) -> None:
+    def _wait_if_dry(self, state: CampaignState) -> None:
         idle = self.preparer.dry and self.control.ready is None and not self.control.live
-        idle = idle and scheduler.owed(view) is None
-        idle = idle and not self.research.hopeful(view)
-        if idle and view.state in (CampaignState.RUNNING, CampaignState.WAITING):
-            why = self.research.why_dry(view)
-            if (view.state, view.reason) != (CampaignState.WAITING, why):
-                self.control.set_state(view, CampaignState.WAITING, why)
-                self.say(f"{self.control.stand(view).sentence}, {why}; add ideas: {progress.add_line(view)}")
-        elif not idle and view.state is CampaignState.WAITING:
-            self.control.set_state(view, CampaignState.RUNNING)
+        idle = idle and scheduler.owed(state) is None
+        idle = idle and not self.research.hopeful(state)
+        if idle and state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING):
+            why = self.research.why_dry(state)
+            if (state.phase, state.reason) != (CampaignPhase.WAITING, why):
+                self.control.set_phase(state, CampaignPhase.WAITING, why)
+                self.say(f"{self.control.stand(state).sentence}, {why}; add ideas: {progress.add_line(state)}")
+        elif not idle and state.phase is CampaignPhase.WAITING:
+            self.control.set_phase(state, CampaignPhase.RUNNING)
 
     def finish(self) -> None:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
         recovery.restore_ledger(self.control)
         self.control.withdraw_ready()
-        view = self.control.book.view()
-        found = self.control.stand(view)
-        why = {"stop": "stopped on request", "drain": "drained on request"}.get(view.told_stop, found.sentence)
-        end = {"t": self.control.parts.clock(), "do": "state", "state": CampaignState.ENDED.value, "reason": why}
-        for token, findings in self.control.sources.faults(view).items():
-            self.preparer.never_tried(view, token, findings)
-        self.research.summarise(view)
+        state = self.control.book.state()
+        found = self.control.stand(state)
+        why = {"stop": "stopped on request", "drain": "drained on request"}.get(state.told_stop, found.sentence)
+        end = {"t": self.control.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": why}
+        for token, findings in self.control.sources.faults(state).items():
+            self.preparer.never_tried(state, token, findings)
+        self.research.summarise(state)
         self.research.close()
-        view = self.control.book.view()  # with what its last turns cost
-        last = replace(view, state=CampaignState.ENDED, reason=why, timeline=[*view.timeline, end])
+        state = self.control.book.state()  # with what its last turns cost
+        last = replace(state, phase=CampaignPhase.ENDED, reason=why, timeline=[*state.timeline, end])
         progress.write_end(self.control.place, last, found, why, self.say)
         failpoint("campaign.reported")
         self.control.sources.close()
@@ -289,7 +290,7 @@ class Controller:
         self.control.pool.remove()
         failpoint("campaign.removed")
         # last: until then a crash does all of it again
-        self.control.set_state(self.control.book.view(), CampaignState.ENDED, why)
+        self.control.set_phase(self.control.book.state(), CampaignPhase.ENDED, why)
         failpoint("campaign.ended")
         self.say(why)
 

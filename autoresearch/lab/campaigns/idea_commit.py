@@ -14,7 +14,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.text.naming import slugify
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.git_repo import branches
@@ -34,13 +34,13 @@ from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask
 
 
-def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, index: int) -> Idea:
+def conceive(shop: CommitBuilder, state: CampaignState, hypothesis: Hypothesis, index: int) -> Idea:
     """Commit an idea on its parent, without claiming its branch. Raises IdeaRefused with the reason."""
-    if hypothesis.slug in view.unwanted:
+    if hypothesis.slug in state.unwanted:
         raise IdeaRefused("somebody asked to skip it")
     try:
         shop = shop.for_idea(hypothesis)
-        parent = _parent(view, hypothesis)
+        parent = _parent(state, hypothesis)
         base = parent.commit if parent else shop.spec.base_commit
         files = _files(shop, hypothesis, base)
         message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {shop.spec.name}.\n"
@@ -58,7 +58,7 @@ def conceive(shop: CommitBuilder, view: CampaignView, hypothesis: Hypothesis, in
                 raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
         empty = hypothesis.unmade and made.changes_nothing  # what it inherits from its parent is no idea of its own
         mark = "" if empty else _fingerprint(shop, made.commit, hypothesis)
-        twin = next((idea for idea in view.ideas if mark and idea.fingerprint == mark), None)
+        twin = next((idea for idea in state.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
             raise IdeaRefused(f"it is the same as idea {twin.index}, {twin.slug}")
     except IdeaRefused:
@@ -105,16 +105,16 @@ def refused(error: AutoresearchError) -> AutoresearchError:
     return error if is_full(error) else IdeaRefused(error.message, hint=error.hint, code=error.code)
 
 
-def _parent(view: CampaignView, hypothesis: Hypothesis) -> Idea | None:
+def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     """The idea that this one builds on; None for the baseline, which builds on the base commit."""
     if hypothesis.is_baseline:
         return None
     found = (
-        view.best
+        state.best
         if hypothesis.parent in (BEST, "")
-        else view.baseline
+        else state.baseline
         if hypothesis.parent == BASELINE
-        else view.by_slug(hypothesis.parent)
+        else state.by_slug(hypothesis.parent)
     )
     if found is None:
         raise IdeaRefused(f"its parent {hypothesis.parent!r} is no idea of this campaign")

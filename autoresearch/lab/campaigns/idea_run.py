@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import Idea, IdeaRun, measured
+from autoresearch.core.campaign.state import Idea, IdeaRun, measured
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay, copies
 from autoresearch.core.text.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agent_work.agent_proposer import HYBRID, AgentProposer, MixedProposer
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.yaml_files import line_numbers, parse_any
@@ -106,17 +106,17 @@ class Sources:
         self._proposers()
         return [one for one in (self._added, self._queue) if one is not None]
 
-    def faults(self, view: CampaignView) -> dict[str, list[Finding]]:
+    def faults(self, state: CampaignState) -> dict[str, list[Finding]]:
         """Findings on entries waiting in a queue, by token; a queue is checked again only after a change."""
-        known = [idea.slug for idea in view.ideas]
-        tokens = {idea.hypothesis.token for idea in view.ideas if idea.hypothesis.proposer == QUEUE}
-        tokens |= {one.token for one, _ in view.skipped if one.proposer == QUEUE}
+        known = [idea.slug for idea in state.ideas]
+        tokens = {idea.hypothesis.token for idea in state.ideas if idea.hypothesis.proposer == QUEUE}
+        tokens |= {one.token for one, _ in state.skipped if one.proposer == QUEUE}
         found: dict[str, list[Finding]] = {}
         for n, queue in enumerate(self.queues()):
-            state = queue.signature(), len(known), len(tokens)
-            if n not in self._checked or self._checked[n][0] != state:
+            seen = queue.signature(), len(known), len(tokens)
+            if n not in self._checked or self._checked[n][0] != seen:
                 queue.check(known, gone=tokens)
-                self._checked[n] = state, queue.by_entry()
+                self._checked[n] = seen, queue.by_entry()
             found = {**found, **queue.by_entry(), **self._checked[n][1]}
         return found
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.spec import CampaignState
-from autoresearch.core.campaign.view import CampaignView, IdeaRun
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState, IdeaRun
 from autoresearch.core.text.naming import slugify
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report import progress
@@ -39,18 +39,18 @@ class RunPreparer:
 
     def prepare_ahead(self) -> None:
         """Have the next run ready while the others train."""
-        view = self.control.book.view()
+        state = self.control.book.state()
         if self.control.ready is not None:
-            if view.state is CampaignState.RUNNING and not self.control.may_begin(view, self.control.ready.wanted):
+            if state.phase is CampaignPhase.RUNNING and not self.control.may_begin(state, self.control.ready.wanted):
                 self.control.withdraw_ready()  # a rule was met meanwhile: nothing owed waits for it
             return
         if self.in_turn and self.in_turn == set(self.control.live):
             return
-        wanted = self.next_wanted(view)
-        if wanted is None or not self.control.may_begin(view, wanted):
+        wanted = self.next_wanted(state)
+        if wanted is None or not self.control.may_begin(state, wanted):
             return
         if wanted.idea.hypothesis.unmade:
-            self._unmade(view, wanted, wanted.idea.hypothesis.why_unmade, failure=wanted.idea.hypothesis.unmade)
+            self._unmade(state, wanted, wanted.idea.hypothesis.why_unmade, failure=wanted.idea.hypothesis.unmade)
             return
         slot = self.control.pool.spare()
         if slot is None:
@@ -66,19 +66,19 @@ class RunPreparer:
                 self.in_turn = set(self.control.live)
                 self.control.say(f"{wanted.idea.slug} waits: {error.message}")
                 return
-            self._unmade(view, wanted, str(error))
+            self._unmade(state, wanted, str(error))
             return
         self.control.hold(ready)
         failpoint("campaign.prepared")
-        self._note_prepared(view, wanted, ready.run)
+        self._note_prepared(state, wanted, ready.run)
         if wanted.why == "fix":  # the log of the run that crashed is put aside with its results
-            for text in view.research.fix_story.get(wanted.idea.index, ()):
+            for text in state.research.fix_story.get(wanted.idea.index, ()):
                 journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
         be_quick()
 
-    def _note_prepared(self, view: CampaignView, wanted: RunRequest, run: IdeaRun) -> None:
-        ongoing = view.open_round
+    def _note_prepared(self, state: CampaignState, wanted: RunRequest, run: IdeaRun) -> None:
+        ongoing = state.open_round
         number = ongoing.number if ongoing and wanted.why == "confirm" else 0
         self.control.note(
             "prepared",
@@ -90,32 +90,32 @@ class RunPreparer:
             commit=run.commit,
             seed=run.seed,
             round=number,
-            turns=list(self._turns(view, wanted)),
+            turns=list(self._turns(state, wanted)),
         )
 
-    def _turns(self, view: CampaignView, wanted: RunRequest) -> tuple[str, ...]:
+    def _turns(self, state: CampaignState, wanted: RunRequest) -> tuple[str, ...]:
         """The researcher's turns that led to this run: its row is charged with them."""
         if wanted.why == "fix":
-            return view.research.fix_turns.get(wanted.idea.index, ())
+            return state.research.fix_turns.get(wanted.idea.index, ())
         return wanted.idea.hypothesis.turns if wanted.why == "first" else ()
 
-    def _unmade(self, view: CampaignView, wanted: RunRequest, reason: str, *, failure: str = "") -> None:
+    def _unmade(self, state: CampaignState, wanted: RunRequest, reason: str, *, failure: str = "") -> None:
         """A run that could not be made is an attempt as any other: it has a row, which says why."""
         name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
         run = IdeaRun(name, str(self.control.place.path / name), wanted.replicate, wanted.why)
-        self._note_prepared(view, wanted, run)
+        self._note_prepared(state, wanted, run)
         said = reason if failure else f"could not be launched: {reason}"
         row = progress.unmade_row(self.control.shop, wanted.idea, run, said, self.control.parts.clock())
         row = replace(row, failure=failure or row.failure)
-        evidence.record(self.control.place.ledger, charged(row, self.control.book.view()))
+        evidence.record(self.control.place.ledger, charged(row, self.control.book.state()))
         failpoint("campaign.unmade")  # the row first: a run that was begun and has none is taken for one that was lost
         self.control.note("started", run=run.run)
         self.control.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
         progress.write_documents(
-            self.control.place, self.control.book.view(), self.control.stand(self.control.book.view())
+            self.control.place, self.control.book.state(), self.control.stand(self.control.book.state())
         )
 
-    def never_tried(self, view: CampaignView, token: str, findings: Sequence[Finding]) -> None:
+    def never_tried(self, state: CampaignState, token: str, findings: Sequence[Finding]) -> None:
         """At the end: the row of an entry of a queue that nobody mended. It is no attempt, and counts for no rule."""
         slug = slugify(token, fallback="entry")
         if not token:  # the file itself: what stands in it is not known
@@ -123,41 +123,41 @@ class RunPreparer:
         reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
         row = progress.never_tried_row(self.control.spec, slug, reason, self.control.parts.clock())
         evidence.record(self.control.place.ledger, row)
-        if slug not in {idea.slug for idea, _ in view.skipped}:
+        if slug not in {idea.slug for idea, _ in state.skipped}:
             entry = Hypothesis(slug, "an entry of the queue that could not be used")
             self.control.note("skipped", hypothesis=entry.to_json(), reason=reason)
 
-    def next_wanted(self, view: CampaignView) -> RunRequest | None:
+    def next_wanted(self, state: CampaignState) -> RunRequest | None:
         """What should run next: what is owed, a confirmation, a new idea."""
-        if view.baseline is None:
-            return self._conceived(view, Attempt(1, idea_commit.baseline_of(self.control.spec)))
-        if found := scheduler.owed(view) or confirmation_rounds.owed_to_round(view):
+        if state.baseline is None:
+            return self._conceived(state, Attempt(1, idea_commit.baseline_of(self.control.spec)))
+        if found := scheduler.owed(state) or confirmation_rounds.owed_to_round(state):
             return found
-        if view.open_round or not scheduler.baseline_done(view) or scheduler.baseline_failed(view):
+        if state.open_round or not scheduler.baseline_done(state) or scheduler.baseline_failed(state):
             return None
-        if (waiting := scheduler.unbegun(view)) is not None:
+        if (waiting := scheduler.unbegun(state)) is not None:
             return waiting
-        return None if self.control.stand(view, conceived=True).met else self._new_idea(view)
+        return None if self.control.stand(state, conceived=True).met else self._new_idea(state)
 
-    def _new_idea(self, view: CampaignView) -> RunRequest | None:
+    def _new_idea(self, state: CampaignState) -> RunRequest | None:
         """Ask until something can be tried."""
         for _ in range(MOST_REFUSED):
-            hypothesis = self.control.sources.ask(scheduler.attempts(view))
-            self.control.look_at_queues(view)
+            hypothesis = self.control.sources.ask(scheduler.attempts(state))
+            self.control.look_at_queues(state)
             self.dry = hypothesis is None
             if hypothesis is None:
                 return None
-            taken = {idea.slug for idea in view.ideas}
-            index = 1 + max((idea.index for idea in view.ideas), default=0)
-            found = self._conceived(view, Attempt(index, idea_commit.renamed(hypothesis, taken)))
+            taken = {idea.slug for idea in state.ideas}
+            index = 1 + max((idea.index for idea in state.ideas), default=0)
+            found = self._conceived(state, Attempt(index, idea_commit.renamed(hypothesis, taken)))
             if found is not None:
                 return found
-            view = self.control.book.view()
+            state = self.control.book.state()
         return None
 
-    def _conceived(self, view: CampaignView, attempt: Attempt) -> RunRequest | None:
+    def _conceived(self, state: CampaignState, attempt: Attempt) -> RunRequest | None:
         try:
-            idea = conceive(self.control.shop, view, attempt.hypothesis, attempt.index)
+            idea = conceive(self.control.shop, state, attempt.hypothesis, attempt.index)
             self.control.note("drafted", **idea_commit.as_line(idea))
             failpoint("campaign.drafted")
             idea = idea_commit.claim(self.control.shop, idea)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import CampaignView, Idea, IdeaRun
+from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
 from autoresearch.errors import AutoresearchError
@@ -82,11 +82,11 @@ class Pruner:
         for gone in self._seen.keys() - live.keys():
             del self._seen[gone]
         fresh = [run for run, rundir in live.items() if self._validated(run, rundir)]
-        view = book.view() if fresh else None
+        state = book.state() if fresh else None
         for run in fresh:
-            idea, one = next((i, r) for i in view.ideas for r in i.runs if r.run == run) if view else (None, None)
-            if view and idea and one and may_end(idea, one) and not live[run].stop.exists():
-                self._judge(self.rule, view, one, live[run])
+            idea, one = next((i, r) for i in state.ideas for r in i.runs if r.run == run) if state else (None, None)
+            if state and idea and one and may_end(idea, one) and not live[run].stop.exists():
+                self._judge(self.rule, state, one, live[run])
 
     def _validated(self, run: str, rundir: RunDir) -> bool:
         """Whether the curve of a live run has grown; the curve is read only after a validation event."""
@@ -99,45 +99,45 @@ class Pruner:
         seen.due = len(seen.curve) <= seen.judged  # the trainer prints a validation before it writes the file
         return not seen.due
 
-    def _judge(self, rule: PruningRule, view: CampaignView, run: IdeaRun, rundir: RunDir) -> None:
+    def _judge(self, rule: PruningRule, state: CampaignState, run: IdeaRun, rundir: RunDir) -> None:
         seen = self._seen[run.run]
-        others = self._others(view, run.run)
+        others = self._others(state, run.run)
         stop: Stop | None = None
         while seen.judged < len(seen.curve) and stop is None:
             seen.judged += 1
             shown = seen.curve[: seen.judged]
-            if shown[-1][0] < self._usual_end(view):  # otherwise stopping would save nothing
+            if shown[-1][0] < self._usual_end(state):  # otherwise stopping would save nothing
                 stop = rule.judge(shown, others, self.spec.objective)
         if stop is not None:
             self.say(f"{run.run}: {PRUNED}: {stop}")
             stop_run(rundir, f"{PRUNED}: {stop}", cause=PRUNED)
 
-    def _others(self, view: CampaignView, run: str) -> list[Curve]:
+    def _others(self, state: CampaignState, run: str) -> list[Curve]:
         """The curves of all other comparable runs: finished, pruned, or so far."""
-        found = self._past(view)
+        found = self._past(state)
         found |= {other: seen.curve for other, seen in self._seen.items() if other != run}
-        known = {r.run for i in view.ideas for r in i.runs if compares(i, r)}
+        known = {r.run for i in state.ideas for r in i.runs if compares(i, r)}
         return [curve for other, curve in found.items() if curve and other in known]
 
-    def _past(self, view: CampaignView) -> dict[str, Curve]:
-        for run, run_dir in past(view).items():
+    def _past(self, state: CampaignState) -> dict[str, Curve]:
+        for run, run_dir in past(state).items():
             if run not in self._ended:
                 self._ended[run] = read_curve(RunDir(Path(run_dir)))
         return dict(self._ended)
 
-    def _usual_end(self, view: CampaignView) -> float:
+    def _usual_end(self, state: CampaignState) -> float:
         """The median step of the last validation of runs that finished normally."""
-        finished = {row.run_id for row in view.rows if row.ending == Ending.FINISHED}
+        finished = {row.run_id for row in state.rows if row.ending == Ending.FINISHED}
         ends = [curve[-1][0] for run, curve in self._ended.items() if curve and run in finished]
         return median(ends) if ends else float("inf")
 
 
-def past(view: CampaignView) -> dict[str, str]:
+def past(state: CampaignState) -> dict[str, str]:
     """Run id -> run directory of the finished runs that are compared with, oldest first."""
-    rows = {row.run_id: row for row in view.rows if row.status != Verdict.CRASH}
+    rows = {row.run_id: row for row in state.rows if row.status != Verdict.CRASH}
     found = [
         (rows[run.run].started or 0.0, run)
-        for idea in view.ideas
+        for idea in state.ideas
         for run in idea.runs
         if run.run in rows and compares(idea, run) and run.run not in idea.smoke
     ]

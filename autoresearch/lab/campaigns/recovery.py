@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
-from autoresearch.core.campaign.view import CampaignView, IdeaRun
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState, IdeaRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
@@ -31,29 +31,29 @@ def recover(control: CampaignControl) -> None:
     """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
     place, book, parts = control.place, control.book, control.parts
     restore_spec(place, book.spec)
-    rows_of_others(place, book.view())
+    rows_of_others(place, book.state())
     restore_ledger(control)
-    for fields in untold(place, book.view(), parts):
+    for fields in untold(place, book.state(), parts):
         control.note("prepared", **fields)
-    _finish_draft(control, book.view())
-    for idea in book.view().ideas:
+    _finish_draft(control, book.state())
+    for idea in book.state().ideas:
         for run in idea.runs:
             if run.run not in idea.done:
                 take_up(control, run)
             elif not run.started:  # it was begun and is over, before that could be written down
                 control.note("started", run=run.run)
-    view = book.view()
-    finish_records(place, view, parts)
-    obey_again(view, control.live)
-    if view.state is not CampaignState.PAUSED:
-        control.set_state(view, CampaignState.RUNNING)
-        control.look_for_reasons(view)
-    close_panes(place, view.spec.tmux_socket, parts)
+    state = book.state()
+    finish_records(place, state, parts)
+    obey_again(state, control.live)
+    if state.phase is not CampaignPhase.PAUSED:
+        control.set_phase(state, CampaignPhase.RUNNING)
+        control.look_for_reasons(state)
+    close_panes(place, state.spec.tmux_socket, parts)
 
 
-def rows_of_others(place: CampaignDir, view: CampaignView) -> None:
+def rows_of_others(place: CampaignDir, state: CampaignState) -> None:
     """Import the rows that another account, or an earlier version, has recorded."""
-    runs = (run for idea in view.ideas for run in idea.runs)
+    runs = (run for idea in state.ideas for run in idea.runs)
     evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
 
 
@@ -64,13 +64,13 @@ def restore_ledger(control: CampaignControl) -> None:
         control.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
 
 
-def _finish_draft(control: CampaignControl, view: CampaignView) -> None:
+def _finish_draft(control: CampaignControl, state: CampaignState) -> None:
     """The idea whose branch was being claimed; as if it was drafted now."""
-    if view.draft is not None:
+    if state.draft is not None:
         try:
-            control.note("idea", **as_line(claim(control.shop, view.draft)))
+            control.note("idea", **as_line(claim(control.shop, state.draft)))
         except IdeaRefused as refused:  # its commit did not survive; it is proposed again
-            control.say(f"{view.draft.slug}: forgotten: {refused.message}")
+            control.say(f"{state.draft.slug}: forgotten: {refused.message}")
 
 
 def take_up(control: CampaignControl, run: IdeaRun) -> None:
@@ -94,19 +94,19 @@ def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
         campaign_records.write_spec(place, spec)
 
 
-def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dict[str, Any]]:
+def untold(place: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:
     """Handle runs that were prepared by a controller that was killed before it could record them.
 
     They are withdrawn. A run that was started nevertheless (it ends at once, because its session was killed while it
     waited) is yielded as its journal line.
     """
-    known = {run.run for idea in view.ideas for run in idea.runs}
+    known = {run.run for idea in state.ideas for run in idea.runs}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if rundir.path.parent != place.path or entry.run in known:
             continue
         if not rundir.session.exists():  # killed before session.json was written: only the session's name is known
-            _close_named({entry.session}, view.spec.tmux_socket, parts)
+            _close_named({entry.session}, state.spec.tmux_socket, parts)
         if take_back(rundir, entry.run, parts):
             continue
         with contextlib.suppress(AutoresearchError, OSError):
@@ -126,9 +126,9 @@ def untold(place: CampaignDir, view: CampaignView, parts: Parts) -> Iterator[dic
             erase(rundir, "", parts)
 
 
-def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None:
+def finish_records(place: CampaignDir, state: CampaignState, parts: Parts) -> None:
     """Finish the steps after a row (flag, documents, index) if a collector was killed in between."""
-    done = {run for idea in view.ideas for run in idea.done}
+    done = {run for idea in state.ideas for run in idea.done}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         if entry.run in done and rundir.path.parent == place.path and rundir.spec.exists():
@@ -136,11 +136,11 @@ def finish_records(place: CampaignDir, view: CampaignView, parts: Parts) -> None
                 adopt(rundir, parts)
 
 
-def obey_again(view: CampaignView, live: Mapping[str, RunDir]) -> None:
+def obey_again(state: CampaignState, live: Mapping[str, RunDir]) -> None:
     """Repeat the stop requests that were pending when the controller was killed."""
-    for idea, run in view.live:
+    for idea, run in state.live:
         rundir = live.get(run.run)
-        if rundir is not None and (view.told_stop == "stop" or idea.slug in view.unwanted):
+        if rundir is not None and (state.told_stop == "stop" or idea.slug in state.unwanted):
             with contextlib.suppress(AutoresearchError, OSError):
                 if not rundir.stop.exists():
                     stop_run(rundir, "asked for")
@@ -174,9 +174,9 @@ def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
     return sorted(runs, key=ended)
 
 
-def record(view: CampaignView, run: str, rundir: RunDir, shop: CommitBuilder, parts: Parts) -> None:
+def record(state: CampaignState, run: str, rundir: RunDir, shop: CommitBuilder, parts: Parts) -> None:
     """Write the records of a run that is over. Safe to repeat."""
-    idea, one = next((idea, one) for idea in view.ideas for one in idea.runs if one.run == run)
+    idea, one = next((idea, one) for idea in state.ideas for one in idea.runs if one.run == run)
     try:
         read_run(rundir)
     except (OSError, NotFoundError) as error:

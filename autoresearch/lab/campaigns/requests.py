@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.hypothesis import BASELINE
-from autoresearch.core.campaign.spec import CampaignState, Rules
-from autoresearch.core.campaign.view import CampaignView, Idea
+from autoresearch.core.campaign.spec import CampaignPhase, Rules
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns.control import CampaignControl
 from autoresearch.records import campaign_records, events
@@ -27,16 +27,16 @@ def ask(place: CampaignDir, do: str, **fields: Any) -> None:
     campaign_records.add(place.requests, do, **fields)
 
 
-def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any]) -> None:
+def obey(control: CampaignControl, state: CampaignState, request: Mapping[str, Any]) -> None:
     """Do one request. Unknown ones are of a newer version and passed over."""
     reason = str(request.get("reason") or "asked for")
     match request.get("do"):
         case "pause":
-            control.pause(view, reason)
+            control.pause(state, reason)
         case "resume":
-            if scheduler.baseline_failed(view):  # what was missing may be there now
+            if scheduler.baseline_failed(state):  # what was missing may be there now
                 note(control.place, "again", reason=reason)
-            note(control.place, "state", state=CampaignState.RUNNING.value, reason=str(request.get("reason") or ""))
+            note(control.place, "state", state=CampaignPhase.RUNNING.value, reason=str(request.get("reason") or ""))
             control.say("going on")
         case "drain" | "stop" as how:
             note(control.place, "told", how=how, reason=reason)
@@ -47,7 +47,7 @@ def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any
         case "skip" | "veto" if BASELINE in (request.get("slug"), request.get("what")):
             control.say("the baseline cannot be skipped")
         case "skip":
-            _skip(control, view, str(request.get("slug")), reason)
+            _skip(control, state, str(request.get("slug")), reason)
         case "set":
             changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
             note(control.place, "rules", **changes)
@@ -56,7 +56,7 @@ def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any
             note(control.place, "told_agent", text=str(request.get("text")))
             control.say(f"told the researcher: {request.get('text')}")
         case "veto":
-            _veto(control, view, str(request.get("what")), reason)
+            _veto(control, state, str(request.get("what")), reason)
         case "approve":
             note(control.place, "approved", slug=str(request.get("slug")))
             control.say(f"{request.get('slug')}: approved")
@@ -64,49 +64,50 @@ def obey(control: CampaignControl, view: CampaignView, request: Mapping[str, Any
             note(control.place, "hold", on=bool(request.get("on")), reason=reason)
             control.say("code ideas wait for a person" if request.get("on") else "code ideas wait for nobody")
         case "fix":
-            _fix(control, view, request)
+            _fix(control, state, request)
         case "confirm":
-            _confirm(control, view, [str(slug) for slug in request.get("slugs", ())])
+            _confirm(control, state, [str(slug) for slug in request.get("slugs", ())])
 
 
-def _skip(control: CampaignControl, view: CampaignView, slug: str, reason: str) -> None:
+def _skip(control: CampaignControl, state: CampaignState, slug: str, reason: str) -> None:
     note(control.place, "unwanted", slug=slug, reason=reason)
     control.say(f"{slug}: to be skipped: {reason}")
-    for idea, run in view.live:
+    for idea, run in state.live:
         if idea.slug == slug:
             stop_run(RunDir(Path(run.run_dir)), f"skipped: {reason}")
 
 
-def _veto(control: CampaignControl, view: CampaignView, what: str, reason: str) -> None:
+def _veto(control: CampaignControl, state: CampaignState, what: str, reason: str) -> None:
     """A name that is known is skipped; words are passed on to the researcher, and measured against what it proposes."""
-    known = view.by_slug(what) or next((p for p in view.research.proposed.values() if p.hypothesis.slug == what), None)
+    proposed = state.research.proposed.values()
+    known = state.by_slug(what) or next((one for one in proposed if one.hypothesis.slug == what), None)
     if known is not None:
-        _skip(control, view, what, f"vetoed: {reason}")
+        _skip(control, state, what, f"vetoed: {reason}")
     note(control.place, "vetoed", what=what, reason=reason)
     control.say(f"vetoed: {what}")
 
 
-def unrepairable(view: CampaignView, idea: Idea) -> tuple[str, str] | None:
+def unrepairable(state: CampaignState, idea: Idea) -> tuple[str, str] | None:
     """Why an idea cannot be repaired now, and a hint what to do instead; None if it can."""
     if idea.hypothesis.is_baseline:
-        hint = f"repair it in your checkout, and begin another campaign: --prefix {view.spec.prefix}-2"
+        hint = f"repair it in your checkout, and begin another campaign: --prefix {state.spec.prefix}-2"
         return "the baseline cannot be repaired: it is what all else is measured against", hint
     if idea.live:
         return f"{idea.slug} runs now: it can be repaired when that run is over", "campaign wait, or campaign skip IDEA"
-    if idea.slug in view.unwanted:
+    if idea.slug in state.unwanted:
         return f"{idea.slug} was skipped, so that it would not run again", "campaign add makes it another idea"
     return None
 
 
-def _fix(control: CampaignControl, view: CampaignView, request: Mapping[str, Any]) -> None:
+def _fix(control: CampaignControl, state: CampaignState, request: Mapping[str, Any]) -> None:
     """A follow-up fix: a commit on the idea's branch, then the same idea again; no new idea."""
     from autoresearch.lab.campaigns.commit_builder import IdeaRefused
     from autoresearch.lab.campaigns.idea_commit import repair
     from autoresearch.proposers.queue_entry import Broken, from_entry
 
-    idea = view.by_slug(str(request.get("slug")))
+    idea = state.by_slug(str(request.get("slug")))
     text = str(request.get("note") or "repaired")
-    why = unrepairable(view, idea) if idea else (f"{request.get('slug')}: there is no such idea", "")
+    why = unrepairable(state, idea) if idea else (f"{request.get('slug')}: there is no such idea", "")
     if idea is None or why:
         control.say(why[0] if why else "")
         return
@@ -119,14 +120,14 @@ def _fix(control: CampaignControl, view: CampaignView, request: Mapping[str, Any
     control.say(f"{idea.slug}: repaired ({text}); it runs again")
 
 
-def _confirm(control: CampaignControl, view: CampaignView, slugs: list[str]) -> None:
+def _confirm(control: CampaignControl, state: CampaignState, slugs: list[str]) -> None:
     from autoresearch.lab.campaigns.confirmation_rounds import plan_round
 
-    named = [idea for slug in slugs if (idea := view.by_slug(slug))]
-    if view.open_round:
+    named = [idea for slug in slugs if (idea := state.by_slug(slug))]
+    if state.open_round:
         control.say("a confirmation is under way")
         return
-    planned, why = plan_round(view, named)
+    planned, why = plan_round(state, named)
     if planned is None:
         control.say(f"no confirmation: {why}")
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.campaign.view import CampaignView, Idea, measured
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.seeding import SeededRun
@@ -12,15 +12,15 @@ from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns.control import CampaignControl
 
 
-def look(control: CampaignControl, view: CampaignView) -> CampaignView:
-    """Make the check as soon as the baseline's runs allow it; the view that knows of it."""
-    baseline = view.baseline
-    if view.seed_check is not None or baseline is None or scheduler.waits(baseline):
-        return view
+def look(control: CampaignControl, state: CampaignState) -> CampaignState:
+    """Make the check as soon as the baseline's runs allow it; the state that knows of it."""
+    baseline = state.baseline
+    if state.seed_check is not None or baseline is None or scheduler.waits(baseline):
+        return state
     runs = _runs(baseline, [row for row in baseline.judged if measured(row) is not None])
     found = seeding.effect([run for _, run in runs])
     if found is None:
-        return view
+        return state
     by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
     control.note(
         "seed_check",
@@ -32,24 +32,24 @@ def look(control: CampaignControl, view: CampaignView) -> CampaignView:
         exact=found.exact,
         copies=seeding.copies([(name, run.seed) for name, run in runs]),
     )
-    view = control.book.view()
-    control.say(summary.seed_words(view))
-    progress.write_documents(control.place, view, control.stand(view))
-    return view
+    state = control.book.state()
+    control.say(summary.seed_words(state))
+    progress.write_documents(control.place, state, control.stand(state))
+    return state
 
 
-def refusal(view: CampaignView) -> str:
+def refusal(state: CampaignState) -> str:
     """Why nothing can be confirmed in this campaign; "" if the seed is known to have an effect, or not checked yet."""
-    return summary.seed_words(view) if view.unseeded else ""
+    return summary.seed_words(state) if state.unseeded else ""
 
 
-def doubt(view: CampaignView, idea: Idea, round_number: int) -> str:
+def doubt(state: CampaignState, idea: Idea, round_number: int) -> str:
     """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are."""
-    baseline = view.baseline
-    if view.seed_check is None or baseline is None:
+    baseline = state.baseline
+    if state.seed_check is None or baseline is None:
         return "not confirmed: no runs of the baseline show whether the seed does anything"
-    if view.unseeded:
-        return f"not confirmed: the seed does nothing that can be seen ({view.seed_check.reason})"
+    if state.unseeded:
+        return f"not confirmed: the seed does nothing that can be seen ({state.seed_check.reason})"
     ours = [run for _, run in _runs(baseline, _of_round(baseline, round_number, judged=True))]
     again = seeding.effect(ours)
     if again is not None and not again.seen:

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, errors
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import Idea
+from autoresearch.core.campaign.state import Idea
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.comparison import changed_paths

@@ -51,22 +51,22 @@ class RunningCampaigns:
 
     def _told(self, place: CampaignDir, running: int, now: float) -> CampaignLine:
         from autoresearch.core.campaign.stop_rules import stand
-        from autoresearch.lab.campaigns.campaign_status import state_now
+        from autoresearch.lab.campaigns.campaign_status import phase_now
         from autoresearch.lab.campaigns.scheduler import facts
 
         book = self._books.get(place.path)
         if book is None:
             book = self._books[place.path] = CampaignHistory(place)
-        view = book.view()
-        spec, best = view.spec, view.best
-        found = stand(spec.rules, facts(view, now), spec.objective)
+        state = book.state()
+        spec, best = state.spec, state.best
+        found = stand(spec.rules, facts(state, now), spec.objective)
         measured = best if best and best.value is not None else None
         plan = spec.prefix.removeprefix(_PLANS).partition("/")[0] if spec.prefix.startswith(_PLANS) else ""
         return CampaignLine(
             name=spec.name,
-            state=state_now(place, view).value,
+            state=phase_now(place, state).value,
             plan=plan,
-            attempted=view.attempted,
+            attempted=state.attempted,
             remaining=found.remaining_ideas,
             deadline_s=found.remaining_s,
             best=measured.slug if measured else "",

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report import plot_svg, summary
@@ -29,16 +29,16 @@ class Drawn:
     remarks: tuple[str, ...] = ()
 
 
-def draw_campaign(directory: Path, name: str, view: CampaignView) -> Drawn:
+def draw_campaign(directory: Path, name: str, state: CampaignState) -> Drawn:
     """The progress of a campaign as SVG, and as PNG where matplotlib is installed."""
     from autoresearch.lab.campaign_report.plot_png import write_png
 
-    progress = progress_of(view, summary.idea_lines(view))
+    progress = progress_of(state, summary.idea_lines(state))
     path = directory / FOLDER / f"{name}.svg"
     _write(path, plot_svg.progress_svg(progress))
     picture = path.with_suffix(".png")
     try:
-        write_png(picture, progress, f"{name}: {view.attempted} ideas attempted")
+        write_png(picture, progress, f"{name}: {state.attempted} ideas attempted")
     except EnvironmentUnusable as error:
         return Drawn((path,), (f"figures as PNG: {error.message}; to have them, type: {error.fix}",))
     return Drawn((path, picture))

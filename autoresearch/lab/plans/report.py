@@ -92,7 +92,7 @@ def _stage_report(
     figure = ""
     honest: tuple[str, ...] = ()
     try:
-        view = CampaignHistory(campaign_dir_of(plan_dir, run)).view()
+        view = CampaignHistory(campaign_dir_of(plan_dir, run)).state()
         found = figures.draw_campaign(plan_dir.directory, run.campaign, view)
         drawn += found.paths
         remarks += [remark for remark in found.remarks if remark not in remarks]

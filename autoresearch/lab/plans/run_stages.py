@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.plans.model import END
 from autoresearch.core.plans.view import PlanState, PlanView, StageRun
 from autoresearch.errors import ConflictError
@@ -134,10 +134,10 @@ def _stage(plan_dir: PlanDir, view: PlanView, run: StageRun, parts: Parts, say: 
     write_progress(plan_dir, view)
     failpoint("plan.following")
     alone = view.approvals.get(run.version, {}).get("do") == "waived"
-    state = stages.follow(campaign_dir, parts, say, alone=alone)
-    if state is not CampaignState.ENDED:
+    phase = stages.follow(campaign_dir, parts, say, alone=alone)
+    if phase is not CampaignPhase.ENDED:
         go_on = (f"autoresearch campaign resume {run.campaign}", f"autoresearch plan run {plan_dir.slug}")
-        return Stopped(state.value, f"the campaign {run.campaign} of stage {run.stage} is {state.value}", go_on)
+        return Stopped(phase.value, f"the campaign {run.campaign} of stage {run.stage} is {phase.value}", go_on)
     stage = register.registered_plan(plan_dir, view, run.version).stage(run.stage)
     assert stage is not None, run.stage
     record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **stages.conclusion(run, stage, campaign_dir)}

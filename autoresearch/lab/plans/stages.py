@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignState, Rules
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.spec import CampaignPhase, Rules
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.plans.condition import WORDS
 from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.stage_facts import condition_facts, judged, stage_facts
@@ -18,7 +18,7 @@ from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaigns import requests
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-from autoresearch.lab.campaigns.campaign_status import state_now
+from autoresearch.lab.campaigns.campaign_status import phase_now
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans.draft import Draft, stage_campaign
 from autoresearch.lab.plans.plan_dir import PlanDir
@@ -64,10 +64,10 @@ def begin_stage(plan_dir: PlanDir, run: StageRun, draft: Draft, code: str, parts
 
 def ensure_controller(campaign_dir: CampaignDir, parts: Parts, say: Say) -> None:
     """Start the controller of a campaign that has none and has not ended."""
-    view = CampaignHistory(campaign_dir).view()
-    if not campaign_dir.controlled and view.state is not CampaignState.ENDED:
-        attach = start_campaign.start_controller(campaign_dir, view.spec, parts)
-        say(f"{view.spec.name} runs; {attach}")
+    state = CampaignHistory(campaign_dir).state()
+    if not campaign_dir.controlled and state.phase is not CampaignPhase.ENDED:
+        attach = start_campaign.start_controller(campaign_dir, state.spec, parts)
+        say(f"{state.spec.name} runs; {attach}")
 
 
 def _queue(plan_dir: PlanDir, run: StageRun, stage: Stage, folder: Path) -> str:
@@ -80,53 +80,53 @@ def _queue(plan_dir: PlanDir, run: StageRun, stage: Stage, folder: Path) -> str:
     return str(path)
 
 
-def follow(campaign_dir: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -> CampaignState:
+def follow(campaign_dir: CampaignDir, parts: Parts, say: Say, *, alone: bool = False) -> CampaignPhase:
     """Wait until a campaign has ended, or needs somebody to continue it: paused, or its controller died repeatedly.
 
     `alone`: nobody will fix the cause of a pause, so the campaign is drained with the results that it has.
     """
     history, left, rows = CampaignHistory(campaign_dir), MOST_RESTARTS, -1
     while True:
-        view = history.view()
-        state = state_now(campaign_dir, view)
-        if len(view.rows) != rows:
-            rows, left = len(view.rows), MOST_RESTARTS
-        if state is CampaignState.ENDED:
-            return state
-        if state is CampaignState.PAUSED:
-            if not alone or _asked_to_pause(campaign_dir, view):
-                return state
+        state = history.state()
+        phase = phase_now(campaign_dir, state)
+        if len(state.rows) != rows:
+            rows, left = len(state.rows), MOST_RESTARTS
+        if phase is CampaignPhase.ENDED:
+            return phase
+        if phase is CampaignPhase.PAUSED:
+            if not alone or _asked_to_pause(campaign_dir, state):
+                return phase
             if not any(True for _ in entries(campaign_dir.requests, needle=b'"drain"')):
-                say(f"{view.spec.name}: {view.reason}; nobody can fix it, so it ends with its present results")
+                say(f"{state.spec.name}: {state.reason}; nobody can fix it, so it ends with its present results")
                 requests.ask(
-                    campaign_dir, "drain", reason=f"it paused ({view.reason}), and nobody was present (--no-human)"
+                    campaign_dir, "drain", reason=f"it paused ({state.reason}), and nobody was present (--no-human)"
                 )
-        used_up = state is CampaignState.WAITING and view.spec.proposer.name in FINITE
-        if used_up and (view.spec.rules.count or 0) != view.attempted:
-            say(f"{view.spec.name}: all of its ideas were tried, so it ends after {view.attempted}")
-            requests.ask(campaign_dir, "set", count=view.attempted)
-        if state is CampaignState.DEAD:
+        used_up = phase is CampaignPhase.WAITING and state.spec.proposer.name in FINITE
+        if used_up and (state.spec.rules.count or 0) != state.attempted:
+            say(f"{state.spec.name}: all of its ideas were tried, so it ends after {state.attempted}")
+            requests.ask(campaign_dir, "set", count=state.attempted)
+        if phase is CampaignPhase.DEAD:
             if not left:
-                return state
+                return phase
             left -= 1
-            say(f"the controller of {view.spec.name} died; another one is started")
-            start_campaign.start_controller(campaign_dir, view.spec, parts)
+            say(f"the controller of {state.spec.name} died; another one is started")
+            start_campaign.start_controller(campaign_dir, state.spec, parts)
         time.sleep(POLL_S)
 
 
-def _asked_to_pause(campaign_dir: CampaignDir, view: CampaignView) -> bool:
+def _asked_to_pause(campaign_dir: CampaignDir, state: CampaignState) -> bool:
     """Whether a person requested the pause, rather than the campaign itself."""
     reasons = (str(line.get("reason") or "asked for") for line in entries(campaign_dir.requests, needle=b'"pause"'))
-    return view.reason in reasons
+    return state.reason in reasons
 
 
 def conclusion(run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[str, Any]:
     """The record of a stage whose campaign has ended: result against expectation, and the next step."""
-    view = CampaignHistory(campaign_dir).view()
-    facts = stage_facts(view, entries(campaign_dir.verdicts))
+    state = CampaignHistory(campaign_dir).state()
+    facts = stage_facts(state, entries(campaign_dir.verdicts))
     met, n = judged(stage, facts)
     outcome = stage.outcomes[n]
-    best = view.best
+    best = state.best
     return {
         "stage": stage.name,
         "campaign": run.campaign,
@@ -138,25 +138,25 @@ def conclusion(run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[s
         "conclusion": outcome.conclusion,
         "next": outcome.next,
         "facts": {**{word: facts[word] for word in WORDS}, **condition_facts(stage, facts)},
-        "kept": [idea.slug for idea in view.ideas if idea.kept and idea.index > 1],
-        "confirmed": [idea.slug for idea in view.ideas if idea.kept and idea.confirmed == "confirmed"],
+        "kept": [idea.slug for idea in state.ideas if idea.kept and idea.index > 1],
+        "confirmed": [idea.slug for idea in state.ideas if idea.kept and idea.confirmed == "confirmed"],
         "best": best.slug if best else "",
         "best_commit": best.commit if best else "",
-        "metric": view.spec.objective.metric,
-        "base_commit": view.spec.base_commit,
+        "metric": state.spec.objective.metric,
+        "base_commit": state.spec.base_commit,
         "ledger": str(campaign_dir.ledger),
-        "reason": view.reason,
-        "deviations": list(deviations(campaign_dir, view)),
+        "reason": state.reason,
+        "deviations": list(deviations(campaign_dir, state)),
     }
 
 
-def deviations(campaign_dir: CampaignDir, view: CampaignView) -> Iterator[str]:
+def deviations(campaign_dir: CampaignDir, state: CampaignState) -> Iterator[str]:
     """Describe every change to a campaign that its plan does not contain."""
     waiting = False
-    for line in view.timeline:
+    for line in state.timeline:
         match line.get("do"):
             case "state":
-                waiting = line.get("state") == CampaignState.WAITING
+                waiting = line.get("state") == CampaignPhase.WAITING
             case "rules":
                 rules = ", ".join(f"{key} {line[key]}" for key in Rules.__dataclass_fields__ if key in line)
                 why = "its ideas were used up" if waiting else "by `campaign set`"
@@ -169,5 +169,5 @@ def deviations(campaign_dir: CampaignDir, view: CampaignView) -> Iterator[str]:
                 yield f"it was told to {line['how']}: {line.get('reason')}"
     if added := sum(1 for _ in entries(campaign_dir.requests, needle=b'"add"')):
         yield f"ideas were added by hand (`campaign add`: {added})"
-    for hypothesis, reason in view.skipped:
+    for hypothesis, reason in state.skipped:
         yield f"idea {hypothesis.slug} was never tried: {reason}"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.view import CampaignView
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.run.ending import (
     EVALUATION_FAILED,
@@ -72,8 +72,8 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
             done = None
         outcome = from_collected(spec, end, done) if done else None
         if outcome is None:
-            with judging(spec) as view:
-                outcome = _collect(rundir, spec, end, view)
+            with judging(spec) as state:
+                outcome = _collect(rundir, spec, end, state)
         _clear(rundir, spec)
         failpoint("collect.collected")
         index.discard_live(spec.run)
@@ -81,7 +81,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
     return outcome
 
 
-def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView | None) -> Outcome:
+def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, state: CampaignState | None) -> Outcome:
     trainer = registry.by_name(spec.trainer, spec.lines)
     place = _place(spec, rundir)
     ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
@@ -90,7 +90,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     failure = diagnose(spec, end, rundir.log, trainer, hung=hung).cause
     trace = traceback_of(rundir.log, trainer) if failure or end.ending in BADLY else ""
     tampered, changed = _tampered(rundir, end), ""
-    if view is not None and spec.worktree:
+    if state is not None and spec.worktree:
         from autoresearch.lab.campaigns import worktree_check
 
         foreign, changed = worktree_check.after(rundir, spec)
@@ -104,7 +104,7 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
         failure = failure or why_unmeasured(spec, end, trainer, rundir.log, measurement)
     idle = no_signal(measurement.steps)
     needs_metric = spec.objective is not None or failure is not None or bool(tampered)
-    judgement = judge(spec, end, value, _steps(end), view, idle, needs_metric=needs_metric)
+    judgement = judge(spec, end, value, _steps(end), state, idle, needs_metric=needs_metric)
     doubt = doubt_of(spec, measurement, judgement.noise)
     if doubt:
         measurement = replace(measurement, warnings=(doubt, *measurement.warnings))
@@ -122,11 +122,11 @@ def _collect(rundir: RunDir, spec: RunSpec, end: ExitRecord, view: CampaignView 
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
         _tell_events(rundir, outcome)
-    if view is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
+    if state is not None and not judgement.judged and spec.why != "confirm":  # before its row, which then counts less
         campaign_records.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
     flags = "; ".join(filter(None, (*tampered, changed, doubt)))
-    row = charged(replace(_row(outcome, judgement, rundir), flags=flags), view)
-    fresh = Ledger(Path(spec.ledger)).append_once(row) if view is None else evidence.record(Path(spec.ledger), row)
+    row = charged(replace(_row(outcome, judgement, rundir), flags=flags), state)
+    fresh = Ledger(Path(spec.ledger)).append_once(row) if state is None else evidence.record(Path(spec.ledger), row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(place, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
@@ -305,13 +305,13 @@ def _job_id(spec: RunSpec, rundir: RunDir) -> str:
     return order.handle.native if order.handle else ""
 
 
-def charged(row: LedgerRow, view: CampaignView | None) -> LedgerRow:
+def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     """The row with the agent's cost of making this run possible, and flags for suspicious edits."""
-    idea = next((i for i in view.ideas if i.index == row.index), None) if view else None
+    idea = next((i for i in state.ideas if i.index == row.index), None) if state else None
     run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
-    if view is None or idea is None or run is None:
+    if state is None or idea is None or run is None:
         return row
-    cost = view.research.cost(run.turns)
+    cost = state.research.cost(run.turns)
     flags = "; ".join((*([row.flags] if row.flags else []), *idea.hypothesis.flags))
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
-from autoresearch.core.campaign.view import CampaignView, Idea, measured
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
@@ -31,19 +31,19 @@ class Judgement:
 
 
 @contextlib.contextmanager
-def judging(spec: RunSpec) -> Iterator[CampaignView | None]:
+def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
     """Lock the ledger until the row is written, so that two runs that end together see each other.
 
-    Yields the campaign's view; None for a single run, which needs none.
+    Yields the campaign's state; None for a single run, which needs none.
     """
     place = CampaignDir(Path(spec.ledger).parent)
     if not place.spec.exists():
         yield None
         return
-    from autoresearch.lab.campaigns.campaign_history import book_of
+    from autoresearch.lab.campaigns.campaign_history import history_of
 
     with locked(place.judge_lock):
-        yield book_of(place).view()
+        yield history_of(place).state()
 
 
 def judge(
@@ -51,7 +51,7 @@ def judge(
     end: ExitRecord,
     value: float | None,
     steps: int | None,
-    view: CampaignView | None,
+    state: CampaignState | None,
     idle: str = "",
     needs_metric: bool = True,
 ) -> Judgement:
@@ -59,9 +59,9 @@ def judge(
 
     `needs_metric`: False for a run without a named metric that did not fail.
     """
-    idea = next((i for i in view.ideas if i.index == spec.index), None) if view else None
-    if view is None or idea is None:
-        needs_metric = needs_metric or view is not None
+    idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
+    if state is None or idea is None:
+        needs_metric = needs_metric or state is not None
         verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
         reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
@@ -71,97 +71,97 @@ def judge(
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     if is_pruned(end):  # before the smoke rule: it was ended because it was judged
         return Judgement(Verdict.DISCARD, end.reason)
-    if foreign := _foreign(spec, view):
+    if foreign := _foreign(spec, state):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     counted = value if _counts(spec, end) else None
     if idle and counted is not None and not idea.hypothesis.is_baseline:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
-    smoke = "smoke" in spec.claims or (steps is not None and steps < view.spec.min_steps)
+    smoke = "smoke" in spec.claims or (steps is not None and steps < state.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     decision = decide(
-        view.spec.objective,
+        state.spec.objective,
         RunEvidence(
             values=[*_past(idea), counted],
-            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
-            noise=noise_without(view, idea),
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
+            noise=noise_without(state, idea),
             simpler="simpler" in spec.claims,
             smoke=smoke,
         ),
-        rule_of(view),
+        rule_of(state),
     )
     return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
 
 
-def _foreign(spec: RunSpec, view: CampaignView) -> str:
+def _foreign(spec: RunSpec, state: CampaignState) -> str:
     """Why the value of this run must not be compared with the campaign's; "" if it may."""
     if spec.objective is None:
         return ""
     ours = Measured(spec.trainer, spec.objective.metric)
-    judged = (row for idea in view.ideas for row in idea.judged if row.run_id != spec.run)
+    judged = (row for idea in state.ideas for row in idea.judged if row.run_id != spec.run)
     theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
 
 
-def pending(view: CampaignView, idea: Idea) -> Decision | None:
+def pending(state: CampaignState, idea: Idea) -> Decision | None:
     """The decision after the last judged row of an idea, computed again.
 
     None without a judged row, if its curve ended it, and if clearly no re-test is owed: there are thousands of such
     ideas, and each is checked before every run.
     """
-    if not idea.judged or idea.pruned or _is_out(view, idea):
+    if not idea.judged or idea.pruned or _is_out(state, idea):
         return None
     return decide(
-        view.spec.objective,
+        state.spec.objective,
         RunEvidence(
             values=_past(idea),
-            incumbent=() if idea.hypothesis.is_baseline else incumbent(view, idea),
-            noise=noise_without(view, idea),
+            incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
+            noise=noise_without(state, idea),
             simpler=idea.simpler,
             smoke=idea.hypothesis.smoke,
         ),
-        rule_of(view),
+        rule_of(state),
     )
 
 
-def _is_out(view: CampaignView, idea: Idea) -> bool:
+def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(view).most:
+    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(state).most:
         return True
     if idea.status != Verdict.DISCARD or idea.simpler:
         return False
-    rule, theirs = rule_of(view), incumbent(view, idea)
-    ahead = gain(view.spec.objective, idea.values, theirs) if theirs else 0.0
+    rule, theirs = rule_of(state), incumbent(state, idea)
+    ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
     if ahead <= 0:
         return True
-    sd = noise_without(view, idea).sd
+    sd = noise_without(state, idea).sd
     return sd is not None and ahead < 0.999 * rule.trigger * sd
 
 
-def incumbent(view: CampaignView, idea: Idea) -> Sequence[float]:
+def incumbent(state: CampaignState, idea: Idea) -> Sequence[float]:
     """The values an idea has to beat: those of the best other idea that is kept, else of the baseline."""
-    best = view.best
-    parents = view.memo("parents", lambda: {other.parent for other in view.ideas})
+    best = state.best
+    parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
-        rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+        rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
         best = rest.best
     return best.values if best else []
 
 
-def noise_without(view: CampaignView, idea: Idea) -> Noise:
+def noise_without(state: CampaignState, idea: Idea) -> Noise:
     """The noise of all other ideas' replicates: the total minus its own, as there are thousands of others."""
-    every = view.memo("spread", lambda: total(other.spread for other in view.ideas))
+    every = state.memo("spread", lambda: total(other.spread for other in state.ideas))
     own = idea.spread
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
-        return pooled(other.spread for other in view.ideas if other is not idea)
+        return pooled(other.spread for other in state.ideas if other is not idea)
     df = every.df - own.df
     return Noise(squares / df, df) if df else UNKNOWN
 
 
-def rule_of(view: CampaignView) -> DecisionRule:
+def rule_of(state: CampaignState) -> DecisionRule:
     """The decision rule with as many re-tests as this campaign allows: none if they would be copies."""
     usual = DecisionRule()
-    most = 1 if view.unseeded else 1 + view.spec.retests
+    most = 1 if state.unseeded else 1 + state.spec.retests
     return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
 
 

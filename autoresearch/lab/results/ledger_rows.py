@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.view import measured
+from autoresearch.core.campaign.state import measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
@@ -124,8 +124,8 @@ def _values(place: Path, index: int, rows: Sequence[LedgerRow], campaign: Campai
     if campaign is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        view = CampaignHistory(CampaignDir(place)).view()
-        if idea := next((one for one in view.ideas if one.index == index), None):
+        state = CampaignHistory(CampaignDir(place)).state()
+        if idea := next((one for one in state.ideas if one.index == index), None):
             return tuple(idea.values)
     return tuple(v for row in rows if (v := measured(row)) is not None)
 

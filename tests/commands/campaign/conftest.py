@@ -125,21 +125,21 @@ class Camp:
         """The directory of the latest campaign."""
         return self.places[-1]
 
-    def view(self) -> Any:
+    def state(self) -> Any:
         """The latest campaign as it is now."""
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        return CampaignHistory(self.place).view()
+        return CampaignHistory(self.place).state()
 
     def idea(self, slug: str) -> Any:
         """One idea of it."""
-        found = self.view().by_slug(slug)
-        assert found is not None, [idea.slug for idea in self.view().ideas]
+        found = self.state().by_slug(slug)
+        assert found is not None, [idea.slug for idea in self.state().ideas]
         return found
 
     def live(self, slug: str) -> bool:
         """Whether an idea trains now."""
-        return slug in [idea.slug for idea, _ in self.view().live]
+        return slug in [idea.slug for idea, _ in self.state().live]
 
     def said(self) -> str:
         """What the controller printed."""
@@ -167,20 +167,20 @@ class Camp:
         ours = [name for name in names if name.startswith("ajet_campaign")]
         return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout.strip() for name in ours)
 
-    def state(self, wanted: str) -> Any:
-        """Wait until it is in a state; its view."""
-        self.until(lambda: self.view().state == wanted)
-        return self.view()
+    def phase(self, wanted: str) -> Any:
+        """Wait until it is in this phase; its state."""
+        self.until(lambda: self.state().phase == wanted)
+        return self.state()
 
     def over(self) -> Any:
-        """Wait for its end, its documents and its controller's; its view."""
-        self.until(lambda: self.view().state == "ended" and not self.place.controlled)
-        return self.view()
+        """Wait for its end, its documents and its controller; its state."""
+        self.until(lambda: self.state().phase == "ended" and not self.place.controlled)
+        return self.state()
 
     # -- after -----------------------------------------------------------------------------------
 
     def run(self, *flags: object, clock: Any = time.time, **keys: object) -> Any:
-        """A campaign from its start to its end, its controller in this process and by this clock; its view.
+        """A campaign from its start to its end, its controller in this process and by this clock; its state.
 
         All that it starts are processes as ever.
         """
@@ -206,7 +206,7 @@ class Camp:
 
         with mock.patch.object(start_campaign, "start_controller", control):
             self.start(*flags, **keys)
-        return self.view()
+        return self.state()
 
     def log(self, row: Any) -> str:
         """What the trainer of a row printed."""

@@ -46,8 +46,8 @@ def test_no_two_runs_share_a_name_or_a_file(camp: Any) -> None:
     path.write_text(path.read_text().replace("- path: NA", "- path: agent.yaml"))
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a trainer")
-    view = camp.run(space={KEY: [0.001, 0.004]}, proposer="grid", count=2, retests=0, confirm=False)
-    rows = view.rows
+    state = camp.run(space={KEY: [0.001, 0.004]}, proposer="grid", count=2, retests=0, confirm=False)
+    rows = state.rows
     assert [row.index for row in rows] == [1, 1, 2]
     recipes = [yaml.safe_load(bench.git("show", f"{row.commit}:agent.yaml"))["ajet"] for row in rows]
     names = {recipe["experiment_name"] for recipe in recipes}

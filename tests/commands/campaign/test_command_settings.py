@@ -70,8 +70,8 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     plan = camp.bench.ask("campaign", camp.file(**keys))["plan"]
     assert plan["metrics"] == "jsonl in the directory of each run, switched on"
     assert plan["seeds"].startswith("recipe key data.seed, from 7, and the next numbers for replicates; whether seeds")
-    view = camp.run(**keys)
-    rows = {(row.index, row.replicate): row for row in view.rows}
+    state = camp.run(**keys)
+    rows = {(row.index, row.replicate): row for row in state.rows}
     assert len(rows) == 4
     ran = {key: words_of(row.command) for key, row in rows.items()}
     assert [float(ran[key][LR]) for key in sorted(ran)] == [0.25, 0.25, 0.5, 0.1]
@@ -95,7 +95,7 @@ def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     assert Path(rows[2, 1].result_dir, "metrics.jsonl").read_bytes() == before  # it wrote elsewhere
     assert Path(ended["result_dir"], "metrics.jsonl").read_bytes() == before
 
-    idea = view.ideas[1]
+    idea = state.ideas[1]
     assert f"{LR}" in str(idea.hypothesis.overrides)
     text = camp.bench.git("show", f"{idea.branch}:.autoresearch/blueprint.md")
     assert f"++{LR}=0.5" in text
@@ -106,10 +106,10 @@ def test_an_added_idea_builds_on_the_settings_of_its_parent(camp: Any) -> None:
     verl(camp.bench)
     path = camp.ideas({"slug": "higher", "overrides": {LR: 0.5}})
     camp.start(queue=path, count=3, baseline=1, retests=0, confirm=False)
-    camp.state("waiting")
+    camp.phase("waiting")
     camp.bench.ask("campaign", "add", "--set", "algorithm.kl_ctrl.kl_coef=0.01", "--parent", "higher", "--slug", "both")
-    view = camp.over()
-    row = next(row for row in view.rows if row.index == 3)
+    state = camp.over()
+    row = next(row for row in state.rows if row.index == 3)
     found = words_of(row.command)
     assert (float(found[LR]), float(found["algorithm.kl_ctrl.kl_coef"])) == (0.5, 0.01)
 
@@ -122,11 +122,11 @@ def test_keys_of_a_parent_recipe_are_known_and_set_in_the_child(camp: Any) -> No
     (bench.repo / "child.yaml").write_text("defaults: base.yaml\ngrpo:\n  max_num_steps: 3\n")
     blueprint(bench, "python examples/run_grpo.py --config child.yaml", "nemo_rl", "child.yaml")
     key = "policy.optimizer.kwargs.lr"
-    view = camp.run(space={key: [0.5, 0.125]}, proposer="grid", count=2, retests=0, confirm=False)
-    assert [row.metric_value for row in view.rows] == [0.25, 0.25, 0.5]
-    assert sorted(row.seed for row in view.rows) == [3, 3, 4]
-    assert "0.5" in bench.git("show", f"{view.ideas[1].branch}:child.yaml")
-    assert bench.git("show", f"{view.ideas[1].branch}:base.yaml").count("0.25") == 1
+    state = camp.run(space={key: [0.5, 0.125]}, proposer="grid", count=2, retests=0, confirm=False)
+    assert [row.metric_value for row in state.rows] == [0.25, 0.25, 0.5]
+    assert sorted(row.seed for row in state.rows) == [3, 3, 4]
+    assert "0.5" in bench.git("show", f"{state.ideas[1].branch}:child.yaml")
+    assert bench.git("show", f"{state.ideas[1].branch}:base.yaml").count("0.25") == 1
 
 
 def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any) -> None:
@@ -144,9 +144,9 @@ echo "step:1 - actor/pg_loss:0.1 - critic/rewards/mean:${LR:-0.1}"
 def test_a_variable_that_a_script_reads(camp: Any) -> None:
     (camp.bench.repo / "run.sh").write_text(SCRIPT)
     blueprint(camp.bench, "bash run.sh", "verl")
-    view = camp.run(space={"$LR": [0.2, 0.3]}, proposer="grid", count=3, baseline=1, retests=0, confirm=False)
-    assert [row.metric_value for row in view.rows] == [0.1, 0.2, 0.3], camp.said()
-    assert [row.command.partition("bash")[0] for row in view.rows] == ["", "export LR=0.2; ", "export LR=0.3; "]
+    state = camp.run(space={"$LR": [0.2, 0.3]}, proposer="grid", count=3, baseline=1, retests=0, confirm=False)
+    assert [row.metric_value for row in state.rows] == [0.1, 0.2, 0.3], camp.said()
+    assert [row.command.partition("bash")[0] for row in state.rows] == ["", "export LR=0.2; ", "export LR=0.3; "]
     assert camp.bench.ask("compare", "one:1", "one:2")["config"] == {"$LR": ["(absent)", 0.2]}
 
 
@@ -168,7 +168,7 @@ def test_a_repaired_idea_begins_afresh_beside_what_its_first_run_left(camp: Any)
     (camp.bench.repo / "recipe.yaml").write_text(recipe)
     queue = camp.ideas({"slug": "broken", "overrides": {"mode": "bad"}})
     camp.start(queue=queue, count=3, baseline=1, retests=0, confirm=False)
-    camp.state("waiting")
+    camp.phase("waiting")
     camp.bench.ask("campaign", "fix", "broken", "--set", "mode=ok")
     camp.until(lambda: len(camp.idea("broken").rows) == 2)
     first, second = camp.idea("broken").rows

@@ -9,8 +9,8 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def statuses(view: Any) -> dict[str, list[str]]:
-    return {idea.slug: [row.status for row in idea.rows] for idea in view.ideas}
+def statuses(state: Any) -> dict[str, list[str]]:
+    return {idea.slug: [row.status for row in idea.rows] for idea in state.ideas}
 
 
 @pytest.mark.smoke
@@ -29,9 +29,9 @@ def test_every_kind_of_idea(camp: Any) -> None:
         {"slug": "worse", "overrides": {"lr": 1.0}, "parent": "baseline"},
         {"slug": "smoke", "overrides": {"lr": 0.012}, "smoke": True},
     )
-    view = camp.run(queue=queue, count=7, confirm=False)
-    assert view.reason == "stop condition met: 7/7 ideas attempted"
-    assert statuses(view) == {
+    state = camp.run(queue=queue, count=7, confirm=False)
+    assert state.reason == "stop condition met: 7/7 ideas attempted"
+    assert statuses(state) == {
         "baseline": ["keep"] * 2,
         "good": [*["discard"] * 3, "keep"],
         "dies": ["crash"],
@@ -40,21 +40,21 @@ def test_every_kind_of_idea(camp: Any) -> None:
         "worse": ["discard"],
         "smoke": ["discard"],
     }
-    good = view.by_slug("good")
+    good = state.by_slug("good")
     assert "being re-tested" in good.rows[0].description
     assert "better than the noise allows" in good.rows[-1].description
     assert (good.rows[-1].metric_noise or 0) > 0
     assert [row.seed for row in good.rows] == [7, 8, 9, 10]
-    assert view.by_slug("dies").rows[0].ending == "crashed"
-    assert [view.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
-    assert not view.by_slug("smoke").judged and "smoke run" in view.by_slug("smoke").rows[0].description
-    assert view.by_slug("smoke").value is None
-    reasons = {hypothesis.slug: why for hypothesis, why in view.skipped}
+    assert state.by_slug("dies").rows[0].ending == "crashed"
+    assert [state.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
+    assert not state.by_slug("smoke").judged and "smoke run" in state.by_slug("smoke").rows[0].description
+    assert state.by_slug("smoke").value is None
+    reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
     assert sorted(reasons) == ["patched", "same", "twin"]
     assert "the same as idea 2, good" in reasons["twin"]
     assert "changes nothing" in reasons["same"]
     assert "patch 1 does not apply" in reasons["patched"]
-    assert view.best.slug == "good"
+    assert state.best.slug == "good"
 
 
 def test_flat_but_simpler_is_kept(camp: Any) -> None:
@@ -69,8 +69,8 @@ def test_flat_but_simpler_is_kept(camp: Any) -> None:
         {"slug": "longer", "files": {"train.py": {"from": "more.py"}}, "simpler": True, "sentence": "a comment"},
     )
     camp.recipe(noise=0.0)
-    view = camp.run(queue=queue, count=3, retests=3, confirm=False)
-    shorter, longer = view.by_slug("shorter"), view.by_slug("longer")
+    state = camp.run(queue=queue, count=3, retests=3, confirm=False)
+    shorter, longer = state.by_slug("shorter"), state.by_slug("longer")
     assert (shorter.status, shorter.simpler) == ("keep", True), camp.said()
     assert "flat but simpler" in shorter.rows[-1].description
     assert (longer.status, longer.simpler) == ("discard", False)
@@ -84,8 +84,8 @@ def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
         path.write_text(path.read_text().replace("10 minutes in all", "2 seconds in all"))
     camp.recipe(noise=0.0)
     queue = camp.ideas({"slug": "long", "overrides": {"mode": "endless"}})
-    view = camp.run(queue=queue, count=2, retests=0, confirm=False, timeout="2s" if most == "timeout" else "1m")
-    (row,) = view.by_slug("long").rows
+    state = camp.run(queue=queue, count=2, retests=0, confirm=False, timeout="2s" if most == "timeout" else "1m")
+    (row,) = state.by_slug("long").rows
     assert row.ending == "max_time"
     assert row.status == ("crash" if most == "timeout" else "keep"), row.description
     assert row.metric_value == 0.9
@@ -94,11 +94,11 @@ def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
 def test_too_few_steps_judge_nothing(camp: Any) -> None:
     short = {"slug": "short", "overrides": {"steps": 1, "lr": 0.01}}
     queue = camp.ideas(short, {"slug": "bad", "overrides": {"lr": 1}})
-    view = camp.run(queue=queue, count=3, min_steps=2, confirm=False)
-    (row,) = view.by_slug("short").rows
+    state = camp.run(queue=queue, count=3, min_steps=2, confirm=False)
+    (row,) = state.by_slug("short").rows
     assert row.status == "discard" and "smoke run" in row.description
-    assert not view.by_slug("short").judged
-    assert view.by_slug("bad").judged
+    assert not state.by_slug("short").judged
+    assert state.by_slug("bad").judged
 
 
 def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
@@ -108,20 +108,20 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
         {"slug": "fake", "overrides": {"mode": "fake"}, "parent": "baseline"},
         {"slug": "more", "overrides": {"lr": 0.05}, "parent": "fake"},  # it stands on its own feet
     )
-    view = camp.run(queue=queue, count=3, retests=1, confirm=False)
-    assert [idea.status for idea in view.ideas] == ["keep"] * 3, camp.said()
-    assert (view.best.slug, view.best.parent) == ("more", "fake")
+    state = camp.run(queue=queue, count=3, retests=1, confirm=False)
+    assert [idea.status for idea in state.ideas] == ["keep"] * 3, camp.said()
+    assert (state.best.slug, state.best.parent) == ("more", "fake")
     refused = camp.bench.ask("campaign", "confirm", "nobody", check=4)
     assert refused["error"]["message"] == "one has no idea 'nobody'"
 
     assert camp.bench.ask("campaign", "confirm", "fake", "more")["campaign"] == "one"
-    view = camp.over()
-    (plan,) = view.rounds
-    assert not view.open_round and plan.candidates == (2, 3)
-    assert [view.by_slug(slug).confirmed for slug in ("fake", "more")] == ["demoted", "confirmed"], camp.said()
-    fresh = [run for run in view.by_slug("more").runs if run.why == "confirm"]
+    state = camp.over()
+    (plan,) = state.rounds
+    assert not state.open_round and plan.candidates == (2, 3)
+    assert [state.by_slug(slug).confirmed for slug in ("fake", "more")] == ["demoted", "confirmed"], camp.said()
+    fresh = [run for run in state.by_slug("more").runs if run.why == "confirm"]
     assert len(fresh) == plan.each and min(run.seed for run in fresh) > 1000
-    assert {row.run_id for row in view.by_slug("more").judged}.isdisjoint({run.run for run in fresh})
-    assert view.attempted == 3 and view.best.slug == "more"
+    assert {row.run_id for row in state.by_slug("more").judged}.isdisjoint({run.run for run in fresh})
+    assert state.attempted == 3 and state.best.slug == "more"
     assert "demoted" in camp.place.verdicts.read_text()
     assert not camp.place.controlled and camp.place.flag.exists()

@@ -22,8 +22,8 @@ def test_by_deadline_and_no_run_is_begun_that_could_not_end(camp: Any) -> None:
     camp.recipe(sleep=0.3)
 
     def clock() -> float:
-        late = camp.places and any(idea.index > 1 and idea.rows for idea in camp.view().ideas)
-        deadline = camp.view().spec.rules.deadline if late else None
+        late = camp.places and any(idea.index > 1 and idea.rows for idea in camp.state().ideas)
+        deadline = camp.state().spec.rules.deadline if late else None
         return float(deadline - 0.1) if deadline else time.time()
 
     found = camp.run("--deadline", "10h", clock=clock, queue=camp.ideas(*WORSE), retests=0, confirm=False)
@@ -69,9 +69,9 @@ def test_the_embedded_trainer(camp: Any) -> None:
         "tiny", name="tiny.md", command="python -m autoresearch.tinygrpo --conf tiny.yaml", trainer="tinygrpo"
     )
     path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
-    view = camp.run(blueprint="tiny.md", count=3, baseline=1, retests=0, confirm=False)
-    assert view.reason == "stop condition met: 3/3 ideas attempted"
-    assert view.spec.proposer.name == "tpe" and view.spec.sources["space"] == "the trainer's own, low-risk"
-    assert [row.ending for row in view.rows] == ["finished"] * 3
-    assert all(row.metric_value is not None and row.trainer == "tinygrpo" for row in view.rows)
-    assert len({row.result_dir for row in view.rows}) == 3
+    state = camp.run(blueprint="tiny.md", count=3, baseline=1, retests=0, confirm=False)
+    assert state.reason == "stop condition met: 3/3 ideas attempted"
+    assert state.spec.proposer.name == "tpe" and state.spec.sources["space"] == "the trainer's own, low-risk"
+    assert [row.ending for row in state.rows] == ["finished"] * 3
+    assert all(row.metric_value is not None and row.trainer == "tinygrpo" for row in state.rows)
+    assert len({row.result_dir for row in state.rows}) == 3

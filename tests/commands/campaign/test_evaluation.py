@@ -83,30 +83,30 @@ def test_edited_code_changes_neither_the_number_nor_who_measures(measured: Any) 
         {"slug": "fake", "patches": [patch(repo, "fake.diff", FAKE)]},
         {"slug": "spoils", "patches": [patch(repo, "spoils.diff", SPOILS)], "parent": "baseline"},
     )
-    view = measured.run(queue=queue, count=3, confirm=False, retests=0)
-    rows = {idea.slug: idea.rows[0] for idea in view.ideas}
+    state = measured.run(queue=queue, count=3, confirm=False, retests=0)
+    rows = {idea.slug: idea.rows[0] for idea in state.ideas}
     assert {slug: row.metric_value for slug, row in rows.items()} == {"baseline": 0.4, "fake": 0.4, "spoils": 0.4}
     assert rows["fake"].flags == "the training printed task_pass_rate@1 = 0.99, the evaluation measured 0.4"
     assert rows["spoils"].flags == "it changed tracked files: ruler.py" and rows["baseline"].flags == ""
-    base = view.spec.base_commit
+    base = state.spec.base_commit
     for row in rows.values():
         log = evaluated(row)
         assert f"HEAD {base}\n" in log and "STATUS ''" in log, log
-        assert f"RULER {view.spec.trees}/evaluation-" in log and f"PATH {view.spec.trees}/evaluation-" in log, log
+        assert f"RULER {state.spec.trees}/evaluation-" in log and f"PATH {state.spec.trees}/evaluation-" in log, log
         assert "slot-" not in log
         assert "0.98" not in log and "0.97" not in log
     assert rows["fake"].commit != base
     story = Path(rows["fake"].result_dir, "experiment_log.md").read_text()
-    assert f"mapped to the worktree of the evaluation: {repo}/measure.py -> {view.spec.trees}/evaluation-" in story
-    assert not list(Path(view.spec.trees).glob("evaluation-*")), "its worktrees are gone"
+    assert f"mapped to the worktree of the evaluation: {repo}/measure.py -> {state.spec.trees}/evaluation-" in story
+    assert not list(Path(state.spec.trees).glob("evaluation-*")), "its worktrees are gone"
 
 
 def test_two_runs_are_measured_at_once(measured: Any) -> None:
     meet = measured.bench.root / "meet"
     meet.mkdir()
     measured.bench.env["MEET"] = str(meet)
-    view = measured.run(queue=measured.ideas(), count=1, baseline=2, parallel=2, confirm=False)
-    rows = view.by_slug("baseline").rows
+    state = measured.run(queue=measured.ideas(), count=1, baseline=2, parallel=2, confirm=False)
+    rows = state.by_slug("baseline").rows
     assert [(row.status, row.metric_value) for row in rows] == [("keep", 0.4)] * 2
     assert len(list(meet.iterdir())) == 2
     assert len({line for row in rows for line in evaluated(row).splitlines() if "RULER" in line}) == 2
@@ -115,8 +115,8 @@ def test_two_runs_are_measured_at_once(measured: Any) -> None:
 def test_an_evaluation_that_the_base_does_not_have_is_refused(measured: Any) -> None:
     nowhere = f"{measured.bench.repo}/nowhere/measure.py"
     measured.bench.blueprint("ok", command="python odd.py", notes=f"- evaluate: python {nowhere}")
-    view = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    assert "nowhere/measure.py" in view.ideas[0].rows[0].description
+    state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
+    assert "nowhere/measure.py" in state.ideas[0].rows[0].description
 
 
 def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
@@ -125,8 +125,8 @@ def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
     from autoresearch.lab.agent_work.edit_workspace import protection_of
     from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 
-    view = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    shop = CommitBuilder.of(view.spec, checkout.find(measured.bench.repo))
+    state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
+    shop = CommitBuilder.of(state.spec, checkout.find(measured.bench.repo))
     protection = protection_of(shop, AgentSpec())
     assert protection.why("measure.py") == "named by the blueprint or by the guard"
     assert protection.why("ruler.py") == protection.why("odd.py") == ""

@@ -27,12 +27,12 @@ def test_a_constant_reward_discards_nothing(camp: Any) -> None:
     queue = camp.ideas({"slug": "stuck", "overrides": {"lr": 0.5}}, {"slug": "worse", "overrides": {"lr": 0.3}})
     planned = camp.bench.ask("campaign", camp.file(queue=queue, count=3, baseline=3))
     assert "nothing fixes data.seed, which verl would take" in planned["plan"]["seeds"]
-    view = camp.run(queue=queue, count=3, baseline=3, retests=0, confirm=False)
+    state = camp.run(queue=queue, count=3, baseline=3, retests=0, confirm=False)
     stuck, worse = camp.idea("stuck"), camp.idea("worse")
     assert (stuck.rows[0].failure, worse.rows[0].failure) == ("no_signal", "")
     assert "critic/rewards/mean is 0.5 in all 6 steps" in stuck.rows[0].description
     assert (list(stuck.judged), len(worse.judged)) == ([], 1)
-    assert [row.seed for row in view.baseline.rows] == [0, 0, 1]
+    assert [row.seed for row in state.baseline.rows] == [0, 0, 1]
     report = (Path(camp.place.path) / "report.md").read_text()
     assert "equal to the last digit. The training seeds itself." in report
     assert "No signal (the reward never changed, or the gradient was zero): stuck." in report

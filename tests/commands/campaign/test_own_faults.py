@@ -78,6 +78,6 @@ def test_what_cannot_be_resumed_says_why(camp: Any) -> None:
     camp.ideas()
     camp.bench.ask("campaign", "resume")
     camp.go.touch()
-    camp.state("waiting")
+    camp.phase("waiting")
     camp.bench.ask("campaign", "stop", "--drain")
     camp.over()

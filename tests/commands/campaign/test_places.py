@@ -19,12 +19,12 @@ def test_a_campaign_on_slurm(camp: Any, pretend_slurm: Any) -> None:
     queue = camp.ideas({"overrides": {"lr": 0.01}}, {"overrides": {"lr": 1.0}})
     camp.file(count=3, proposer="queue", queue=queue)
     before = camp.checkout()
-    view = camp.run("--launcher", "slurm:3", count=3, proposer="queue", queue=queue)
-    assert view.state == "ended" and view.attempted == 3
-    assert {row.launcher for row in view.rows} == {"slurm"} and len(pretend_slurm.jobs()) == len(view.rows)
-    assert [row.ending for row in view.rows] == ["finished"] * len(view.rows)
-    assert sorted(job["state"] for job in pretend_slurm.jobs()) == ["COMPLETED"] * len(view.rows)
-    best = view.best
+    state = camp.run("--launcher", "slurm:3", count=3, proposer="queue", queue=queue)
+    assert state.phase == "ended" and state.attempted == 3
+    assert {row.launcher for row in state.rows} == {"slurm"} and len(pretend_slurm.jobs()) == len(state.rows)
+    assert [row.ending for row in state.rows] == ["finished"] * len(state.rows)
+    assert sorted(job["state"] for job in pretend_slurm.jobs()) == ["COMPLETED"] * len(state.rows)
+    best = state.best
     assert best.slug.startswith("lr-0-01") and best.value > 0.45
     assert camp.checkout() == before
 
@@ -34,13 +34,13 @@ def test_a_mixed_pool(camp: Any, pretend_slurm: Any) -> None:
     camp.bench.git("commit", "-qam", "hold")
     keys = {"space": {"lr": [0.5, 0.2]}, "proposer": "grid", "confirm": False}
     camp.start("--launcher", "local:1,slurm:1", **keys, count=1, baseline=3)
-    camp.until(lambda: len(camp.view().live) == 2 and len(pretend_slurm.jobs()) == 1)
+    camp.until(lambda: len(camp.state().live) == 2 and len(pretend_slurm.jobs()) == 1)
     shown = camp.bench.ask("campaign", "status", camp.place.path.name)["running"]
     assert sorted(str(one["place"]) for one in shown) == ["None", "slurm"]
     camp.go.touch()
-    view = camp.over()
-    assert sorted(row.launcher for row in view.rows) in (["slurm", "slurm", "tmux"], ["slurm", "tmux", "tmux"])
-    assert all(row.ending == "finished" for row in view.rows)
+    state = camp.over()
+    assert sorted(row.launcher for row in state.rows) in (["slurm", "slurm", "tmux"], ["slurm", "tmux", "tmux"])
+    assert all(row.ending == "finished" for row in state.rows)
 
 
 def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, pretend_slurm: Any) -> None:
@@ -48,15 +48,15 @@ def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, prete
     camp.bench.git("commit", "-qam", "hold")
     camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=1)
     job = camp.until(lambda: next((job for job in pretend_slurm.jobs() if job.get("pid")), None))
-    camp.until(lambda: camp.view().live)
+    camp.until(lambda: camp.state().live)
     pretend_slurm.do(job, state="PREEMPTED", reason="None")
     os.kill(job["pid"], signal.SIGTERM)  # as slurmd does it
     camp.until(lambda: len(pretend_slurm.jobs()) == 2)
     camp.go.touch()
-    view = camp.over()
-    first, second = view.rows
+    state = camp.over()
+    first, second = state.rows
     assert (first.ending, first.failure) == ("lost", "preempted") and second.ending == "finished"
-    assert first.replicate == second.replicate and view.baseline.status == "keep"
+    assert first.replicate == second.replicate and state.baseline.status == "keep"
 
 
 @pytest.mark.smoke
@@ -64,13 +64,13 @@ def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slu
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     camp.start("--launcher", "slurm:2", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
-    camp.until(lambda: len(camp.view().live) == 2 and sum(bool(job.get("pid")) for job in pretend_slurm.jobs()) == 2)
+    camp.until(lambda: len(camp.state().live) == 2 and sum(bool(job.get("pid")) for job in pretend_slurm.jobs()) == 2)
     os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
     camp.bench.until(lambda: not camp.place.controlled)
     camp.go.touch()
     camp.bench.ask("campaign", "resume", camp.place.path.name, "--detach")
-    view = camp.over()
-    assert len(pretend_slurm.jobs()) == 2 == len(view.rows) and {row.ending for row in view.rows} == {"finished"}
+    state = camp.over()
+    assert len(pretend_slurm.jobs()) == 2 == len(state.rows) and {row.ending for row in state.rows} == {"finished"}
 
 
 def test_nobody_answers_for_a_while(camp: Any, pretend_slurm: Any) -> None:
@@ -83,11 +83,11 @@ def test_nobody_answers_for_a_while(camp: Any, pretend_slurm: Any) -> None:
     camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["unreachable"])
     assert "slurm controller" in _running(camp, name)[0]["reason"]
     pretend_slurm.home.joinpath("slots").write_text("1")
-    camp.until(lambda: camp.view().rows)
+    camp.until(lambda: camp.state().rows)
     pretend_slurm.down(now=False)
-    view = camp.over()
-    assert [row.ending for row in view.rows] == ["finished"] * 2 and len(pretend_slurm.jobs()) == 2
-    told = Path(view.rows[0].log_path).with_name("events.jsonl").read_text()
+    state = camp.over()
+    assert [row.ending for row in state.rows] == ["finished"] * 2 and len(pretend_slurm.jobs()) == 2
+    told = Path(state.rows[0].log_path).with_name("events.jsonl").read_text()
     words = [json.loads(line)["event"] for line in told.splitlines()]
     assert words.count("unreachable") == 1 == words.count("recovered")
 

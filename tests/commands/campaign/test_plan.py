@@ -50,5 +50,5 @@ def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) ->
     assert (ended["state"], ended["attempted"], ended["remaining"]) == ("ended", 4, 0)
     assert ended["reason"] == "stop condition met: 4/4 ideas attempted"
     assert any(line.startswith("autoresearch campaign set one --count ") for line in ended["next"])  # the question
-    assert [idea.index for idea in camp.view().ideas if idea.attempted] == [1, 2, 3, 4]
-    assert len(camp.view().baseline.rows) == 1
+    assert [idea.index for idea in camp.state().ideas if idea.attempted] == [1, 2, 3, 4]
+    assert len(camp.state().baseline.rows) == 1

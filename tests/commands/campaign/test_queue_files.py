@@ -54,8 +54,8 @@ def test_a_list_in_the_campaign_file_and_the_text_of_a_file(camp: Any) -> None:
         {"slug": "lower", "overrides": {"lr": 0.05}},
         {"slug": "new-file", "parent": "baseline", "files": {"prompt.txt": "Think first.\n"}},
     ]
-    view = camp.run(queue=ideas, count=3, **ENDS)
-    assert [idea.slug for idea in view.ideas] == ["baseline", "lower", "new-file"]
+    state = camp.run(queue=ideas, count=3, **ENDS)
+    assert [idea.slug for idea in state.ideas] == ["baseline", "lower", "new-file"]
     assert camp.bench.git("show", f"{camp.idea('new-file').branch}:prompt.txt").strip() == "Think first."
     wrong = camp.bench.ask("campaign", camp.file(queue=[{"slug": "a", "overides": {}}], prefix="two"), check=3)
     assert wrong["error"]["message"].startswith("campaign.yaml:4: entry 1: `overides` is no key of an entry")
@@ -63,8 +63,8 @@ def test_a_list_in_the_campaign_file_and_the_text_of_a_file(camp: Any) -> None:
 
 def test_a_queue_goes_before_another_proposer(camp: Any) -> None:
     queue = camp.ideas({"slug": "mine", "overrides": {"lr": 0.05}})
-    view = camp.run(queue=queue, proposer="random", space=SPACE, count=3, **ENDS)
-    assert [idea.hypothesis.proposer for idea in view.ideas] == ["campaign", "queue", "random"]
+    state = camp.run(queue=queue, proposer="random", space=SPACE, count=3, **ENDS)
+    assert [idea.hypothesis.proposer for idea in state.ideas] == ["campaign", "queue", "random"]
 
 
 def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None:
@@ -76,20 +76,20 @@ def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None
     path = camp.bench.repo / queue
     sound = path.read_text()
     save(path, f"{sound}- {{slug: typo, overrids: {{lr: 0.3}}}}\n- {{slug: lost, patches: [gone.diff]}}\n")
-    camp.until(lambda: len(camp.view().queue_faults) == 2)
+    camp.until(lambda: len(camp.state().queue_faults) == 2)
     status = camp.bench.ask("campaign", "status")
     assert status["queue_faults"][0].startswith("ideas.yaml:2: error: entry 2: `overrids` is no key of an entry; ")
     assert "queue: ideas.yaml:2:" in camp.bench.here("campaign", "status")[1]
 
     save(path, path.read_text().replace("overrids", "overrides"))
-    camp.until(lambda: len(camp.view().queue_faults) == 1)
+    camp.until(lambda: len(camp.state().queue_faults) == 1)
     camp.go.touch()
-    camp.state("waiting")
+    camp.phase("waiting")
     assert camp.idea("typo").rows, "it was mended in time"
     save(path, path.read_text() + "- [\n")
-    camp.until(lambda: "ideas.yaml:5: did not find expected" in camp.view().queue_faults[0])
+    camp.until(lambda: "ideas.yaml:5: did not find expected" in camp.state().queue_faults[0])
     save(path, path.read_text().removesuffix("- [\n"))
-    camp.until(lambda: "gone.diff" in camp.view().queue_faults[0])
+    camp.until(lambda: "gone.diff" in camp.state().queue_faults[0])
     camp.bench.ask("campaign", "stop", "--drain")
     camp.over()
 

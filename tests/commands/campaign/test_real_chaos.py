@@ -94,25 +94,25 @@ def test_every_number_belongs_to_its_commit(sshd: Any, camp: Any, seed: int) -> 
     for one in camps:
         one.bench.until(lambda one=one: ended(one, camps))
     for one in camps:
-        view = one.view()
-        assert view.attempted == 4, one.said()
-        rows = [row for row in view.rows if row.metric_value is not None]
-        assert len(rows) >= 5 and len({row.run_id for row in view.rows}) == len(view.rows), one.said()
+        state = one.state()
+        assert state.attempted == 4, one.said()
+        rows = [row for row in state.rows if row.metric_value is not None]
+        assert len(rows) >= 5 and len({row.run_id for row in state.rows}) == len(state.rows), one.said()
         for row in rows:
             assert row.metric_value == pytest.approx(yields(one.bench, row), abs=1e-5), row.run_id
             assert Path(row.run_dir).is_relative_to(one.bench.repo) and not row.flags, row.run_id
-        for idea in view.ideas:
+        for idea in state.ideas:
             assert one.bench.git("rev-parse", idea.branch)
-        assert not list(Path(view.spec.trees).glob("slot-*"))
+        assert not list(Path(state.spec.trees).glob("slot-*"))
 
 
 def resumed(camps: list[Any]) -> None:
     """Whoever lost its controller gets another one."""
     for one in camps:
-        if not one.place.controlled and one.view().state != "ended":
+        if not one.place.controlled and one.state().phase != "ended":
             one.bench.ask("campaign", "resume", one.place.path, "--detach", check=None)
 
 
 def ended(one: Any, camps: list[Any]) -> bool:
     resumed(camps)
-    return one.view().state == "ended" and not one.place.controlled
+    return one.state().phase == "ended" and not one.place.controlled

@@ -27,10 +27,10 @@ def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     keys = {"space": {"lr": rates}, "proposer": "grid", "confirm": False, "baseline": 1, "count": 8, "retests": 0}
     camp.start("--launcher", "k8s:4", **keys)
     cluster = kubernetes.cluster
-    camp.until(lambda: len(cluster.started) >= 1 and len(camp.view().live) >= 1)
+    camp.until(lambda: len(cluster.started) >= 1 and len(camp.state().live) >= 1)
     first = cluster.started[0]
     camp.until(lambda: (pod := cluster.pod_of(first)) and pod.containers)
-    run_dirs = {r.run: Path(r.run_dir) for _, r in camp.view().live}
+    run_dirs = {r.run: Path(r.run_dir) for _, r in camp.state().live}
     camp.until(lambda: any((path / "runner.json").exists() for path in run_dirs.values()))
     cluster.disrupt(first, "PreemptionByScheduler", "a pod of higher priority needs the room")
     camp.bench.end_followers(signal.SIGKILL)
@@ -38,10 +38,10 @@ def test_a_campaign_of_eight_ideas(camp: Any, kubernetes: Any) -> None:
     camp.until(camp.bench.followed)  # the controller has it followed again
     kubernetes.api.start()
     camp.go.touch()
-    view = camp.over()
-    assert view.attempted == 8, camp.said()
-    endings = sorted((row.ending, row.failure if row.ending == "lost" else "") for row in view.rows)
+    state = camp.over()
+    assert state.attempted == 8, camp.said()
+    endings = sorted((row.ending, row.failure if row.ending == "lost" else "") for row in state.rows)
     assert endings == [("finished", "")] * 8 + [("lost", "preempted")], camp.said()
     assert len(cluster.started) == len(set(cluster.started)) == 9
-    assert {row.launcher for row in view.rows} == {"kubernetes/k8s"}
+    assert {row.launcher for row in state.rows} == {"kubernetes/k8s"}
     camp.bench.until(lambda: not any(kubernetes.jobs(kind) for kind in ("jobs", "pods")))

@@ -55,7 +55,7 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert [run["slug"] for run in found["running"]] == ["held"]
 
     assert ask("campaign", "pause", "--reason", "lunch")["state"] == "paused"
-    assert camp.view().reason == "lunch"
+    assert camp.state().reason == "lunch"
     assert ask("campaign", "skip", "unwanted")["state"] == "paused"
     assert ask("campaign", "add", "--set", "lr=0.02", "--slug", "added", "--sentence", "a person's")["added"] == 1
     assert ask("campaign", "set", "--count", "4")["remaining"] == 2
@@ -65,9 +65,9 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert camp.idea("held").rows
 
     assert ask("campaign", "resume")["state"] in ("running", "ended")
-    view = camp.over()
-    assert view.reason == "stop condition met: 4/4 ideas attempted"
-    assert {idea.slug for idea in view.ideas if idea.attempted} == {"baseline", "held", "added", "last"}
+    state = camp.over()
+    assert state.reason == "stop condition met: 4/4 ideas attempted"
+    assert {idea.slug for idea in state.ideas if idea.attempted} == {"baseline", "held", "added", "last"}
     lines = journal(camp)
     paused = next(n for n, line in enumerate(lines) if line.get("state") == "paused")
     resumed = next(n for n, line in enumerate(lines) if n > paused and line.get("state") == "running")
@@ -82,10 +82,10 @@ def test_drain_lets_what_runs_finish(camp: Any) -> None:
     camp.until(lambda: camp.live("held"))
     assert camp.bench.ask("campaign", "stop", "--drain")["state"] == "draining"
     camp.go.touch()
-    view = camp.over()
-    assert view.reason == "drained on request"
+    state = camp.over()
+    assert state.reason == "drained on request"
     assert [row.ending for row in camp.idea("held").rows] == ["finished"]
-    assert not [idea for idea in view.ideas if idea.slug == "never" and idea.attempted]
+    assert not [idea for idea in state.ideas if idea.slug == "never" and idea.attempted]
 
 
 def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
@@ -104,10 +104,10 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     assert ask("campaign", "skip", "held", check=5)["error"]["message"].startswith("held is over (")
     camp.until(lambda: camp.live("other"))
     camp.bench.ask("campaign", "stop", "--reason", "enough")
-    view = camp.over()
-    assert view.reason == "stopped on request"
-    assert [row.ending for slug in ("held", "other") for row in view.by_slug(slug).rows] == ["stopped"] * 2
-    assert view.attempted == 3
+    state = camp.over()
+    assert state.reason == "stopped on request"
+    assert [row.ending for slug in ("held", "other") for row in state.by_slug(slug).rows] == ["stopped"] * 2
+    assert state.attempted == 3
     flag = camp.bench.ask("campaign", "status")
     assert flag["state"] == "ended" and flag["controller_pid"] is None
     assert camp.place.flag.exists()
@@ -115,17 +115,17 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
 
 def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
     camp.start(proposer="grid", space={"lr": [0.05, 0.5]}, count=5, retests=0, confirm=False)
-    camp.state("waiting")
+    camp.phase("waiting")
     found = camp.bench.ask("campaign", "status")
     assert found["reason"] == "proposer exhausted" and found["remaining"] == 2
     assert found["next"][0] == "autoresearch campaign add one --set KEY=VALUE"
     camp.until(lambda: "stop condition not yet met: 3/5 attempted, proposer exhausted" in camp.said())
     camp.bench.ask("campaign", "add", "--set", "lr=0.02")
-    camp.until(lambda: camp.view().attempted == 4)
-    camp.state("waiting")
+    camp.until(lambda: camp.state().attempted == 4)
+    camp.phase("waiting")
     camp.bench.ask("campaign", "set", "--deadline", "1s")
-    view = camp.over()
-    assert view.reason.startswith("stop condition met: ") and view.attempted == 4
+    state = camp.over()
+    assert state.reason.startswith("stop condition met: ") and state.attempted == 4
 
 
 def test_three_that_die_alike_pause_it(camp: Any) -> None:
@@ -138,7 +138,7 @@ def test_three_that_die_alike_pause_it(camp: Any) -> None:
     before = found["attempted"]
     assert found["next"][0] == "autoresearch campaign resume one"
     camp.bench.ask("campaign", "resume")
-    camp.until(lambda: camp.view().attempted > before)  # forgiven: three more may die
+    camp.until(lambda: camp.state().attempted > before)  # forgiven: three more may die
     camp.bench.ask("campaign", "stop")
     camp.over()
 
@@ -149,10 +149,10 @@ def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> N
     found = camp.known(camp.bench.ask("campaign", path, "--yes"))
     assert (found["state"], found["attempted"]) == ("paused", 1)
     assert found["reason"].startswith("no run of the baseline printed task_pass_rate@1: finished")
-    assert found["best"] is None and [idea.slug for idea in camp.view().ideas] == ["baseline"]
+    assert found["best"] is None and [idea.slug for idea in camp.state().ideas] == ["baseline"]
     camp.bench.ask("campaign", "resume")  # it is tried again, and fails again
-    camp.until(lambda: camp.view().state == "paused" and len(camp.view().rows) == 4)
-    assert camp.view().attempted == 1
+    camp.until(lambda: camp.state().phase == "paused" and len(camp.state().rows) == 4)
+    assert camp.state().attempted == 1
     camp.bench.ask("campaign", "stop", "--drain")
     assert camp.over().reason == "drained on request"
 
@@ -166,8 +166,8 @@ def test_a_branch_that_is_checked_out_elsewhere_is_left_where_it_is(camp: Any) -
     camp.bench.git("worktree", "add", "-q", str(elsewhere), "autoresearch/one/good")
     tip = camp.bench.git("rev-parse", "autoresearch/one/good")
     camp.go.touch()
-    view = camp.over()
-    assert view.reason == "stop condition met: 3/3 ideas attempted"
+    state = camp.over()
+    assert state.reason == "stop condition met: 3/3 ideas attempted"
     first, second = camp.idea("good").rows
     assert (first.branch, second.branch) == ("autoresearch/one/good", "autoresearch/one/good-2")
     assert camp.bench.git("rev-parse", second.branch) == second.commit

@@ -31,9 +31,9 @@ def test_no_secret_of_a_campaign_is_written_or_shown(camp: Any) -> None:
     path = bench.repo / "exp.md"
     path.write_text(path.read_text() + "\n- requires_env: SERVICE_TOKEN\n\nNB: " + "\n".join(texts) + "\n")
     ideas = camp.ideas({"slug": "boom", "sentence": f"Try {texts[0]}", "overrides": {"mode": "crash"}})
-    view = camp.run(queue=ideas, count=2, baseline=1, confirm=False)
-    assert view.by_slug("boom").rows[0].status == "crash"
-    name = view.spec.name
+    state = camp.run(queue=ideas, count=2, baseline=1, confirm=False)
+    assert state.by_slug("boom").rows[0].status == "crash"
+    name = state.spec.name
     shown = []
     for words in (("status",), ("status", "--full"), ("report",), ("approve", "--campaign")):
         _, out, err = bench.here("campaign", *words, name)

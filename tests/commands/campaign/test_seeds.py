@@ -54,18 +54,18 @@ def verdicts(camp: Any) -> list[dict[str, Any]]:
 def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -> None:
     """Every copy of a worthless idea ends at the same other number: no spread of copies says that this is luck."""
     prepared(camp, "0", jitter=jitter)
-    view = camp.run(queue=null_idea(camp), baseline=7, count=6)
-    assert view.unseeded, camp.said()
-    assert [len(idea.rows) for idea in view.ideas] == [3, 1, 1, 1, 1, 1]  # no further copies, of neither
-    assert [run.seed for run in view.baseline.runs] == [0, 0, 1]
-    assert {row.seed_by for row in view.rows} == {"variable AUTORESEARCH_SEED"}
-    assert not view.rounds and not [one for one in verdicts(camp) if one["do"] == "confirmed"]
+    state = camp.run(queue=null_idea(camp), baseline=7, count=6)
+    assert state.unseeded, camp.said()
+    assert [len(idea.rows) for idea in state.ideas] == [3, 1, 1, 1, 1, 1]  # no further copies, of neither
+    assert [run.seed for run in state.baseline.runs] == [0, 0, 1]
+    assert {row.seed_by for row in state.rows} == {"variable AUTORESEARCH_SEED"}
+    assert not state.rounds and not [one for one in verdicts(camp) if one["do"] == "confirmed"]
     status = camp.bench.ask("campaign", "status")
     assert status["seed"]["seen"] is False and "`- seed: KEY`" in status["seed"]["sentence"]
     assert camp.said().count("does nothing that can be seen in val_score") >= 1
     report = (camp.place.path / "report.md").read_text()
     assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
-    best = view.best.slug
+    best = state.best.slug
     if best != "baseline":
         refused = camp.bench.ask("campaign", "confirm", best, check=5)
         assert "nothing can be confirmed" in refused["error"]["message"]
@@ -85,13 +85,13 @@ def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any, way: str) -> Non
     expression, note, command, by, first = WAYS[way]
     prepared(camp, expression, jitter=2e-5, note=note, command=command)
     queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
-    view = camp.run(queue=queue, baseline=3, count=2)
-    assert view.seed_check.seen and view.seed_check.by == by, camp.said()
-    assert [run.seed for run in view.baseline.runs][:3] == [first, first, first + 1]
-    assert {(row.seed, row.seed_by) for row in view.baseline.rows[:3]} == {(first, by), (first + 1, by)}
-    assert len(view.baseline.values) == 2  # the repeated run is no second sample
-    assert view.by_slug("real").confirmed == "confirmed", camp.said()
-    assert camp.told(view.baseline.rows[2], "SEED") == str(first + 1)
+    state = camp.run(queue=queue, baseline=3, count=2)
+    assert state.seed_check.seen and state.seed_check.by == by, camp.said()
+    assert [run.seed for run in state.baseline.runs][:3] == [first, first, first + 1]
+    assert {(row.seed, row.seed_by) for row in state.baseline.rows[:3]} == {(first, by), (first + 1, by)}
+    assert len(state.baseline.values) == 2  # the repeated run is no second sample
+    assert state.by_slug("real").confirmed == "confirmed", camp.said()
+    assert camp.told(state.baseline.rows[2], "SEED") == str(first + 1)
     report = (camp.place.path / "report.md").read_text()
     assert "Confirmed by fresh runs with other seeds: real" in report
 
@@ -100,11 +100,11 @@ def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(c
     for seeded in (False, True):
         prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])' if seeded else "0", jitter=2e-5)
         queue = camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})
-        view = camp.run(queue=queue, baseline=2, count=2, prefix=f"autoresearch/{seeded}")
-        seeds = [run.seed for run in view.baseline.runs if run.why == "baseline"]
+        state = camp.run(queue=queue, baseline=2, count=2, prefix=f"autoresearch/{seeded}")
+        seeds = [run.seed for run in state.baseline.runs if run.why == "baseline"]
         assert seeds == [0, 1, 0], camp.said()
-        assert view.seed_check.seen is seeded
-        assert view.by_slug("real").confirmed == ("confirmed" if seeded else "undecided"), camp.said()
+        assert state.seed_check.seen is seeded
+        assert state.by_slug("real").confirmed == ("confirmed" if seeded else "undecided"), camp.said()
 
 
 def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
@@ -115,8 +115,8 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.44 + ")
     (camp.bench.repo / "lucky.py").write_text(lucky)
     queue = camp.ideas({"slug": "lucky", "files": {"train.py": {"from": "lucky.py"}}})
-    view = camp.run(queue=queue, baseline=3, count=2)
-    assert view.seed_check.seen, camp.said()
-    assert view.by_slug("lucky").status == "keep", camp.said()
-    assert view.by_slug("lucky").confirmed == "undecided", camp.said()
+    state = camp.run(queue=queue, baseline=3, count=2)
+    assert state.seed_check.seen, camp.said()
+    assert state.by_slug("lucky").status == "keep", camp.said()
+    assert state.by_slug("lucky").confirmed == "undecided", camp.said()
     assert "copies of one another" in next(one["reason"] for one in verdicts(camp) if one["do"] == "undecided")

@@ -24,6 +24,6 @@ def test_one_run_after_the_other_each_with_its_own_lines(camp: Any) -> None:
     path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a trainer")
-    view = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=3, retests=0, confirm=False)
-    assert [row.ending for row in view.rows] == ["finished"] * 4, [row.description for row in view.rows]
-    assert [row.metric_value for row in view.rows] == [0.1, 0.1, 0.2, 0.3]
+    state = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=3, retests=0, confirm=False)
+    assert [row.ending for row in state.rows] == ["finished"] * 4, [row.description for row in state.rows]
+    assert [row.metric_value for row in state.rows] == [0.1, 0.1, 0.2, 0.3]

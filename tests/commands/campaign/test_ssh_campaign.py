@@ -36,18 +36,18 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
 
     keys = {"blueprint": "tiny.md", "count": 8, "baseline": 1, "retests": 0, "confirm": False}
     camp.start("--launcher", "gpu1,gpu2", **keys)
-    camp.until(lambda: len(camp.view().rows) >= 2)
+    camp.until(lambda: len(camp.state().rows) >= 2)
     os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
     sshd.cut()
     bench.until(lambda: not camp.place.controlled)
     bench.ask("campaign", "resume", camp.place.path.name, "--detach")
-    camp.until(lambda: len(camp.view().rows) >= 5)
+    camp.until(lambda: len(camp.state().rows) >= 5)
     sshd.cut()
-    view = camp.over()
+    state = camp.over()
 
     assert [row["ending"] for row in counted(rows_of(camp.place))] == ["finished"] * 8
-    assert {row.launcher for row in view.rows} == {"ssh/gpu1", "ssh/gpu2"}
-    for row in view.rows:
+    assert {row.launcher for row in state.rows} == {"ssh/gpu1", "ssh/gpu2"}
+    for row in state.rows:
         if row.failure == "launch_interrupted":  # the controller was killed before it was ordered
             continue
         told = [json.loads(line) for line in Path(row.log_path).with_name("events.jsonl").read_text().splitlines()]
@@ -64,7 +64,7 @@ def test_one_campaign_on_this_machine_a_host_and_a_cluster(
     (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
     words = ("campaign", tiny(8), "--yes", "--detach", "--launcher", "local:1, gpu1:1, slurm:2")
     camp.known(bench.ask(*words))
-    camp.until(lambda: len(camp.view().rows) >= 3)
+    camp.until(lambda: len(camp.state().rows) >= 3)
     os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
     bench.until(lambda: not camp.place.controlled)
     bench.ask("campaign", "resume", camp.place.path.name, "--detach")

@@ -26,11 +26,11 @@ def test_each_run_has_its_server_and_the_next_one_the_same_port(camp: Any) -> No
     path.write_text(re.sub(r"^- direction: .*\n", "", text, flags=re.MULTILINE))
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a client")
-    view = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=2, retests=0, confirm=False)
-    assert [(row.ending, row.trainer) for row in view.rows] == [("finished", "agentjet_swarm")] * 3, camp.said()
-    assert view.spec.objective.metric == "swarm/task_pass_rate@1"
-    assert [row.metric_name for row in view.rows] == ["swarm/task_pass_rate@1"] * 3
-    assert all(row.metric_value is not None and row.status != "crash" for row in view.rows)
+    state = camp.run(space={"lr": [0.2, 0.3]}, proposer="grid", count=2, retests=0, confirm=False)
+    assert [(row.ending, row.trainer) for row in state.rows] == [("finished", "agentjet_swarm")] * 3, camp.said()
+    assert state.spec.objective.metric == "swarm/task_pass_rate@1"
+    assert [row.metric_name for row in state.rows] == ["swarm/task_pass_rate@1"] * 3
+    assert all(row.metric_value is not None and row.status != "crash" for row in state.rows)
 
 
 def test_runs_side_by_side_need_a_server_each(camp: Any) -> None:

@@ -30,10 +30,10 @@ def test_campaigns_of_one_name_share_no_worktree(crashes: Any, what: str) -> Non
 
     crashes.start(count=1, baseline=2)
     crashes.running("baseline")
-    shared = other.file(count=1, trees=crashes.view().spec.trees)
+    shared = other.file(count=1, trees=crashes.state().spec.trees)
     refused = other.bench.ask("campaign", shared, "--yes", check=5)["error"]
     assert refused["code"] == "slot_taken" and str(bench.repo) in refused["message"] and refused["hint"]
-    (_, place) = crashes.began(crashes.view().live[0][1].run)[0]
+    (_, place) = crashes.began(crashes.state().live[0][1].run)[0]
     before = Path(place, "exp.yaml").read_text()
     other.start(count=1, baseline=2)
     theirs = other.view_when_ended()
@@ -45,8 +45,8 @@ def test_campaigns_of_one_name_share_no_worktree(crashes: Any, what: str) -> Non
     assert baseline(theirs) == pytest.approx([0.59] * 2, abs=0.003)
 
 
-def baseline(view: Any) -> list[float]:
-    return [row.metric_value for row in view.rows if row.branch.endswith("/baseline")]
+def baseline(state: Any) -> list[float]:
+    return [row.metric_value for row in state.rows if row.branch.endswith("/baseline")]
 
 
 def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
     below = replace(bench, repo=bench.repo / "reports")
     assert below.ask("campaign", "status")["campaign"] == "one"
     assert stranger.ask("campaign", "status", crashes.place.path)["campaign"] == "one"  # a directory is that directory
-    assert crashes.view().state == "running" and crashes.view().spec.rules.count == 1
+    assert crashes.state().phase == "running" and crashes.state().spec.rules.count == 1
     crashes.go.touch()
     crashes.ended(1)
 

@@ -30,8 +30,8 @@ def arranged(camp: Any, notes: str = "", **files: str) -> None:
 
 def test_tracked_files_that_training_changes_are_flagged(camp: Any) -> None:
     arranged(camp, "- prepare: echo after > prepared.txt")
-    view = camp.run(queue=camp.ideas(), count=1, baseline=2, confirm=False)
-    rows = view.baseline.rows
+    state = camp.run(queue=camp.ideas(), count=1, baseline=2, confirm=False)
+    rows = state.baseline.rows
     assert [(row.metric_value, row.status) for row in rows] == [(0.4, "keep")] * 2
     assert {row.flags for row in rows} == {"it changed tracked files: best.json"}
 
@@ -39,8 +39,8 @@ def test_tracked_files_that_training_changes_are_flagged(camp: Any) -> None:
 def test_a_preparation_that_switches_the_commit_ends_the_run_before_it_trains(camp: Any) -> None:
     arranged(camp, "- prepare: git -c advice.detachedHead=false checkout -q --force HEAD~1")
     camp.start(queue=camp.ideas(), count=1, baseline=1, confirm=False)
-    view = camp.state("paused")
-    (row,) = view.baseline.rows
+    state = camp.phase("paused")
+    (row,) = state.baseline.rows
     assert (row.ending, row.failure, row.metric_value) == ("launch_failed", "foreign_commit", None)
     log = Path(row.log_path).read_text()
     assert f"and not at {row.commit[:12]}, the commit of its run" in log and "step:1" not in log
@@ -53,7 +53,7 @@ def test_who_moves_the_worktree_while_it_trains_is_not_measured(camp: Any) -> No
     odd.write_text(odd.read_text().replace('"step:1', '"step:2', 1) + "os.system('git checkout -q --force HEAD~1')\n")
     camp.bench.git("commit", "-qam", "it goes elsewhere")
     camp.start(queue=camp.ideas(), count=1, baseline=1, confirm=False)
-    view = camp.state("paused")
-    (row,) = view.baseline.rows
+    state = camp.phase("paused")
+    (row,) = state.baseline.rows
     assert (row.status, row.failure, row.metric_value) == ("crash", "tampered", None)
     assert row.flags.startswith("tampered: the worktree ")

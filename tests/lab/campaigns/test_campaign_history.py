@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.lab.campaigns import scheduler
-from autoresearch.lab.campaigns.campaign_history import CampaignHistory, book_of
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.results.judge import incumbent, noise_without, pending
 from autoresearch.records import campaign_records
 from autoresearch.records.ledger import Ledger
@@ -19,7 +19,7 @@ from autoresearch.records.ledger import Ledger
 pytestmark = pytest.mark.system
 
 
-def whole(made: Any) -> CampaignView:
+def whole(made: Any) -> CampaignState:
     """Everything read again."""
     rows = list(Ledger(made.place.ledger).rows())
     read = campaign_records.entries
@@ -27,16 +27,16 @@ def whole(made: Any) -> CampaignView:
 
 
 def same(made: Any, book: CampaignHistory) -> None:
-    view, fresh = book.view(), whole(made)
-    assert view == fresh
-    slow = CampaignView(fresh.spec, fresh.ideas)  # nothing is kept for it: every question is worked out
-    names = [[idea.slug for idea in one.keeps] + [run.run for _, run in one.live] for one in (view, slow)]
+    state, fresh = book.state(), whole(made)
+    assert state == fresh
+    slow = CampaignState(fresh.spec, fresh.ideas)  # nothing is kept for it: every question is worked out
+    names = [[idea.slug for idea in one.keeps] + [run.run for _, run in one.live] for one in (state, slow)]
     assert names[0] == names[1]
-    assert (view.best and view.best.slug) == (slow.best and slow.best.slug)
-    assert (view.attempted, view.gpu_hours, view.rows) == (slow.attempted, slow.gpu_hours, slow.rows)
-    facts = [scheduler.facts(one, made.clock) for one in (view, fresh)]
+    assert (state.best and state.best.slug) == (slow.best and slow.best.slug)
+    assert (state.attempted, state.gpu_hours, state.rows) == (slow.attempted, slow.gpu_hours, slow.rows)
+    facts = [scheduler.facts(one, made.clock) for one in (state, fresh)]
     assert facts[0] == facts[1]
-    assert [idea.values for idea in view.ideas] == [idea.values for idea in fresh.ideas]
+    assert [idea.values for idea in state.ideas] == [idea.values for idea in fresh.ideas]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -44,7 +44,7 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
     chance, made = random.Random(seed), campaign()
     book = CampaignHistory(made.place)
     same(made, book)
-    view = book.view()
+    state = book.state()
     for n in range(12):
         slug = f"idea-{n}"
         what = chance.choice(["keep", "discard", "crash", "smoke", "withdrawn", "demoted", "rules", "skipped"])
@@ -61,7 +61,7 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
         if what == "withdrawn":
             told = {"index": made.indexes[slug], "run": f"{slug}-x", "run_dir": "/x", "replicate": 1, "why": "first"}
             made.tell("prepared", **told)
-            book.view()
+            book.state()
             made.tell("withdrawn", run=f"{slug}-x")
         if what == "demoted":
             made.verdict("demoted", slug)
@@ -70,33 +70,33 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
         if what == "skipped":
             made.tell("skipped", hypothesis={"slug": "again", "sentence": "s"}, reason="equal")
         same(made, book)
-    assert book.view() is view, "one object, brought up to date"
+    assert book.state() is state, "one object, brought up to date"
 
 
 def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     book = CampaignHistory(lived.place)
-    book.view()
+    book.state()
     read: list[int] = []
     real = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, n, at: read.append(n) or real(fd, n, at))
-    book.view()
+    book.state()
     assert read == []
     lived.idea("one-more", git=False)
-    book.view()
+    book.state()
     assert len(read) < 12, "the end of one file and a witness before it"
 
 
 @pytest.mark.parametrize("inode", ["the same", "another"])
 def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
     book = CampaignHistory(lived.place)
-    before = book.view().by_slug("lr-up")
+    before = book.state().by_slug("lr-up")
     assert before
     text = lived.place.ledger.read_text().replace("0.58", "0.91", 1) + "\n"
     if inode == "another":
         lived.place.ledger.unlink()
     lived.place.ledger.write_text(text)
     same(lived, book)
-    after = book.view().by_slug("lr-up")
+    after = book.state().by_slug("lr-up")
     assert after and after.values[0] == 0.91
 
 
@@ -110,14 +110,14 @@ def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:
 
 def test_half_a_line_of_the_journal_waits_for_its_other_half(lived: Any) -> None:
     book = CampaignHistory(lived.place)
-    book.view()
+    book.state()
     with lived.place.journal.open("a") as file:
         file.write('{"t": 1, "do": "unwanted", "slu')
     same(lived, book)
     with lived.place.journal.open("a") as file:
         file.write('g": "now"}\n')
     same(lived, book)
-    assert "now" in book.view().unwanted
+    assert "now" in book.state().unwanted
 
 
 def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
@@ -126,7 +126,7 @@ def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
     made.indexes["later"] = 2
     made.heads["later"] = "0" * 40
     made.run("later", 0.6, curve=False)
-    assert book.view().by_slug("later") is None
+    assert book.state().by_slug("later") is None
     del made.indexes["later"]
     made.idea("later", git=False)
     same(made, book)
@@ -134,27 +134,27 @@ def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
 
 def test_files_that_vanish(lived: Any) -> None:
     book = CampaignHistory(lived.place)
-    book.view()
+    book.state()
     lived.place.verdicts.unlink()
     lived.place.ledger.unlink()
     same(lived, book)
 
 
 def test_one_book_for_a_campaign(lived: Any) -> None:
-    assert book_of(lived.place) is book_of(type(lived.place)(lived.place.path))
+    assert history_of(lived.place) is history_of(type(lived.place)(lived.place.path))
 
 
-def decision_in_full(view: CampaignView, idea: Any) -> Any:
+def decision_in_full(state: CampaignState, idea: Any) -> Any:
     """`pending` without its short cuts."""
     from autoresearch.core.campaign.decision import RunEvidence, decide
     from autoresearch.core.statistics.noise import noise_of
     from autoresearch.lab.results.judge import rule_of
 
-    rest = CampaignView(view.spec, [other for other in view.ideas if other is not idea])
+    rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
     theirs = rest.best.values if rest.best else []
-    noise = noise_of(other.values for other in view.ideas if other is not idea)
-    assert list(incumbent(view, idea)) == list(theirs)
-    quick = noise_without(view, idea)
+    noise = noise_of(other.values for other in state.ideas if other is not idea)
+    assert list(incumbent(state, idea)) == list(theirs)
+    quick = noise_without(state, idea)
     assert quick.df == noise.df and quick.variance == pytest.approx(noise.variance, rel=1e-9)
     past = RunEvidence(
         [None if row.status == "crash" else row.metric_value for row in idea.judged],
@@ -163,7 +163,7 @@ def decision_in_full(view: CampaignView, idea: Any) -> Any:
         idea.simpler,
         idea.hypothesis.smoke,
     )
-    return decide(view.spec.objective, past, rule_of(view))
+    return decide(state.spec.objective, past, rule_of(state))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -179,10 +179,10 @@ def test_short_cuts_owe_the_same_re_tests(campaign: Callable[..., Any], seed: in
             made.run(slug, value, status, curve=False)
         if chance.random() < 0.1:
             made.verdict("demoted", slug)
-    view = whole(made)
+    state = whole(made)
     owed = 0
-    for idea in view.ideas:
-        fast, full = pending(view, idea), decision_in_full(view, idea)
+    for idea in state.ideas:
+        fast, full = pending(state, idea), decision_in_full(state, idea)
         assert (fast is not None and fast.retest) == full.retest, idea.slug
         owed += full.retest
     assert owed

@@ -28,23 +28,23 @@ def made(campaign: Callable[..., Any]) -> Any:
     """Three runs of a baseline under AgentJet's own trainer, of which an idea wants to be better."""
     made = campaign()
     made.idea("other")
-    for row in list(made.view().rows):
+    for row in list(made.state().rows):
         text = made.place.ledger.read_text()
         made.place.ledger.write_text(text.replace(f"\t{row.trainer}\t", "\tagentjet\t"))
     return made
 
 
 def spec_of(made: Any, trainer: str) -> RunSpec:
-    row = replace(made.view().rows[0], index=2, run_id="other-000001", run_dir=str(made.place.path / "other-1"))
+    row = replace(made.state().rows[0], index=2, run_id="other-000001", run_dir=str(made.place.path / "other-1"))
     return replace(made.run_spec(row, "other", "m.jsonl"), trainer=trainer)
 
 
 def test_a_run_of_the_other_mode_is_not_judged(made: Any) -> None:
     end = ExitRecord("other-000001", Ending.FINISHED, "")
-    verdict = judge(spec_of(made, "agentjet_swarm"), end, 0.99, 40, made.view())
+    verdict = judge(spec_of(made, "agentjet_swarm"), end, 0.99, 40, made.state())
     assert (verdict.verdict, verdict.judged) == (Verdict.DISCARD, False)
     assert "not judged" in verdict.reason and "reward >= 1" in verdict.reason and "reward > 0" in verdict.reason
-    same = judge(spec_of(made, "agentjet"), end, 0.99, 40, made.view())
+    same = judge(spec_of(made, "agentjet"), end, 0.99, 40, made.state())
     assert same.judged and "not judged" not in same.reason
 
 
@@ -52,7 +52,7 @@ def test_a_run_that_was_not_judged_does_not_stop_the_others(made: Any) -> None:
     made.run("other", 0.99, "discard", trainer="agentjet_swarm", curve=False)
     made.verdict("smoke", "other", run="other-000001")
     spec = replace(spec_of(made, "agentjet"), run="other-000002")
-    assert judge(spec, ExitRecord(spec.run, Ending.FINISHED, ""), 0.99, 40, made.view()).judged
+    assert judge(spec, ExitRecord(spec.run, Ending.FINISHED, ""), 0.99, 40, made.state()).judged
 
 
 def test_compare_and_ledger_say_so(made: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignState, Rules
+from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.lab.campaign_report import memory
 from autoresearch.records.campaign_records import add
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.system
 
 
 def written(made: Any) -> dict[str, str]:
-    view = made.view()
-    paths = memory.update_memory(made.place, view, made.stand(view), now=made.clock)
+    state = made.state()
+    paths = memory.update_memory(made.place, state, made.stand(state), now=made.clock)
     assert [path.name for path in paths] == list(memory.NAMES)
     return {path.name: path.read_text() for path in paths}
 
@@ -93,14 +93,14 @@ def test_a_campaign_that_has_only_begun(campaign: Callable[..., Any], tmp_path: 
     made = campaign()
     for path in (made.place.journal, made.place.ledger):
         path.unlink()
-    view = made.view()
+    state = made.state()
     assert "not measured yet" in written(made)["session_state.md"]
-    assert any("baseline: not measured yet" in line for line in memory.brief(view, made.stand(view)))
+    assert any("baseline: not measured yet" in line for line in memory.brief(state, made.stand(state)))
 
 
 def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
-    view = lived.view()
-    lines = memory.brief(view, lived.stand(view), state=CampaignState.PAUSED)
+    state = lived.state()
+    lines = memory.brief(state, lived.stand(state), phase=CampaignPhase.PAUSED)
     text = "\n".join(lines)
     assert len(lines) <= 60
     assert lines[0] == "campaign 20261121-sort (paused)"
@@ -124,13 +124,13 @@ def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) 
     made = campaign()
     made.idea("ahead")
     made.run("ahead", 0.56, "discard")
-    view = made.view()
-    text = "\n".join(memory.brief(view, made.stand(view)))
+    state = made.state()
+    text = "\n".join(memory.brief(state, made.stand(state)))
     assert "re-tests are pending (1): ahead +0.06" in text and "noise allows" not in text
     assert "discard, task_pass_rate@1 = 0.56, re-tests are pending (+0.06 to baseline, 3.0 sd of one run)" in text
     made.tell("state", state="ended", reason="stopped on request")
-    view = made.view()
-    text = "\n".join(memory.brief(view, made.stand(view)))
+    state = made.state()
+    text = "\n".join(memory.brief(state, made.stand(state)))
     assert "re-tests are pending" not in text and "better by less than the noise allows (1): ahead" in text
 
 
@@ -139,8 +139,8 @@ def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[...
     for n in range(80):
         made.idea(f"i{n}", "\x1b[31mred\x07 " + "word " * 100, git=False)
         made.run(f"i{n}", None, "crash", failure=f"kind_{n}", curve=False)
-    view = made.view()
-    lines = memory.brief(view, made.stand(view))
+    state = made.state()
+    lines = memory.brief(state, made.stand(state))
     assert len(lines) == 60
     assert all(len(line) <= 242 and line.isprintable() for line in lines)
     assert lines[-1].startswith("next: ") and "report.md" in "".join(lines[-4:])

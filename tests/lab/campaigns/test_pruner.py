@@ -222,13 +222,13 @@ def end(made: Any, living: Living, cause: str) -> ExitRecord:
 def test_it_is_judged_discard_and_that_is_final(past: Any) -> None:
     past.spec = replace(past.spec, min_steps=1000)  # it would be a smoke run: it was cut because it was judged
     new = Living(past, "new")
-    verdict = judge(new.spec, end(past, new, "pruned"), 0.99, 10, past.view())
+    verdict = judge(new.spec, end(past, new, "pruned"), 0.99, 10, past.state())
     assert (verdict.verdict, verdict.judged, verdict.reason) == (Verdict.DISCARD, True, end(past, new, "pruned").reason)
-    stopped = judge(new.spec, end(past, new, "stop_request"), 0.99, 10, past.view())
+    stopped = judge(new.spec, end(past, new, "stop_request"), 0.99, 10, past.state())
     assert not stopped.judged, "what somebody stopped says nothing of the idea"
     past.tell("withdrawn", run=new.run)
     past.run("new", 0.99, "discard", ending="stopped", failure="pruned")
-    view = past.view()
-    idea = view.by_slug("new")
-    assert idea.pruned and idea.attempted and pending(view, idea) is None
+    state = past.state()
+    idea = state.by_slug("new")
+    assert idea.pruned and idea.attempted and pending(state, idea) is None
     assert (idea.value, idea.attempt().status, idea.attempt().settled) == (None, "pruned", True)

@@ -41,33 +41,33 @@ def night(campaign: Callable[..., Any]) -> Any:
 
 
 def test_a_short_warm_up_kills_the_winner_and_a_longer_one_does_not(night: Any) -> None:
-    (early,) = replays(night.view(), ("median",), 5)
+    (early,) = replays(night.state(), ("median",), 5)
     assert early.winner == "slow" and early.kills_winner and early.kills_best_run
     assert {e.slug: e.step for e in early.ended} == {"bad": 10, "slow": 10}
     assert early.loss == pytest.approx(0.9 - 0.52), "the best that is left is a run of the baseline"
-    (late,) = replays(night.view(), ("median",), 25)
+    (late,) = replays(night.state(), ("median",), 25)
     assert {e.slug for e in late.ended} == {"bad"} and not late.kills_winner and not late.kills_best_run
 
 
 def test_time_that_is_saved(night: Any) -> None:
-    (late,) = replays(night.view(), ("median",), 25)
+    (late,) = replays(night.state(), ("median",), 25)
     assert late.ended[0].step == 30 and late.saved_s == pytest.approx(300 / 4)
     assert late.saved_share == pytest.approx(75 / 1800), "of six runs of five minutes; re-tests are not looked at"
 
 
 def test_the_baseline_is_compared_with_and_never_ended(night: Any) -> None:
-    runs = past_runs(night.view())
+    runs = past_runs(night.state())
     assert [(one.slug, one.judged) for one in runs] == [*[("baseline", False)] * 3, ("flat", True), ("bad", True),
                                                          ("slow", True)]  # fmt: skip
     redraw(night, "baseline", 0.0, 0.0, 0.0, 0.0, 0.0)
-    for found in replays(night.view()):
+    for found in replays(night.state()):
         assert not {e.slug for e in found.ended} & {"baseline"}
 
 
 def test_both_rules_and_warm_ups_that_fit_the_curves(night: Any) -> None:
-    found = replays(night.view())
+    found = replays(night.state())
     assert {one.rule for one in found} == {"median", "halving"}
-    assert sorted({one.warmup for one in found}) == warmups_of(past_runs(night.view())) == [0, 10, 20, 30]
+    assert sorted({one.warmup for one in found}) == warmups_of(past_runs(night.state())) == [0, 10, 20, 30]
     assert json.loads(json.dumps([one.to_json() for one in found], allow_nan=False))
 
 
@@ -75,11 +75,11 @@ def test_nothing_kept_is_no_winner(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("flat")
     made.run("flat", 0.51, "discard")
-    (found,) = replays(made.view(), ("median",), 0)
+    (found,) = replays(made.state(), ("median",), 0)
     assert found.winner is None and not found.kills_winner and found.best_run == "baseline-000002"
 
 
 def test_nothing_to_replay(campaign: Callable[..., Any]) -> None:
     made = campaign()
     with pytest.raises(NotFoundError, match="no idea whose first run"):
-        replays(made.view())
+        replays(made.state())

@@ -55,8 +55,8 @@ class Page(HTMLParser):
 
 
 def written(made: Any, **options: Any) -> tuple[CampaignReport, str, str]:
-    view = made.view()
-    report = write_report(made.place, view, made.stand(view), now=made.clock, **{"png": False, **options})
+    state = made.state()
+    report = write_report(made.place, state, made.stand(state), now=made.clock, **{"png": False, **options})
     return report, report.markdown.read_text(), report.page.read_text()
 
 
@@ -173,9 +173,9 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
 def test_the_noise_of_the_baseline_is_that_of_its_band(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.run("baseline", 0.54, metric_noise=0.5)
-    view = made.view()
-    (line,) = summary.idea_lines(view)
-    band = summary.band_of(view)
+    state = made.state()
+    (line,) = summary.idea_lines(state)
+    band = summary.band_of(state)
     assert band is not None and (line.n, line.noise) == (band.n, band.sd)
 
 
@@ -186,8 +186,8 @@ def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -
     made.run("down", 0.3)
     made.idea("gone")
     made.run("gone", None, "crash")
-    view = made.view()
-    data = plot_data.progress_of(view, summary.idea_lines(view))
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
     assert [v for _, v in data.path] == [pytest.approx(0.5), 0.3, 0.3]
     _, _, html = written(made)
     cross = re.search(r'<path class="crashed" d="M[\d.]+ ([\d.]+)', html)
@@ -199,8 +199,8 @@ def test_an_outlier_does_not_flatten_the_rest(campaign: Callable[..., Any]) -> N
     made = campaign()
     made.idea("far")
     made.run("far", -1000.0, "discard")
-    view = made.view()
-    data = plot_data.progress_of(view, summary.idea_lines(view))
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
     assert data.low > 0.3
     assert "(off the scale)" in written(made)[2]
 
@@ -213,15 +213,15 @@ def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], val
     for n, value in enumerate(values):
         made.idea(f"i{n}", git=False)
         made.run(f"i{n}", value, "discard", curve=False)
-    view = made.view()
-    data = plot_data.progress_of(view, summary.idea_lines(view))
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
     assert low - 0.06 < data.low <= low + 0.06 and data.high > 0.5
 
 
 @pytest.mark.system
 def test_budgets_burn_down(lived: Any) -> None:
-    view = lived.view()
-    ideas, time = plot_data.budgets_of(view, lived.clock)
+    state = lived.state()
+    ideas, time = plot_data.budgets_of(state, lived.clock)
     assert (ideas.name, ideas.points[0][1], ideas.points[-1][1]) == ("ideas", 1.0, pytest.approx(1 - 9 / 12))
     assert time.name == "time" and 0 < time.points[-1][1] < 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.lab.campaigns import requests
 
 pytestmark = pytest.mark.system
@@ -16,5 +16,5 @@ pytestmark = pytest.mark.system
 def test_what_goes_on_again_has_no_reason(lived: Any) -> None:
     lived.tell("state", state="paused", reason="lunch")
     control: Any = SimpleNamespace(place=lived.place, say=lambda _: None)
-    requests.obey(control, lived.view(), {"do": "resume"})
-    assert (lived.view().state, lived.view().reason) == (CampaignState.RUNNING, "")
+    requests.obey(control, lived.state(), {"do": "resume"})
+    assert (lived.state().phase, lived.state().reason) == (CampaignPhase.RUNNING, "")

@@ -174,9 +174,9 @@ def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_ide
     made.idea("new", git=False)
     for _ in range(scheduler.MOST_RETRIES + 1):
         made.run("new", None, "crash", failure="lease_busy", ending="launch_failed", curve=False, replicate=1)
-        view = made.view()
-        idea = view.by_slug("new")
-        owed = scheduler.owed(view)
+        state = made.state()
+        idea = state.by_slug("new")
+        owed = scheduler.owed(state)
         if len(idea.rows) <= scheduler.MOST_RETRIES:
             assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
     assert owed is None and idea.judged == [] and idea.attempted

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report import plot_png
@@ -175,7 +175,7 @@ class Yard:
             )  # fmt: skip
             if keep:
                 add(there.verdicts, status, index=index, slug=slug, delta=(value or 0.0) - 0.5, reason="fresh runs")
-        add(there.journal, "state", state=CampaignState.ENDED.value, reason="stop condition met")
+        add(there.journal, "state", state=CampaignPhase.ENDED.value, reason="stop condition met")
         return there
 
 

@@ -188,11 +188,11 @@ def test_a_plan_that_has_ended_can_be_revised_and_goes_on(yard: Any) -> None:
 
 
 def test_nothing_is_revised_while_a_stage_runs(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoresearch.core.campaign.spec import CampaignState
+    from autoresearch.core.campaign.spec import CampaignPhase
 
     plan_dir = yard.approved()
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
+        patch.setattr(stages, "follow", lambda *_, **__: CampaignPhase.PAUSED)
         stopped = run(yard, plan_dir)
     assert stopped.state == "paused"
     assert stopped.next == ("autoresearch campaign resume lr-screen", "autoresearch plan run lr")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.spec import CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import stages
@@ -36,7 +36,7 @@ def campaign(yard: Any, **journal: object) -> CampaignDir:
     yard.results = {"screen": GOOD}
     plan_dir = yard.approved()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "follow", lambda *_, **__: CampaignState.PAUSED)
+        patch.setattr(stages, "follow", lambda *_, **__: CampaignPhase.PAUSED)
         with in_pursuit(plan_dir):
             pursue(plan_dir, yard.parts, yard.said.append)
     there = stages.campaign_dir_of(plan_dir, read_view(plan_dir).runs[0])
@@ -64,9 +64,9 @@ def test_one_that_has_used_up_its_ideas_ends_with_those(yard: Any, monkeypatch: 
         end(there)
 
     with controlled(there, monkeypatch, obey):
-        assert stages.follow(there, yard.parts, yard.said.append) is CampaignState.ENDED
-    assert requests(there) == ["set"] and CampaignHistory(there).view().spec.rules.count == 3
-    assert list(stages.deviations(there, CampaignHistory(there).view()))[1] == (
+        assert stages.follow(there, yard.parts, yard.said.append) is CampaignPhase.ENDED
+    assert requests(there) == ["set"] and CampaignHistory(there).state().spec.rules.count == 3
+    assert list(stages.deviations(there, CampaignHistory(there).state()))[1] == (
         "stop rules changed to count 3 (its ideas were used up)"
     )
 
@@ -74,7 +74,7 @@ def test_one_that_has_used_up_its_ideas_ends_with_those(yard: Any, monkeypatch: 
 def test_one_that_pauses_by_itself_waits_for_a_person(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = campaign(yard, state="paused", reason="no baseline run yields the metric")
     with controlled(there, monkeypatch, lambda: pytest.fail("it waited")):
-        assert stages.follow(there, yard.parts, yard.said.append) is CampaignState.PAUSED
+        assert stages.follow(there, yard.parts, yard.said.append) is CampaignPhase.PAUSED
     assert requests(there) == []
 
 
@@ -86,9 +86,9 @@ def test_where_nobody_is_there_it_ends_with_what_it_has(yard: Any, monkeypatch: 
         end(there, how=last["do"], reason=last["reason"])
 
     with controlled(there, monkeypatch, obey):
-        assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignState.ENDED
+        assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignPhase.ENDED
     assert requests(there) == ["drain"]
-    (told,) = stages.deviations(there, CampaignHistory(there).view())
+    (told,) = stages.deviations(there, CampaignHistory(there).state())
     assert told.startswith("it was told to drain: it paused (no baseline run yields the metric)")
 
 
@@ -96,7 +96,7 @@ def test_what_a_person_paused_stays_paused_though_nobody_is_there(yard: Any, mon
     there = campaign(yard, state="paused", reason="lunch")
     add(there.requests, "pause", reason="lunch")
     with controlled(there, monkeypatch, lambda: pytest.fail("it waited")):
-        assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignState.PAUSED
+        assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignPhase.PAUSED
     assert requests(there) == ["pause"]
 
 
@@ -105,7 +105,7 @@ def test_a_controller_that_dies_again_and_again_is_given_up(yard: Any, monkeypat
     started: list[str] = []
     monkeypatch.setattr(start_campaign, "start_controller", lambda *_: started.append("one"))
     monkeypatch.setattr(stages, "time", SimpleNamespace(sleep=lambda _: None))
-    assert stages.follow(there, yard.parts, yard.said.append) is CampaignState.DEAD
+    assert stages.follow(there, yard.parts, yard.said.append) is CampaignPhase.DEAD
     assert len(started) == stages.MOST_RESTARTS
 
 
@@ -116,7 +116,7 @@ def test_what_the_plan_did_not_say_is_told(yard: Any, monkeypatch: pytest.Monkey
     add(there.journal, "fixed", index=2, commit="c", slug="lr-high", note="a typo")
     add(there.requests, "add")
     end(there)
-    told = list(stages.deviations(there, CampaignHistory(there).view()))
+    told = list(stages.deviations(there, CampaignHistory(there).state()))
     assert told == [
         "stop rules changed to count 9 (by `campaign set`)",
         "idea lr-low was skipped: too slow",

@@ -127,7 +127,7 @@ class Lab:
         return usual | more
 
     def run(self, *flags: object, **more: object) -> Any:
-        """A campaign from its start to its end; its view."""
+        """A campaign from its start to its end; its state."""
         return self.camp.run(*flags, **self.keys(**more))
 
     def start(self, *flags: object, **more: object) -> Any:

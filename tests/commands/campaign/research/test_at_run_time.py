@@ -145,7 +145,7 @@ def watched(lab: Any) -> Any:
 
 
 def tricked(lab: Any, *slugs: str, **keys: object) -> Any:
-    """A campaign whose ideas are these tricks; its view."""
+    """A campaign whose ideas are these tricks; its state."""
     lab.propose(*(lab.idea(slug, parent="baseline", title=f"Trick {slug}") for slug in slugs), always=True)
     for slug in slugs:
         text = PRELUDE + "with contextlib.suppress(OSError):\n" + textwrap.indent(textwrap.dedent(TRICKS[slug]), "    ")
@@ -153,35 +153,35 @@ def tricked(lab: Any, *slugs: str, **keys: object) -> Any:
     return lab.run(count=1 + len(slugs), ideas_per_turn=len(slugs), max_fixes=0, **keys)
 
 
-def said(view: Any) -> str:
+def said(state: Any) -> str:
     """A line for each row."""
-    rows = [(idea, row) for idea in view.ideas for row in idea.rows]
+    rows = [(idea, row) for idea in state.ideas for row in idea.rows]
     return "\n".join(f"{i.slug}: {r.metric_value} {r.status} {r.failure} [{r.flags}] {r.sandbox}" for i, r in rows)
 
 
 def test_in_the_sandbox_none_wins(watched: Any, bubblewrap: None) -> None:
-    view = tricked(watched, *TRICKS, sandbox="need")
-    rows = {idea.slug: idea.rows[-1] for idea in view.ideas}
-    assert set(rows) == {"baseline", *TRICKS}, said(view)
+    state = tricked(watched, *TRICKS, sandbox="need")
+    rows = {idea.slug: idea.rows[-1] for idea in state.ideas}
+    assert set(rows) == {"baseline", *TRICKS}, said(state)
     assert {(row.metric_value, row.ending, row.sandbox) for row in rows.values()} == {(0.4, "finished", "bwrap")}
-    assert {row.status for slug, row in rows.items() if slug != "baseline"} == {"discard"}, said(view)
-    assert not any("tampered" in row.flags for row in rows.values()), said(view)
+    assert {row.status for slug, row in rows.items() if slug != "baseline"} == {"discard"}, said(state)
+    assert not any("tampered" in row.flags for row in rows.values()), said(state)
     assert "foreign" not in " ".join(path.name for path in watched.camp.place.path.iterdir())
 
 
 def test_without_a_sandbox_forged_records_are_found(watched: Any) -> None:
     """What it prevents, others find; what an evaluation reads from a place that all can write to, nobody does."""
-    view = tricked(watched, *TRICKS, sandbox="off")
-    rows = {idea.slug: idea.rows[-1] for idea in view.ideas}
+    state = tricked(watched, *TRICKS, sandbox="off")
+    rows = {idea.slug: idea.rows[-1] for idea in state.ideas}
     flagged = {slug for slug, row in rows.items() if "tampered: " in row.flags}
-    assert flagged == {"its-own-row", "the-exit-record", "tmux", "a-link", "a-commit"}, said(view)
+    assert flagged == {"its-own-row", "the-exit-record", "tmux", "a-link", "a-commit"}, said(state)
     lost = {"the-exit-record", "a-bad-seed"}
-    assert {slug for slug, row in rows.items() if row.failure == "runner_died"} == lost, said(view)
-    assert all(len(view.by_slug(slug).rows) == 1 and not rows[slug].metric_value for slug in lost), "no second try"
+    assert {slug for slug, row in rows.items() if row.failure == "runner_died"} == lost, said(state)
+    assert all(len(state.by_slug(slug).rows) == 1 and not rows[slug].metric_value for slug in lost), "no second try"
     believed = {slug for slug, row in rows.items() if row.metric_value == FORGED}
-    assert believed == {"a-cache-at-home", "memory"}, said(view)
+    assert believed == {"a-cache-at-home", "memory"}, said(state)
     public = {line.split("\t")[15]: line.split("\t")[6] for line in watched.camp.place.ledger.read_text().splitlines()}
     assert public == {"run_id": "metric_value"} | {
-        row.run_id: "" if row.metric_value is None else repr(row.metric_value) for row in view.rows
+        row.run_id: "" if row.metric_value is None else repr(row.metric_value) for row in state.rows
     }
     assert watched.camp.place.ledger.with_name("results.tsv.foreign").read_text().count("forged") >= 3

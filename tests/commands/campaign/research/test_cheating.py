@@ -32,13 +32,13 @@ def surroundings(tmux_socket: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judge(world: World) -> None:
     """None succeeded, and the honest idea is kept."""
-    view, fates = world.run(), world.fates()
+    state, fates = world.run(), world.fates()
     seen = f"{told(fates)}\n{world.place.log.read_text()}"
-    assert len(fates) == 12 and view.attempted == 13, seen
+    assert len(fates) == 12 and state.attempted == 13, seen
     assert [fate.act.slug for fate in fates if fate.act.way is Way.HONEST and not fate.harm] != [], seen
     assert not [fate for fate in fates if fate.harm], seen
     assert sum(fate.caught for fate in fates) == 10, seen
-    better = view.by_slug(BETTER)
+    better = state.by_slug(BETTER)
     assert better is not None and better.status == "keep", seen
     assert (world.git("show", f"{better.branch}:knobs.py")).endswith("STEP = 0.4"), seen
     expected = {

@@ -20,17 +20,17 @@ def test_ideas_are_proposed_edited_run_and_kept(lab: Any) -> None:
     lab.act("edit", replace=BETTER, text="GAIN is 2 now")
     lab.camp.file(**lab.keys(guard=[GUARD]))
     before = lab.camp.checkout()
-    view = lab.run(guard=[GUARD])
+    state = lab.run(guard=[GUARD])
     assert lab.camp.checkout() == before
 
-    first, second = view.by_slug("more-gain"), view.by_slug("less-lr")
+    first, second = state.by_slug("more-gain"), state.by_slug("less-lr")
     assert (first.status, second.status) == ("keep", "discard")
     assert "GAIN = 2.0" in lab.camp.bench.git("show", f"{first.branch}:knobs.py")
-    assert [idea.slug for idea in view.ideas[1:]] == ["less-lr", "more-gain"], "what needs no edit goes first"
+    assert [idea.slug for idea in state.ideas[1:]] == ["less-lr", "more-gain"], "what needs no edit goes first"
     assert [first.hypothesis.proposer, first.hypothesis.kind] == ["agent", "code"]
     assert [row.agent_tokens for row in first.rows] == [60 + 120] and [r.agent_tokens for r in second.rows] == [60]
-    assert view.research.usage.tokens == 240 and [line["role"] for line in lab.journal("turn")] == ["propose", "edit"]
-    assert not list(Path(view.spec.trees).glob("agent-*")), "its worktrees are gone"
+    assert state.research.usage.tokens == 240 and [line["role"] for line in lab.journal("turn")] == ["propose", "edit"]
+    assert not list(Path(state.spec.trees).glob("agent-*")), "its worktrees are gone"
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(
 ) -> None:
     lab.propose(lab.idea("bad"))
     lab.act("edit", **act)
-    view = lab.run(count=2, guard=[GUARD])
-    bad = view.by_slug("bad")
-    assert view.attempted == 2 and [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
+    state = lab.run(count=2, guard=[GUARD])
+    bad = state.by_slug("bad")
+    assert state.attempted == 2 and [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
     assert f"  not tried: {failure} (1): bad" in lab.camp.bench.here("campaign", "status", "--full")[1].splitlines()
     assert why in bad.rows[0].description and bad.rows[0].agent_tokens == 240
     assert bad.rows[0].run_dir == "" and bad.rows[0].elapsed_min == 0.0
     assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
-    shown = lab.camp.bench.git("diff", "--name-only", view.spec.base_commit, bad.branch).split()
+    shown = lab.camp.bench.git("diff", "--name-only", state.spec.base_commit, bad.branch).split()
     assert ("knobs.py" in shown) == (failure == "guard_failed") and "tests/test_knobs.py" not in shown
 
 
@@ -64,21 +64,21 @@ def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")})
     lab.act("fix", python="raise SystemExit(1)")
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")}, text="`zero` was meant to be a number")
-    view = lab.run(count=2)
-    idea = view.by_slug("typo")
+    state = lab.run(count=2)
+    idea = state.by_slug("typo")
     assert [(row.status, row.failure, row.fix_of) for row in idea.rows] == [
         ("crash", "python_error", ""),
         ("keep", "", idea.rows[0].run_id),
     ]
-    assert view.attempted == 2 and view.research.fixes == {2: 2}
+    assert state.attempted == 2 and state.research.fixes == {2: 2}
     assert len({row.branch for row in idea.rows}) == 1
     assert "return 0.5" in lab.camp.bench.git("show", f"{idea.branch}:knobs.py")
     prompt = lab.asked(3)
     assert "zero" in prompt and "SyntaxError" in prompt
-    report = Path(view.spec.directory, "report.md").read_text()
+    report = Path(state.spec.directory, "report.md").read_text()
     assert "command: 1 edit, 2 fix, 1 propose; 0.03 USD" in report and "typo: fix 1 of 2 by command" in report
-    assert "The researcher" in Path(view.spec.directory, "report.html").read_text()
-    timeline = Path(view.spec.directory, "timeline.md").read_text()
+    assert "The researcher" in Path(state.spec.directory, "report.html").read_text()
+    timeline = Path(state.spec.directory, "timeline.md").read_text()
     assert "proposed typo" in timeline and "turn 0003-fix of command, ended" in timeline
     story = Path(idea.rows[1].result_dir, "experiment_log.md").read_text()
     assert "fix 1 of 2 by command came to nothing" in story and "fix 2 of 2 by command: `zero` was meant" in story
@@ -90,10 +90,10 @@ def test_a_bad_metric_is_a_result_and_a_fix_has_an_end(lab: Any) -> None:
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return 1 / 0 + 0.3")}, **{"if": "Try broken"})
     lab.act("fix", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 1.1")}, text="perhaps so")
     lab.act("fix", text="I cannot", always=True)
-    view = lab.run(count=3, max_fixes=2)
-    assert [row.status for row in view.by_slug("worse").rows] == ["discard"]
-    assert [row.status for row in view.by_slug("broken").rows] == ["crash", "crash"]
-    assert view.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
+    state = lab.run(count=3, max_fixes=2)
+    assert [row.status for row in state.by_slug("worse").rows] == ["discard"]
+    assert [row.status for row in state.by_slug("broken").rows] == ["crash", "crash"]
+    assert state.research.fixes == {3: 2} and [line["index"] for line in lab.journal("fix_failed")] == [3]
 
 
 def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
@@ -107,8 +107,8 @@ def test_it_says_at_the_end_what_it_thinks(lab: Any) -> None:
         "next_ideas": ["even more"],
     }
     lab.act("summarise", json=summary)
-    view = lab.run(count=2, summarise=True)
-    text = Path(view.spec.directory, "agent_summary.md").read_text()
+    state = lab.run(count=2, summarise=True)
+    text = Path(state.spec.directory, "agent_summary.md").read_text()
     assert "More gain is better" in text and "even more" in text
     assert "0.99" in text and "0.5" in text, "what the ledger does not show is marked, beside what it does"
     assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]

@@ -38,7 +38,7 @@ class Killed:
         lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, text="a number", always=True)
 
     def at(self, points: tuple[str, ...], slugs: tuple[str, ...] = BOTH) -> Any:
-        """Its view at the end, after a death at each point (`name:n`: its n-th passing)."""
+        """Its state at the end, after a death at each point (`name:n`: its n-th passing)."""
         for number, point in enumerate(points):
             name, _, passing = point.partition(":")
             self.bench.env["AUTORESEARCH_FAILPOINT"] = f"{name}:kill:{passing or 1}"
@@ -47,32 +47,32 @@ class Killed:
             else:
                 self.lab.start(count=1 + len(slugs), max_fixes=1, guard=["true"])
             self.bench.until(lambda: not self.camp.place.controlled)
-            assert self.camp.view().state != "ended", f"{point} was never reached"
+            assert self.camp.state().phase != "ended", f"{point} was never reached"
         del self.bench.env["AUTORESEARCH_FAILPOINT"]
         self.bench.ask("campaign", "resume", "--detach")
-        view = self.camp.over()
-        self.sound(view, slugs)
-        return view
+        state = self.camp.over()
+        self.sound(state, slugs)
+        return state
 
-    def sound(self, view: Any, slugs: tuple[str, ...]) -> None:
+    def sound(self, state: Any, slugs: tuple[str, ...]) -> None:
         """What holds however often it was killed."""
-        assert [idea.slug for idea in view.ideas] == ["baseline", *slugs] and view.attempted == 1 + len(slugs)
-        typo = view.by_slug("typo")
+        assert [idea.slug for idea in state.ideas] == ["baseline", *slugs] and state.attempted == 1 + len(slugs)
+        typo = state.by_slug("typo")
         assert [(row.status, row.failure) for row in typo.rows] == [("crash", "python_error"), ("keep", "")]
         if "spoilt" in slugs:
-            rows = view.by_slug("spoilt").rows
+            rows = state.by_slug("spoilt").rows
             assert [(row.status, row.failure) for row in rows] == [("crash", "protected_path")]
-        assert view.research.fixes == {2: 1} and not view.research.fixing, "one try, however often it was begun"
+        assert state.research.fixes == {2: 1} and not state.research.fixing, "one try, however often it was begun"
         names = [line["name"] for line in self.lab.journal("turn")]
         turns = [path.name for path in self.camp.place.turns.iterdir() if (path / "result.json").exists()]
         assert len(names) == len(set(names)) and set(names) == set(turns), "each turn is written down once"
         found = self.bench.git("for-each-ref", "--format=%(refname:short)", "refs/heads/autoresearch/").split()
-        assert set(found) == {idea.branch for idea in view.ideas} and len(found) == 1 + len(slugs), (
+        assert set(found) == {idea.branch for idea in state.ideas} and len(found) == 1 + len(slugs), (
             "a branch was claimed twice"
         )
         assert "return 0.5" in self.bench.git("show", f"{typo.branch}:knobs.py")
         assert len(self.bench.git("worktree", "list").splitlines()) == 1
-        assert not list(Path(view.spec.trees).glob("*"))
+        assert not list(Path(state.spec.trees).glob("*"))
         self.bench.until(lambda: not self.bench.carriers())
 
 
@@ -121,9 +121,9 @@ def test_what_costs_money_is_not_asked_twice_at_the_end(lab: Any) -> None:
     bench.env["AUTORESEARCH_FAILPOINT"] = "campaign.reported:kill"
     lab.start(count=2, summarise=True)
     bench.until(lambda: not camp.place.controlled)
-    assert camp.view().state != "ended"
+    assert camp.state().phase != "ended"
     del bench.env["AUTORESEARCH_FAILPOINT"]
     bench.ask("campaign", "resume", "--detach")
-    view = camp.over()
+    state = camp.over()
     assert [line["role"] for line in lab.journal("turn")] == ["propose", "edit", "summarise"]
-    assert view.research.summarised and "More gain" in (camp.place.path / "agent_summary.md").read_text()
+    assert state.research.summarised and "More gain" in (camp.place.path / "agent_summary.md").read_text()

@@ -47,10 +47,10 @@ def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
     lab.act("edit", replace=BETTER, **{"if": "Double"})
     lab.act("review", json={"verdict": "refuse", "reasons": ["it is no idea"]}, **{"if": "wins"})
     lab.act("review", json={"verdict": "accept", "reasons": []})
-    view = lab.run(count=3, review=True)
-    cheat = view.by_slug("cheat")
+    state = lab.run(count=3, review=True)
+    cheat = state.by_slug("cheat")
     assert [(row.status, row.failure, row.run_dir) for row in cheat.rows] == [("crash", "review_refused", "")]
     assert "it is no idea" in cheat.rows[0].description and cheat.rows[0].agent_tokens == 60 + 2 * 120
-    assert view.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
+    assert state.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
     code, out, _ = lab.camp.bench.here("campaign", "approve")
     assert code == 0 and "refused again: it reads like cheat on the same parent" in " ".join(out.split())

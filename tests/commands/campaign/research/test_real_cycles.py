@@ -117,14 +117,14 @@ def test_a_whole_campaign(
     before = camp.checkout()
     flags = ("--proposer", "agent", "--agent", name, "--agent-program", agent.program, "--agent-model", agent.model)
     camp.start(*flags, **keys)
-    camp.until(lambda: camp.view().state in ("ended", "paused") and not camp.place.controlled)
-    view = camp.view()
+    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
+    state = camp.state()
     seen = f"{camp.said()}\n{[(one.rule, one.step, one.said[:80]) for one in model_server.asked]}"
     assert camp.checkout() == before, seen
 
     # the ledger
-    lr, updates, paid = (view.by_slug(slug) for slug in ("larger-lr", "more-updates", "pay-format"))
-    assert view.attempted == 4 and [row.status for row in view.by_slug("baseline").rows] == ["keep", "keep"], seen
+    lr, updates, paid = (state.by_slug(slug) for slug in ("larger-lr", "more-updates", "pay-format"))
+    assert state.attempted == 4 and [row.status for row in state.by_slug("baseline").rows] == ["keep", "keep"], seen
     assert lr and updates and paid, seen
     assert [(row.status, row.failure) for row in lr.rows] == [("keep", "")], seen
     first, second = updates.rows
@@ -132,7 +132,7 @@ def test_a_whole_campaign(
         *("crash", "python_error", "keep"),
         first.run_id,
     ), seen
-    assert second.metric_value > lr.rows[0].metric_value > view.by_slug("baseline").value, seen
+    assert second.metric_value > lr.rows[0].metric_value > state.by_slug("baseline").value, seen
     assert [(row.status, row.failure, row.run_dir) for row in paid.rows] == [("crash", "guard_failed", "")], seen
     assert all(row.agent_tokens for row in (*lr.rows, first, second, *paid.rows)), seen
 
@@ -161,5 +161,5 @@ def test_a_whole_campaign(
         return [line for line in told if not line.endswith(" 1")]
 
     camp.bench.until(lambda: not living())
-    assert not list(Path(view.spec.trees).glob("agent-*")), "its worktrees are gone"
+    assert not list(Path(state.spec.trees).glob("agent-*")), "its worktrees are gone"
     camp.bench.until(lambda: not camp.bench.carriers())

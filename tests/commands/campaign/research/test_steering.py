@@ -19,17 +19,17 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     lab.propose(lab.idea("freeze", title="Change the tokenizer"), lab.idea("last", title="Think longer"))
     lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
     lab.start(count=3, hold=True, tell=["mind the reward"])
-    view = lab.camp.state("waiting")
-    assert "first, unwanted wait for a person" in view.reason and "approve first" in view.reason
+    state = lab.camp.phase("waiting")
+    assert "first, unwanted wait for a person" in state.reason and "approve first" in state.reason
     assert "mind the reward" in lab.asked(0)
     assert ask("campaign", "status")["next"][-1] == "autoresearch campaign approve first --campaign one"
     assert "first, unwanted wait for a person" in lab.camp.bench.here("campaign", "wait", "--for", "0s")[1]
-    before = view.spec
+    before = state.spec
 
     code, _, err = lab.camp.bench.here("campaign", "approve", "nobody")
     assert code == 4 and "waiting: first, unwanted" in err
     assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
-    lab.camp.until(lambda: lab.camp.view().attempted == 2 and lab.camp.view().state == "waiting")
+    lab.camp.until(lambda: lab.camp.state().attempted == 2 and lab.camp.state().phase == "waiting")
     assert ask("campaign", "tell", "look at the format term")["ok"]
     assert ask("campaign", "skip", "no change of the tokenizer")["ok"]
     assert ask("campaign", "skip", "unwanted", "--campaign", "one", "--reason", "had it in May")["held"] == []
@@ -40,9 +40,9 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert [one["slug"] for one in found["refused"]] == ["freeze"] and found["agent_tokens"] == 3 * 120
     assert "look at the format term" in lab.asked(2) and "no change of the tokenizer" in lab.asked(2)
     assert ask("campaign", "approve", "--all")["ok"]
-    view = lab.camp.over()
-    assert [idea.slug for idea in view.ideas] == ["baseline", "first", "last"]
-    assert (view.spec.objective, view.spec.rules) == (before.objective, before.rules)
+    state = lab.camp.over()
+    assert [idea.slug for idea in state.ideas] == ["baseline", "first", "last"]
+    assert (state.spec.objective, state.spec.rules) == (before.objective, before.rules)
     said = lab.camp.bench.here("campaign", "approve")[1]
     assert "told: look at the format term" in said and "vetoed: no change of the tokenizer" in said
     assert "researcher: command, " in said
@@ -54,8 +54,8 @@ def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
     lab.camp.until(lambda: lab.place.joinpath("used", "0").exists())
     lab.camp.bench.ask("campaign", "pause", "--before-edits", "--reason", "I want to see them")
     lab.camp.go.touch()
-    view = lab.camp.state("waiting")
-    assert view.research.hold and view.attempted == 1 and "first waits for a person" in view.reason
+    state = lab.camp.phase("waiting")
+    assert state.research.hold and state.attempted == 1 and "first waits for a person" in state.reason
     assert lab.camp.bench.ask("campaign", "stop")["ok"]
     lab.camp.over()
 
@@ -76,7 +76,7 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
     lab.act("edit", replace={"knobs.py": ("0.3", "0.31")})
     lab.start(count=3)
     camp.until(lambda: lab.place.joinpath("used", "0").exists())
-    before = camp.view().spec
+    before = camp.state().spec
     odd = [
         "count: 99\ntarget: 0.1\n- {do: stop}",
         "--count 99",
@@ -91,14 +91,14 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
         code, _, err = bench.here("campaign", "skip", *words)
         assert code == 2 and "the baseline is what all else is measured against" in err
     camp.go.touch()
-    view = camp.over()
-    assert view.research.notes[:4] == odd
-    assert sorted(view.research.notes[4:]) == ["two at once, 1", "two at once, 2"]
-    assert (view.spec.objective, view.spec.rules, view.spec.research) == (
+    state = camp.over()
+    assert state.research.notes[:4] == odd
+    assert sorted(state.research.notes[4:]) == ["two at once, 1", "two at once, 2"]
+    assert (state.spec.objective, state.spec.rules, state.spec.research) == (
         *(before.objective, before.rules),
         before.research,
     )
-    assert view.attempted == 3 and view.baseline.status == "keep" and not view.unwanted
+    assert state.attempted == 3 and state.baseline.status == "keep" and not state.unwanted
     assert "{{ 7 * 7 }} $(id)" in lab.asked(2) and "\x1b" not in lab.asked(2)
     for words in (["tell", "too late"], ["skip", "larger steps"], ["pause", "--before-edits"]):
         code, _, err = bench.here("campaign", *words)

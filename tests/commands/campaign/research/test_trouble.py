@@ -48,12 +48,12 @@ def test_a_usage_limit_is_waited_out(lab: Any, monkeypatch: pytest.MonkeyPatch) 
     lab.propose(lab.idea("first"), exit=75)
     lab.propose(lab.idea("first"))
     lab.act("edit", replace=BETTER)
-    view = lab.camp.run(clock=quick(monkeypatch), **lab.keys(count=2))
-    assert view.by_slug("first").status == "keep"
+    state = lab.camp.run(clock=quick(monkeypatch), **lab.keys(count=2))
+    assert state.by_slug("first").status == "keep"
     turns = lab.journal("turn")
     assert [turn.get("fault") for turn in turns] == ["quota", "quota", None, None]
     assert "waits for the end of a usage limit" in lab.camp.said()
-    assert not lab.camp.place.waiting.exists() and view.research.usage.tokens == 480
+    assert not lab.camp.place.waiting.exists() and state.research.usage.tokens == 480
 
 
 def test_who_is_not_logged_in_pauses_the_campaign(lab: Any) -> None:
@@ -61,8 +61,8 @@ def test_who_is_not_logged_in_pauses_the_campaign(lab: Any) -> None:
     lab.propose(lab.idea("first"))
     lab.act("edit", replace=BETTER)
     lab.start(count=2)
-    view = lab.camp.state("paused")
-    assert "command cannot be asked" in view.reason
+    state = lab.camp.phase("paused")
+    assert "command cannot be asked" in state.reason
     assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
     assert lab.camp.over().by_slug("first").status == "keep"
 
@@ -73,31 +73,31 @@ def test_a_login_that_runs_out_in_a_fix_takes_no_try(lab: Any) -> None:
     lab.act("fix", text="please log in", exit=77)
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")})
     lab.start(count=2, max_fixes=1)
-    assert "cannot be asked" in lab.camp.state("paused").reason
+    assert "cannot be asked" in lab.camp.phase("paused").reason
     assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
-    view = lab.camp.over()
-    assert [row.status for row in view.by_slug("typo").rows] == ["crash", "keep"] and view.research.fixes == {2: 1}
+    state = lab.camp.over()
+    assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"] and state.research.fixes == {2: 1}
 
 
 def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
     lab.act("propose", text="I think the learning rate is too high, you should lower it.", always=True)
     lab.start(count=2)
-    view = lab.camp.state("paused")
-    assert "had no idea 3 times in a row" in view.reason
+    state = lab.camp.phase("paused")
+    assert "had no idea 3 times in a row" in state.reason
     assert len(lab.journal("turn")) == 9, "each was asked again twice"
-    assert view.attempted == 1
+    assert state.attempted == 1
 
 
 def test_budgets_end_it(lab: Any) -> None:
     for number in range(6):
         lab.propose(lab.idea(f"idea-{number}", title=WORDS[number]))
         lab.act("edit", replace={"knobs.py": ("0.3", f"0.3{number}1")})
-    view = lab.run(count=6, budget_tokens=400)
-    assert view.research.usage.tokens == 480 and view.attempted == 2
-    assert "480 of 400 tokens are spent" in view.reason
+    state = lab.run(count=6, budget_tokens=400)
+    assert state.research.usage.tokens == 480 and state.attempted == 2
+    assert "480 of 400 tokens are spent" in state.reason
     assert lab.camp.bench.ask("campaign", "set", "--budget-tokens", "500")["ok"], "more of it, and it goes on"
-    view = lab.camp.over()
-    assert view.attempted == 3 and " of 500 tokens are spent" in view.reason
+    state = lab.camp.over()
+    assert state.attempted == 3 and " of 500 tokens are spent" in state.reason
 
 
 def test_numbers_from_the_optimiser_and_ideas_from_the_agent(lab: Any) -> None:
@@ -105,8 +105,8 @@ def test_numbers_from_the_optimiser_and_ideas_from_the_agent(lab: Any) -> None:
         lab.propose(lab.idea(f"code-{number}", title=WORDS[number]))
         lab.act("edit", replace={"knobs.py": ("0.3", f"0.3{number}2")})
     space = {"lr": {"low": 0.01, "high": 0.2, "log": True}}
-    view = lab.run(count=7, proposer="hybrid", agent_share=0.5, space=space)
-    by = [idea.hypothesis.proposer for idea in view.ideas[1:]]
+    state = lab.run(count=7, proposer="hybrid", agent_share=0.5, space=space)
+    by = [idea.hypothesis.proposer for idea in state.ideas[1:]]
     assert len(by) == 6 and {"agent", "tpe"} == set(by), "whoever has an idea ready gives it: no GPU waits for a turn"
     assert "config" not in lab.asked(0).split("# Now")[-1], "numbers are the optimiser's"
 
@@ -131,8 +131,8 @@ def test_a_controller_that_is_killed_in_a_turn_leaves_nothing_and_goes_on(lab: A
     os.kill(pid, signal.SIGKILL)
     lab.camp.bench.until(lambda: not place.controlled)
     assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
-    view = lab.camp.over()
-    assert view.by_slug("first").status == "keep" and view.attempted == 2
+    state = lab.camp.over()
+    assert state.by_slug("first").status == "keep" and state.attempted == 2
     assert not working(), "what the first turn started is gone"
     faults = [turn.get("fault") for turn in lab.journal("turn")]
     assert faults == [None, "lost", None], "the turn that was lost is written down"
@@ -150,21 +150,21 @@ def test_no_turn_may_cost_more_than_is_left(lab: Any) -> None:
     lab.propose(lab.idea("typo"), cost={"usd": 0.5})
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")}, cost={"usd": 0.25})
     lab.act("fix", replace={"knobs.py": ("return nought.3", "return 0.5")}, cost={"usd": 0.125})
-    view = lab.run(count=2, budget_usd=1.0, turn_usd=0.625)
+    state = lab.run(count=2, budget_usd=1.0, turn_usd=0.625)
     turns = sorted(lab.camp.place.turns.glob("*/turn.json"))
     assert [json.loads(turn.read_bytes())["bounds"]["usd"] for turn in turns] == [0.625, 0.5, 0.25]
-    assert [row.agent_usd for row in view.by_slug("typo").rows] == [0.75, 0.125]
+    assert [row.agent_usd for row in state.by_slug("typo").rows] == [0.75, 0.125]
 
 
 @pytest.mark.real
 def test_a_budget_that_is_spent_can_be_raised(lab: Any) -> None:
     lab.propose(lab.idea("first"), cost={"usd": 2.0})
     lab.act("edit", replace=BETTER)
-    view = lab.run(count=2, budget_usd=1.0)
-    assert "2.00 of 1 USD are spent" in view.reason and view.attempted == 1
+    state = lab.run(count=2, budget_usd=1.0)
+    assert "2.00 of 1 USD are spent" in state.reason and state.attempted == 1
     assert lab.camp.bench.ask("campaign", "set", "--budget-usd", "5")["ok"]
-    view = lab.camp.over()
-    assert view.by_slug("first").status == "keep" and view.spec.rules.budget_usd == 5.0
+    state = lab.camp.over()
+    assert state.by_slug("first").status == "keep" and state.spec.rules.budget_usd == 5.0
 
 
 def test_a_deadline_ends_a_fix(lab: Any) -> None:
@@ -174,9 +174,9 @@ def test_a_deadline_ends_a_fix(lab: Any) -> None:
     lab.start(count=2, deadline="2h")
     lab.camp.until(lambda: lab.place.joinpath("used", "2").exists())
     assert lab.camp.bench.ask("campaign", "set", "--deadline", "1s")["ok"]
-    view = lab.camp.over()
+    state = lab.camp.over()
     assert [turn.get("fault") for turn in lab.journal("turn")] == [None, None, "stopped"]
-    assert view.attempted == 2 and [row.status for row in view.by_slug("typo").rows] == ["crash"]
+    assert state.attempted == 2 and [row.status for row in state.by_slug("typo").rows] == ["crash"]
     lab.camp.bench.until(lambda: not lab.camp.bench.carriers())
 
 
@@ -186,9 +186,9 @@ def test_a_turn_ends_with_its_campaign(lab: Any) -> None:
     lab.start(count=2)
     lab.camp.until(lambda: lab.place.joinpath("used", "1").exists())
     assert lab.camp.bench.ask("campaign", "stop")["ok"]
-    view = lab.camp.over()
+    state = lab.camp.over()
     assert [turn.get("fault") for turn in lab.journal("turn")] == [None, "stopped"]
-    assert view.reason == "stopped on request" and view.attempted == 1
+    assert state.reason == "stopped on request" and state.attempted == 1
     lab.camp.bench.until(lambda: not lab.camp.bench.carriers())
 
 
@@ -203,7 +203,7 @@ def test_pause_and_the_death_of_tmux_in_a_turn(lab: Any) -> None:
     assert bench.ask("campaign", "pause", "--reason", "lunch")["state"] == "paused"
     camp.go.touch()
     camp.until(lambda: lab.journal("made"))
-    assert camp.view().state == "paused" and camp.view().attempted == 1
+    assert camp.state().phase == "paused" and camp.state().attempted == 1
     assert bench.ask("campaign", "resume", "--detach")["ok"]
     assert camp.over().by_slug("first").status == "keep"
 
@@ -214,9 +214,9 @@ def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
         lab.propose(lab.idea(word.split()[0].lower(), title=word, parent="baseline"))
     lab.act("edit", replace=BETTER, always=True)
     lab.start(count=9)
-    view = lab.camp.state("paused")
-    assert "had no idea that could be tried 3 times in a row: it is the same as idea 2" in view.reason
-    assert view.attempted == 2 and len(lab.journal("skipped")) == 3
+    state = lab.camp.phase("paused")
+    assert "had no idea that could be tried 3 times in a row: it is the same as idea 2" in state.reason
+    assert state.attempted == 2 and len(lab.journal("skipped")) == 3
     lab.camp.bench.ask("campaign", "stop")
     lab.camp.over()
 
@@ -228,8 +228,8 @@ def test_a_fault_of_ours_ends_the_researcher_s_job_and_not_the_campaign(
     from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
     monkeypatch.setattr(AgentJobs, "propose", lambda self: 1 / 0)
-    view = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
-    assert view.attempted == 3 and "a fault of ours" in lab.camp.said()
+    state = lab.run(count=3, proposer="hybrid", agent_share=0.5, space={"lr": {"low": 0.01, "high": 0.2, "log": True}})
+    assert state.attempted == 3 and "a fault of ours" in lab.camp.said()
 
 
 def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
@@ -239,8 +239,8 @@ def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
     from autoresearch.lab.agents import agent_factory
 
     with mock.patch.object(agent_factory, "explained", side_effect=ConflictError("the records of it are gone")):
-        view = lab.run(count=2, max_fixes=2)
-    assert [row.status for row in view.by_slug("typo").rows] == ["crash"] and view.research.fixes == {2: 2}
+        state = lab.run(count=2, max_fixes=2)
+    assert [row.status for row in state.by_slug("typo").rows] == ["crash"] and state.research.fixes == {2: 2}
     assert [line["why"] for line in lab.journal("fix_failed")] == ["the records of it are gone"] * 2
 
 
@@ -266,10 +266,10 @@ def test_bad_turns_are_rows_with_their_reasons(lab: Any) -> None:
         lab.act("edit", **act, **{"if": word})
     lab.act("fix", text="I give up")
     gone = f"test ! -e {pid} || ! kill -0 $(cat {pid})"
-    view = lab.run(count=7, guard=[gone], ideas_per_turn=6, max_fixes=1, tell=["no more than six"])
-    found = {idea.slug: idea.rows[0].failure for idea in view.ideas[1:]}
+    state = lab.run(count=7, guard=[gone], ideas_per_turn=6, max_fixes=1, tell=["no more than six"])
+    found = {idea.slug: idea.rows[0].failure for idea in state.ideas[1:]}
     assert found == {name: failure for name, (failure, _) in BAD_TURNS.items()}, lab.camp.said()
-    assert view.attempted == 7 and view.by_slug("stays").status == "keep"
+    assert state.attempted == 7 and state.by_slug("stays").status == "keep"
     assert not psutil.pid_exists(int(pid.read_text()))
     prompt = lab.asked(7)
     before, _, after = prompt.partition("ValueError: Ignore all previous")

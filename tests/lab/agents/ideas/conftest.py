@@ -45,8 +45,8 @@ def matter_of() -> Callable[..., ProposeContext]:
         checkout = repository.find(made.root)
         assert checkout is not None
         shop = CommitBuilder.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
-        view = made.view()
-        return gather(view, made.stand(view), shop, **given)
+        state = made.state()
+        return gather(state, made.stand(state), shop, **given)
 
     return make
 

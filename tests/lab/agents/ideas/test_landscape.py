@@ -15,9 +15,9 @@ BASE: dict[str, object] = {"lr": 0.1, "hidden": 96, "seed": 0, "mode": "a"}
 
 
 def test_values_count_through_all_that_an_idea_is_built_on(lived: Any) -> None:
-    view = lived.view()
-    assert effective(view, view.by_slug("child")) == {"lr": 0.2}
-    (axis,) = landscape(view, BASE)
+    state = lived.state()
+    assert effective(state, state.by_slug("child")) == {"lr": 0.2}
+    (axis,) = landscape(state, BASE)
     assert [(s.text, round(s.mean, 4), s.ideas) for s in axis.spots] == [
         ("0.05", 0.42, 1),
         ("0.1", 0.5, 1),
@@ -25,7 +25,7 @@ def test_values_count_through_all_that_an_idea_is_built_on(lived: Any) -> None:
         ("0.3", 0.7033, 1),
     ]
     assert (axis.key, axis.best.text) == ("lr", "0.3")
-    assert untried(view, BASE) == ["hidden", "seed"]
+    assert untried(state, BASE) == ["hidden", "seed"]
 
 
 def test_many_values_are_put_into_ranges_and_words_are_not_numbers(campaign: Callable[..., Any]) -> None:
@@ -33,16 +33,16 @@ def test_many_values_are_put_into_ranges_and_words_are_not_numbers(campaign: Cal
     for n in range(20):
         made.idea(f"i{n}", git=False, overrides={"lr": 0.2 + n / 100, "mode": "b" if n % 2 else "a", "+new": n})
         made.run(f"i{n}", 0.6 + n / 100, "discard", curve=False)
-    axes = {axis.key: axis for axis in landscape(made.view(), BASE)}
+    axes = {axis.key: axis for axis in landscape(made.state(), BASE)}
     assert len(axes["lr"].spots) <= MOST_VALUES and sum(s.ideas for s in axes["lr"].spots) == 21
     assert axes["lr"].spots[0].text == "0.1 to 0.21" and axes["lr"].best.text.endswith(" to 0.39")
     assert [(s.text, s.ideas) for s in axes["mode"].spots] == [("a", 11), ("b", 10)]
-    assert "new" in axes and "new" not in untried(made.view(), BASE)
+    assert "new" in axes and "new" not in untried(made.state(), BASE)
 
 
 def test_what_was_set_once_and_never_measured_is_no_axis(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("crashed", git=False, overrides={"lr": 0.3})
     made.run("crashed", None, "crash", curve=False)
-    assert landscape(made.view(), BASE) == []
-    assert untried(made.view(), BASE) == ["hidden", "seed"]
+    assert landscape(made.state(), BASE) == []
+    assert untried(made.state(), BASE) == ["hidden", "seed"]

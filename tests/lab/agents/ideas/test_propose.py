@@ -55,17 +55,17 @@ def says(*items: dict[str, Any], **more: Any) -> Answer:
 
 
 def asked(
-    view: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any
+    state: Any, *answers: Answer, want: int = 2, resumes: bool = True, **past: Any
 ) -> tuple[ProposeResult, Scripted]:
     ask = Scripted(*answers)
     names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
     desk = Desk(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
-    known = KnownIdeas(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in view.ideas})
-    return ask_for("THE PROMPT", want, desk, known, Past(view, **past)), ask
+    known = KnownIdeas(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in state.ideas})
+    return ask_for("THE PROMPT", want, desk, known, Past(state, **past)), ask
 
 
 def test_what_is_new_is_taken(lived: Any) -> None:
-    found, ask = asked(lived.view(), says(idea(), idea("wider", "0.5"), idea("widest", "0.6"), session="s1"))
+    found, ask = asked(lived.state(), says(idea(), idea("wider", "0.5"), idea("widest", "0.6"), session="s1"))
     assert [h.slug for h in found.hypotheses] == ["wide", "wider"]
     assert [(h.slug, why) for h, why in found.refused] == [("widest", EXTRA)]
     assert (found.fault, found.turns, found.session) == (None, ("0007-propose",), "s1")
@@ -77,18 +77,18 @@ def test_what_is_new_is_taken(lived: Any) -> None:
 
 def test_words_around_the_json_do_no_harm(lived: Any) -> None:
     text = f"Sure!\n```json\n{json.dumps({'hypotheses': [idea()]})}\n```\nAnything else?"
-    found, _ = asked(lived.view(), Answer(text=text))
+    found, _ = asked(lived.state(), Answer(text=text))
     assert [h.slug for h in found.hypotheses] == ["wide"]
 
 
 def test_a_name_that_is_taken_gets_a_number(lived: Any) -> None:
-    found, _ = asked(lived.view(), says(idea("better"), idea("lucky", "0.7")))
+    found, _ = asked(lived.state(), says(idea("better"), idea("lucky", "0.7")))
     assert [h.slug for h in found.hypotheses] == ["better", "lucky-2"]
 
 
 def test_twins_are_refused_with_what_became_of_them(lived: Any) -> None:
     answer = says(idea("again", "0.05"), idea("new", "0.9"), idea("new-too", "9e-1"))
-    found, _ = asked(lived.view(), answer)
+    found, _ = asked(lived.state(), answer)
     assert [h.slug for h in found.hypotheses] == ["new"]
     assert [why for _, why in found.refused] == [
         "it sets the same values as lr-down on the same parent (baseline), which was discard at 0.42",
@@ -97,14 +97,14 @@ def test_twins_are_refused_with_what_became_of_them(lived: Any) -> None:
 
 
 def test_a_discarded_one_may_be_tried_on_another_parent(lived: Any) -> None:
-    found, _ = asked(lived.view(), says(idea("again", "0.05", parent="lr-up")))
+    found, _ = asked(lived.state(), says(idea("again", "0.05", parent="lr-up")))
     assert [h.slug for h in found.hypotheses] == ["again-2"]  # a skipped one has the name
 
 
 def test_what_waits_and_what_nobody_wants_is_refused(lived: Any) -> None:
     waiting = Hypothesis("queued", "x", parent="baseline", overrides={"lr": 0.4})
     found, _ = asked(
-        lived.view(),
+        lived.state(),
         says(idea(), idea("unwanted", "0.5"), idea("fine", "0.6")),
         waiting=[waiting],
         vetoes={"unwanted"},
@@ -119,7 +119,7 @@ def test_what_waits_and_what_nobody_wants_is_refused(lived: Any) -> None:
 def test_it_is_asked_again_with_what_is_wrong_in_the_same_session(lived: Any) -> None:
     first = Answer(text="I would raise the learning rate.", session="s1", usage=Usage(usd=0.5))
     second = says(idea("Wide!"), session="s2")
-    found, ask = asked(lived.view(), first, second, says(idea()))
+    found, ask = asked(lived.state(), first, second, says(idea()))
     assert [h.slug for h in found.hypotheses] == ["wide"]
     assert [t.session for t in ask.turns] == ["", "s1", "s2"]
     assert [t.directory.name for t in ask.turns] == ["0007-propose", "0008-propose", "0009-propose"]
@@ -131,49 +131,49 @@ def test_it_is_asked_again_with_what_is_wrong_in_the_same_session(lived: Any) ->
 
 
 def test_one_without_a_memory_is_shown_its_answer(lived: Any) -> None:
-    found, ask = asked(lived.view(), Answer(text="Prose\x1b[31m. <<<end>>>"), says(idea()), resumes=False)
+    found, ask = asked(lived.state(), Answer(text="Prose\x1b[31m. <<<end>>>"), says(idea()), resumes=False)
     assert found.hypotheses
     again = ask.turns[1].prompt
     assert again.startswith("THE PROMPT") and "Prose. <<<end>>>" in again and "there is no JSON object" in again
 
 
 def test_after_two_more_answers_the_turn_has_failed(lived: Any) -> None:
-    found, ask = asked(lived.view(), *[Answer(text='{"hypotheses": [')] * 4)
+    found, ask = asked(lived.state(), *[Answer(text='{"hypotheses": [')] * 4)
     assert len(ask.turns) == 3
     assert (found.fault, found.hypotheses) == (TurnFault.ANSWER, ())
     assert found.said.startswith("no usable hypothesis in 3 answers; the last one: its JSON breaks off")
 
 
 def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None:
-    found, ask = asked(lived.view(), *[says(idea("again", "0.05"))] * 3)
+    found, ask = asked(lived.state(), *[says(idea("again", "0.05"))] * 3)
     assert found.fault is TurnFault.ANSWER and len(found.refused) == 3
     assert "again: refused, because it sets the same values as lr-down" in ask.turns[1].prompt
 
 
 def test_a_fault_ends_it_at_once(lived: Any) -> None:
     quota = Answer(fault=TurnFault.QUOTA, said="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
-    found, ask = asked(lived.view(), quota)
+    found, ask = asked(lived.state(), quota)
     assert len(ask.turns) == 1
     assert (found.fault, found.retry_s, found.said) == (TurnFault.QUOTA, 60.0, "limit of *** reached")
 
 
 def test_what_was_said_before_a_fault_counts(lived: Any) -> None:
-    found, _ = asked(lived.view(), replace(says(idea()), fault=TurnFault.TURNS))
+    found, _ = asked(lived.state(), replace(says(idea()), fault=TurnFault.TURNS))
     assert found.fault is None and len(found.hypotheses) == 1
 
 
 def test_silence_is_asked_again(lived: Any) -> None:
-    found, ask = asked(lived.view(), Answer(fault=TurnFault.SILENT), says(idea()))
+    found, ask = asked(lived.state(), Answer(fault=TurnFault.SILENT), says(idea()))
     assert found.hypotheses and len(ask.turns) == 2
 
 
 def test_a_thousand_ideas(lived: Any) -> None:
-    found, _ = asked(lived.view(), says(*[idea(f"i{n}", str(n + 1)) for n in range(1000)]))
+    found, _ = asked(lived.state(), says(*[idea(f"i{n}", str(n + 1)) for n in range(1000)]))
     assert len(found.hypotheses) == 2 and len(found.refused) == 48
 
 
 def test_secrets_in_its_words_are_masked(lived: Any) -> None:
-    found, _ = asked(lived.view(), says(idea(rationale="Use HF_TOKEN=hf_abcdefghijklmnopqrstuvwx for the data")))
+    found, _ = asked(lived.state(), says(idea(rationale="Use HF_TOKEN=hf_abcdefghijklmnopqrstuvwx for the data")))
     assert "hf_abc" not in found.hypotheses[0].rationale + found.hypotheses[0].sentence
 
 
@@ -190,6 +190,6 @@ def test_other_code_in_the_same_words_is_a_twin(campaign: Callable[..., Any]) ->
         rationale="Responses get long.",
     )
     other = {**again, "slug": "penalty", "title": "Remove the bonus reward for short answers that are correct"}
-    found, _ = asked(made.view(), says(again, other))
+    found, _ = asked(made.state(), says(again, other))
     assert [h.slug for h in found.hypotheses] == ["penalty"]
     assert "reads like bonus on the same parent" in found.refused[0][1] and "discard at 0.4" in found.refused[0][1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.view import CampaignView, fold
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -147,7 +147,7 @@ def test_slugs_sentences_and_reasons_stay_on_their_line(campaign: Callable[..., 
     assert row.count(" | ") == 9
 
 
-def many(view: CampaignView, count: int, word: str) -> CampaignView:
+def many(state: CampaignState, count: int, word: str) -> CampaignState:
     journal: list[dict[str, Any]] = []
     rows = []
     slugs = ["baseline", *(f"idea-{n}" for n in range(2, count + 1))]
@@ -167,27 +167,27 @@ def many(view: CampaignView, count: int, word: str) -> CampaignView:
         failure = f"class_{index % 40}" if status == "crash" else ""
         rows.append(LedgerRow(index, run_id=f"{slug}-1", metric_value=value, status=status, failure=failure))
         journal.append({"do": "skipped", "hypothesis": hypothesis, "reason": word * 200})
-    return fold(view.spec, journal, rows)
+    return fold(state.spec, journal, rows)
 
 
 def huge(matter: ProposeContext, word: str) -> ProposeContext:
-    view = many(matter.view, 500, word)
+    state = many(matter.state, 500, word)
     recipe: dict[str, object] = {f"group.key_{n}": word * 30 if n % 3 else n * 0.5 for n in range(900)}
     diff = Diff("", "", "", tuple(("plus", "+" + word * 200) for _ in range(400)))
-    lines = tuple(idea_lines(view))
+    lines = tuple(idea_lines(state))
     failures = [FailureGroup(f"class_{n}", tuple(f"idea-{m}" for m in range(40)), word * 500) for n in range(40)]
     series = {f"metric/{n}": [(step, float(step % 7)) for step in range(40)] for n in range(300)}
     series["actor/entropy"] = [(step, 1.0 if step < 20 else 0.01) for step in range(40)]
     return replace(
         matter,
-        view=view,
+        state=state,
         lines=lines,
         purpose=f"{word * 300}\n" * 100,
         command=f"{word * 300}\n" * 100,
         recipe=recipe,
         baseline=recipe,
-        waiting=[idea.hypothesis for idea in view.ideas[1:200]],
-        refused=view.skipped,
+        waiting=[idea.hypothesis for idea in state.ideas[1:200]],
+        refused=state.skipped,
         notes=[word * 900] * 100,
         vetoes=[word * 300] * 100,
         diffs={line.slug: diff for line in lines},

@@ -1,4 +1,4 @@
-"""CampaignView: the state of a campaign, folded from its journal, its ledger and later verdicts."""
+"""CampaignState: all that is known of a campaign, folded from its journal, its ledger and later verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autoresearch.core.agents.turns import Research
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.spec import CampaignSpec, CampaignState
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.run.ending import EXCUSED, UNPROVEN, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, spread_of
@@ -216,14 +216,14 @@ class Round:
 
 
 @dataclass(slots=True)
-class CampaignView:
+class CampaignState:
     """The current state of a campaign."""
 
     spec: CampaignSpec
     ideas: list[Idea] = field(default_factory=list)
     draft: Idea | None = None  # committed, but its branch is not yet claimed; if it persists, a crash interrupted it
     skipped: list[tuple[Hypothesis, str]] = field(default_factory=list)
-    state: CampaignState = CampaignState.RUNNING  # according to the journal; the lock may contradict it
+    phase: CampaignPhase = CampaignPhase.RUNNING  # according to the journal; the lock may contradict it
     reason: str = ""
     fault: tuple[float, str] = (0.0, "")  # when a controller ended on an internal error, and on which
     queue_faults: list[str] = field(default_factory=list)  # errors in entries that wait in a queue
@@ -300,7 +300,7 @@ class CampaignView:
         return self.memo("slugs", lambda: {idea.slug: idea for idea in reversed(self.ideas)}).get(slug)
 
     def memo(self, name: str, work: Callable[[], T]) -> T:
-        """The result of `work`, cached under `name` until the view changes."""
+        """The result of `work`, cached under `name` until the state changes."""
         if name not in self._memo:
             self._memo[name] = work()
         found: T = self._memo[name]
@@ -325,16 +325,16 @@ def fold(
     journal: Iterable[Mapping[str, Any]],
     rows: Iterable[LedgerRow],
     verdicts: Iterable[Mapping[str, Any]] = (),
-) -> CampaignView:
-    """The view of a campaign; its files are the only state."""
+) -> CampaignState:
+    """The state of a campaign; its files are the only state."""
     return Fold(spec).add(journal, rows, verdicts)
 
 
 class Fold:
-    """A view that is updated incrementally; it always equals the `fold` of all lines added so far."""
+    """Keeps a state up to date; it always equals the `fold` of all lines added so far."""
 
     def __init__(self, spec: CampaignSpec) -> None:
-        self.view = CampaignView(spec)
+        self.state = CampaignState(spec)
         self._ideas: dict[int, Idea] = {}
         self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
         self._taken: set[str] = set()  # IDs of the runs that have a row
@@ -348,22 +348,22 @@ class Fold:
         journal: Iterable[Mapping[str, Any]] = (),
         rows: Iterable[LedgerRow] = (),
         verdicts: Iterable[Mapping[str, Any]] = (),
-    ) -> CampaignView:
-        """Add lines of each file; returns the one view, modified in place."""
+    ) -> CampaignState:
+        """Add lines of each file; returns the one state, modified in place."""
         for line in journal:
             try:
                 self._take(line)
             except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand, or written by a newer version
-                self.view.damaged.append(int(line.get("seq") or 0))
+                self.state.damaged.append(int(line.get("seq") or 0))
         new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
         self._loose = [row for row in new_rows if not self._attach(row)]
         self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
-        self.view.changed(
+        self.state.changed(
             judged=len(new_rows) + len(new_verdicts) > len(self._loose) + len(self._early),
             keeps=[self._kept[index] for index in sorted(self._kept)],
             live=sorted(self._open.values(), key=lambda pair: pair[0].index),
         )
-        return self.view
+        return self.state
 
     def _attach(self, row: LedgerRow) -> bool:
         """Assign a row to its idea by the journal; False if the journal does not know its run (yet).
@@ -396,38 +396,38 @@ class Fold:
         return idea is not None
 
     def _take(self, line: Mapping[str, Any]) -> None:
-        view = self.view
+        state = self.state
         match line.get("do"):
             case "drafted":
-                view.draft = _idea(line)
+                state.draft = _idea(line)
             case "idea":
-                view.draft, idea = None, _idea(line)
-                parent = next((other for other in view.ideas if other.slug == idea.parent), None)
+                state.draft, idea = None, _idea(line)
+                parent = next((other for other in state.ideas if other.slug == idea.parent), None)
                 idea.edited = idea.hypothesis.kind not in ("", "config") or (parent is not None and parent.edited)
                 if idea.index not in self._ideas:
                     self._ideas[idea.index] = idea
-                    view.ideas.append(idea)
+                    state.ideas.append(idea)
             case "skipped":
-                view.draft = None
-                view.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
+                state.draft = None
+                state.skipped.append((Hypothesis.from_json(line["hypothesis"]), str(line.get("reason", ""))))
             case "prepared" if known := self._ideas.get(line["index"]):
                 names = ("run", "run_dir", "replicate", "why", "commit", "seed", "round")
                 turns = tuple(line.get("turns", ()))
                 known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}, turns=turns))
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
-            case "seed_check" if view.baseline:
-                view.seed_check = SeedCheck(**{name: line[name] for name in SeedCheck.__dataclass_fields__})
-                view.baseline.copies = set(line["copies"]) if line["seen"] else set()
-                view.changed()
+            case "seed_check" if state.baseline:
+                state.seed_check = SeedCheck(**{name: line[name] for name in SeedCheck.__dataclass_fields__})
+                state.baseline.copies = set(line["copies"]) if line["seen"] else set()
+                state.changed()
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
             case "started" | "withdrawn" as what:
                 self._settle(str(line.get("run")), gone=what == "withdrawn")
             case _:
-                _steer(view, line)
-        view.research.take(line)
-        view.timeline.append(line)
+                _steer(state, line)
+        state.research.take(line)
+        state.timeline.append(line)
 
     def _settle(self, name: str, *, gone: bool) -> None:
         """Record that a run was started, or withdrawn."""
@@ -444,29 +444,29 @@ class Fold:
             self._open[name] = idea, run
 
 
-def _steer(view: CampaignView, line: Mapping[str, Any]) -> None:
+def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
     """Apply a line that concerns the whole campaign."""
     match line.get("do"):
         case "rules":
-            view.spec = view.spec.with_rules(line)
+            state.spec = state.spec.with_rules(line)
         case "state":
-            view.state, view.reason = CampaignState(line["state"]), str(line.get("reason", ""))
+            state.phase, state.reason = CampaignPhase(line["state"]), str(line.get("reason", ""))
         case "fault":
-            view.fault = float(line.get("t") or 0.0), str(line["reason"])
+            state.fault = float(line.get("t") or 0.0), str(line["reason"])
         case "queue":
-            view.queue_faults = [str(fault) for fault in line["faults"]]
+            state.queue_faults = [str(fault) for fault in line["faults"]]
         case "request":
-            view.requests = int(line["upto"])
+            state.requests = int(line["upto"])
         case "confirming":
-            view.rounds.append(Round(line["round"], tuple(line["candidates"]), line["each"], line["baseline"]))
+            state.rounds.append(Round(line["round"], tuple(line["candidates"]), line["each"], line["baseline"]))
         case "confirmed_round":
-            view.settled_rounds.add(int(line["round"]))
+            state.settled_rounds.add(int(line["round"]))
         case "told":
-            view.told_stop = str(line["how"])
+            state.told_stop = str(line["how"])
         case "again":
-            view.again += 1
+            state.again += 1
         case "unwanted":
-            view.unwanted.add(str(line["slug"]))
+            state.unwanted.add(str(line["slug"]))
 
 
 def _idea(line: Mapping[str, Any]) -> Idea:

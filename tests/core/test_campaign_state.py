@@ -1,12 +1,12 @@
-"""CampaignView: everything is folded from journal, ledger and verdicts, in whatever order a crash left them."""
+"""CampaignState: everything is folded from journal, ledger and verdicts, in whatever order a crash left them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignSpec, CampaignState, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.campaign.stop_rules import stand
-from autoresearch.core.campaign.view import CampaignView, fold
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign_report.summary import best_so_far
@@ -58,12 +58,12 @@ ROWS = [
 ]
 
 
-def view(journal: list[dict[str, Any]] = JOURNAL, rows: list[LedgerRow] = ROWS, *verdicts: Any) -> CampaignView:
+def state(journal: list[dict[str, Any]] = JOURNAL, rows: list[LedgerRow] = ROWS, *verdicts: Any) -> CampaignState:
     return fold(SPEC, journal, rows, verdicts)
 
 
 def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
-    found = view()
+    found = state()
     good = found.by_slug("good")
     assert good is not None and found.baseline is not None
     assert (good.values, good.value, good.status, good.kept) == ([0.7, 0.9], 0.8, "keep", True)
@@ -78,11 +78,11 @@ def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
 
 def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
     prepared = [*JOURNAL, idea(4, "next"), run(4, "n-1")[0]]
-    assert view(prepared).attempted == 3
-    assert view([*prepared, {"do": "started", "run": "n-1"}]).attempted == 4
-    gone = view([*prepared, {"do": "withdrawn", "run": "n-1"}])
+    assert state(prepared).attempted == 3
+    assert state([*prepared, {"do": "started", "run": "n-1"}]).attempted == 4
+    gone = state([*prepared, {"do": "withdrawn", "run": "n-1"}])
     assert gone.attempted == 3 and not gone.ideas[3].runs
-    live = view([*prepared, {"do": "started", "run": "n-1"}])
+    live = state([*prepared, {"do": "started", "run": "n-1"}])
     assert [(i.slug, r.run) for i, r in live.live] == [("next", "n-1")]
     assert live.attempts()[3].status == ""
 
@@ -90,7 +90,7 @@ def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
 def test_lines_that_stand_twice_or_that_nobody_knows_change_nothing() -> None:
     twice = [line for line in JOURNAL for _ in range(2) if line["do"] != "prepared" or _ == 0]
     unknown = [{"do": "of a newer version"}, {"no": "do"}, {"do": "prepared", "index": 99, "run": "?"}]
-    found, other = view(), view([*twice, *unknown], [*ROWS, row(77, "of nobody", 1.0)])
+    found, other = state(), state([*twice, *unknown], [*ROWS, row(77, "of nobody", 1.0)])
     assert [(i.slug, i.values, len(i.runs)) for i in other.ideas] == [
         (i.slug, i.values, len(i.runs)) for i in found.ideas
     ]
@@ -107,32 +107,32 @@ def test_lines_with_the_wrong_content_are_passed_over_and_told() -> None:
         {"do": "rules", "count": {}},
     ]
     told = [line | {"seq": n} for n, line in enumerate([*wrong, *JOURNAL, {"do": "prepared", "index": 2}], 1)]
-    found = view(told)
+    found = state(told)
     assert found.damaged == [*range(1, len(wrong) + 1), len(told)]
     assert [(i.slug, i.values, len(i.runs)) for i in found.ideas] == [
-        (i.slug, i.values, len(i.runs)) for i in view().ideas
+        (i.slug, i.values, len(i.runs)) for i in state().ideas
     ]
 
 
 def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
     rows = [row(2, "g-1", 0.7, failure="runner_died"), row(2, "g-2", 0.9, "crash")]
-    found = view(JOURNAL, rows).by_slug("good")
+    found = state(JOURNAL, rows).by_slug("good")
     assert found is not None
     assert [r.run_id for r in found.judged] == ["g-2"] and found.values == []
-    smoke = view(JOURNAL, ROWS, {"do": "smoke", "index": 2, "run": "g-2"}).by_slug("good")
+    smoke = state(JOURNAL, ROWS, {"do": "smoke", "index": 2, "run": "g-2"}).by_slug("good")
     assert smoke is not None and (smoke.values, smoke.status) == ([0.7], "discard")
-    infinite = view(JOURNAL, [row(2, "g-1", float("nan")), row(2, "g-2", float("inf"))]).by_slug("good")
+    infinite = state(JOURNAL, [row(2, "g-1", float("nan")), row(2, "g-2", float("inf"))]).by_slug("good")
     assert infinite is not None and infinite.values == [] and infinite.value is None
 
 
 def test_a_demoted_one_is_the_best_no_more() -> None:
-    found = view(JOURNAL, ROWS, {"do": "demoted", "index": 2})
+    found = state(JOURNAL, ROWS, {"do": "demoted", "index": 2})
     assert found.best is found.baseline and found.best is not None
     good = found.by_slug("good")
     assert good is not None and not good.kept and good.status == "keep"
-    again = view(JOURNAL, ROWS, {"do": "demoted", "index": 2}, {"do": "confirmed", "index": 2})
+    again = state(JOURNAL, ROWS, {"do": "demoted", "index": 2}, {"do": "confirmed", "index": 2})
     assert again.best is again.by_slug("good")
-    marked = view(JOURNAL, ROWS, {"do": "marked", "index": 3, "of": "good"}).by_slug("dead")
+    marked = state(JOURNAL, ROWS, {"do": "marked", "index": 3, "of": "good"}).by_slug("dead")
     assert marked is not None and marked.marked == "good"
 
 
@@ -147,19 +147,19 @@ def test_state_requests_rounds_and_wishes() -> None:
         {"do": "skipped", "hypothesis": {"slug": "twin", "sentence": "t"}, "reason": "the same as idea 2"},
         plan,
     ]
-    found = view([*JOURNAL, *lines])
-    assert (found.state, found.reason, found.requests) == (CampaignState.PAUSED, "lunch", 3)
+    found = state([*JOURNAL, *lines])
+    assert (found.phase, found.reason, found.requests) == (CampaignPhase.PAUSED, "lunch", 3)
     assert (found.unwanted, found.told_stop, found.again) == ({"x"}, "drain", 1)
     assert [(h.slug, why) for h, why in found.skipped] == [("twin", "the same as idea 2")]
     assert found.attempts()[-1].status == "skipped"
     assert found.open_round and found.open_round.candidates == (2,)
-    assert not view([*JOURNAL, *lines, {"do": "confirmed_round", "round": 1}]).open_round
+    assert not state([*JOURNAL, *lines, {"do": "confirmed_round", "round": 1}]).open_round
 
 
 def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
     journal = [*JOURNAL, idea(4, "empty"), *run(4, "e-1"), idea(5, "nan"), *run(5, "n-1")]
     rows = [*ROWS, row(4, "e-1", None, ended=20.0), row(5, "n-1", float("nan"), ended=21.0)]
-    seen = view(journal, rows)
+    seen = state(journal, rows)
     assert seen.best is not None and seen.best.slug == "good"
     assert [one.slug for one in seen.keeps] == ["baseline", "good"]
     assert [(one.status, one.kept, one.value) for one in seen.ideas[3:]] == [("discard", False, None)] * 2
@@ -167,7 +167,7 @@ def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
 
 
 def test_a_baseline_without_a_value_meets_no_target() -> None:
-    seen = view([idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline")], [row(1, "b-1", None, ended=1.0)])
+    seen = state([idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline")], [row(1, "b-1", None, ended=1.0)])
     assert seen.best is not None and (seen.best.kept, seen.best.value) == (False, None)
     facts = scheduler.facts(seen, now=10.0)
     assert facts.best is None
