@@ -102,40 +102,40 @@ class CampaignDir:
         return is_locked(self.lock)
 
 
-def write_spec(place: CampaignDir, spec: CampaignSpec) -> None:
+def write_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
     """Write campaign.json, atomically and durably; the campaign exists from then on."""
-    write_json(place.spec, spec.to_json())
-    sync_directory(place.path)
+    write_json(campaign_dir.spec, spec.to_json())
+    sync_directory(campaign_dir.path)
 
 
-def read_spec(place: CampaignDir) -> CampaignSpec:
+def read_spec(campaign_dir: CampaignDir) -> CampaignSpec:
     """The spec of a campaign, with the changes of rules made since its start.
 
     Raises NotFoundError if there is none, or if it is damaged.
     """
-    spec = declared_spec(place)
-    for line in entries(place.journal, needle=b'"rules"'):
+    spec = declared_spec(campaign_dir)
+    for line in entries(campaign_dir.journal, needle=b'"rules"'):
         if line.get("do") == "rules":
             with contextlib.suppress(ValueError):  # damaged: skipped, as when the journal is folded
                 spec = spec.with_rules(line)
     return spec
 
 
-def declared_spec(place: CampaignDir) -> CampaignSpec:
+def declared_spec(campaign_dir: CampaignDir) -> CampaignSpec:
     """The spec as it was at the start. Raises NotFoundError as `read_spec` does."""
-    record = read_json(place.spec)
-    if record is None and place.spec.exists():
+    record = read_json(campaign_dir.spec)
+    if record is None and campaign_dir.spec.exists():
         raise NotFoundError(
-            f"{place.spec} is damaged: it is no JSON object",
+            f"{campaign_dir.spec} is damaged: it is no JSON object",
             hint="put it right, or back from a copy; journal, ledger and branches lie as they were",
             code="spec_damaged",
         )
     if record is None:
-        raise NotFoundError(f"{place.path} holds no campaign", hint="autoresearch campaign status lists them")
+        raise NotFoundError(f"{campaign_dir.path} holds no campaign", hint="autoresearch campaign status lists them")
     try:
         return CampaignSpec.from_json(record)
     except (KeyError, TypeError, ValueError) as error:
-        raise NotFoundError(f"{place.spec} is damaged: {error}", code="spec_damaged") from error
+        raise NotFoundError(f"{campaign_dir.spec} is damaged: {error}", code="spec_damaged") from error
 
 
 def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:

@@ -82,7 +82,7 @@ class Idea:
     @property
     def done(self) -> frozenset[str]:
         """The IDs of the runs that have a row."""
-        return self._told().done
+        return self._summary().done
 
     @property
     def live(self) -> list[IdeaRun]:
@@ -92,40 +92,40 @@ class Idea:
     @property
     def judged(self) -> list[LedgerRow]:
         """The rows that are evidence on the idea: not those of confirmations, smoke runs and excused failures."""
-        return self._told().judged
+        return self._summary().judged
 
     @property
     def values(self) -> list[float]:
         """The objective of each judged run that measured it, oldest first; copies are left out."""
-        return self._told().values
+        return self._summary().values
 
     @property
     def value(self) -> float | None:
         """The mean of `values`."""
-        return self._told().value
+        return self._summary().value
 
     @property
     def spread(self) -> Spread:
         """The spread of its replicates, an estimate of the noise."""
-        return self._told().spread
+        return self._summary().spread
 
     @property
     def status(self) -> str:
         """keep, discard or crash: the status of its last judged row, else of its last row; "" without any."""
-        return self._told().status
+        return self._summary().status
 
     @property
     def decided(self) -> float:
         """When its last judged run ended; 0 before that."""
-        return self._told().decided
+        return self._summary().decided
 
-    def _told(self) -> _RowsSummary:
+    def _summary(self) -> _RowsSummary:
         """The summary of its rows, cached until rows are added, as campaigns have thousands of ideas."""
         rows, known = self.rows, self._known
         size = (len(rows), len(self.runs), len(self.smoke), len(self.copies))
         last = rows[-1] if rows else None
         if known is None or known.size != size or known.last is not last:
-            known = self._known = _told(self, size, last)
+            known = self._known = _summarise(self, size, last)
         return known
 
     def excused(self, row: LedgerRow) -> bool:
@@ -162,7 +162,7 @@ class Idea:
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
-def _told(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _RowsSummary:
+def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _RowsSummary:
     apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
     judged = [row for row in idea.rows if row.run_id not in apart and not idea.excused(row)]
     values = [v for row in judged if row.run_id not in idea.copies and (v := measured(row)) is not None]
@@ -232,7 +232,7 @@ class CampaignState:
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
-    told_stop: str = ""  # drain or stop, once requested
+    stop_mode: str = ""  # drain or stop, once requested
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
     again: int = 0  # how often the whole baseline was repeated because no run of it had the metric
@@ -462,7 +462,7 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
         case "confirmed_round":
             state.settled_rounds.add(int(line["round"]))
         case "told":
-            state.told_stop = str(line["how"])
+            state.stop_mode = str(line["how"])
         case "again":
             state.again += 1
         case "unwanted":

@@ -37,7 +37,7 @@ def stage_facts(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> 
         "runs": len(state.rows),
         "hours": (max(ends) - state.spec.created) / 3600 if ends else None,
         "gpu_hours": state.gpu_hours,
-        "ended": float(not state.told_stop),
+        "ended": float(not state.stop_mode),
     }
     for idea in ideas:
         found[f"value({idea.slug})"] = idea.value

@@ -60,32 +60,39 @@ class JobResult:
 class AgentJobs:
     """Everything that a job needs; `stop` ends the turn that is under way."""
 
-    place: CampaignDir
-    shop: CommitBuilder
+    campaign_dir: CampaignDir
+    builder: CommitBuilder
     parts: Parts
     say: Callable[[str], None]
     stop: threading.Event
     researcher: Agent
     premises: TurnEnvironment
     bench: EditWorkspace
-    book: CampaignHistory  # read by this thread only
+    history: CampaignHistory  # read by this thread only
     _lines: list[Line] = field(default_factory=list)  # of turns that are over, and not handed back yet
     _sessions: dict[str, str] = field(default_factory=dict)  # by slug: of its edit turn
 
     @classmethod
     def of(
-        cls, place: CampaignDir, shop: CommitBuilder, parts: Parts, say: Callable[[str], None], stop: threading.Event
+        cls,
+        campaign_dir: CampaignDir,
+        builder: CommitBuilder,
+        parts: Parts,
+        say: Callable[[str], None],
+        stop: threading.Event,
     ) -> AgentJobs:
         """The study of a campaign. EnvironmentUnusable where a sandbox is needed and cannot be had."""
-        who, premises = agent_factory.call(shop.spec.research, parts.environ, readable=(Path(shop.spec.interpreter),))
+        who, premises = agent_factory.call(
+            builder.spec.research, parts.environ, readable=(Path(builder.spec.interpreter),)
+        )
 
         def next_turn(role: TurnRole) -> Path:
-            return next_directory(place.turns, role)
+            return next_directory(campaign_dir.turns, role)
 
-        bench = bench_for(shop, shop.spec.research, next_turn, who.traits.leavings)
+        bench = bench_for(builder, builder.spec.research, next_turn, who.traits.leavings)
         confined = guard_in(premises)
         bench = replace(bench, environment=dict(parts.environ), stopped=stop.is_set, confined=confined)
-        return cls(place, shop, parts, say, stop, who, premises, bench, CampaignHistory(place))
+        return cls(campaign_dir, builder, parts, say, stop, who, premises, bench, CampaignHistory(campaign_dir))
 
     def taken(self) -> list[Line]:
         """The journal lines of turns that are over, each handed out once."""
@@ -94,8 +101,8 @@ class AgentJobs:
 
     def ask(self, turn: Turn) -> Answer:
         """Ask the agent, wait out what passes, and remember what it cost."""
-        deadline = self.book.state().spec.rules.deadline
-        tell = posted(self.place.waiting, self.say)
+        deadline = self.history.state().spec.rules.deadline
+        tell = posted(self.campaign_dir.waiting, self.say)
         return patiently(self._ask_once, self.stop, tell, deadline=deadline, clock=self.parts.clock)(turn)
 
     def _ask_once(self, turn: Turn) -> Answer:
@@ -110,8 +117,8 @@ class AgentJobs:
 
     def unwritten(self, known: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
-        lost_turns(self.place.turns, self.researcher)
-        for path in sorted(self.place.turns.iterdir()) if self.place.turns.is_dir() else ():
+        lost_turns(self.campaign_dir.turns, self.researcher)
+        for path in sorted(self.campaign_dir.turns.iterdir()) if self.campaign_dir.turns.is_dir() else ():
             answer = read_result(TurnDir(path)) if path.name not in known else None
             if answer is not None:
                 role = TurnRole(path.name.partition("-")[2].split("-")[0])
@@ -121,7 +128,7 @@ class AgentJobs:
 
     def propose(self) -> JobResult:
         """Ask for new hypotheses; those that need no edit can be run at once."""
-        state = self.book.state()
+        state = self.history.state()
         best = state.best or state.baseline
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
@@ -154,13 +161,13 @@ class AgentJobs:
     @property
     def _numbers_elsewhere(self) -> bool:
         """Whether an optimiser sees to the numbers."""
-        return self.shop.spec.proposer.name == HYBRID
+        return self.builder.spec.proposer.name == HYBRID
 
     def _matter(self, state: CampaignState) -> ProposeContext:
         protection = self.bench.protection
         now = self.parts.clock()
         found = stand(state.spec.rules, scheduler.facts(state, now), state.spec.objective)
-        return gather(state, found, self.shop, protection.why_key, protection.why)
+        return gather(state, found, self.builder, protection.why_key, protection.why)
 
     def _bounds(self, state: CampaignState) -> Bounds:
         """Of a turn: those of the spec, and never more money than is left."""
@@ -176,7 +183,7 @@ class AgentJobs:
 
     def edit(self, hypothesis: Hypothesis) -> JobResult:
         """Put a code idea into code; the outcome is an idea that can be run, or one that cannot, with the reason."""
-        state = self.book.state()
+        state = self.history.state()
         parent = _parent(state, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
@@ -209,13 +216,13 @@ class AgentJobs:
 
     def fix(self, idea: Idea) -> JobResult:
         """Let the agent mend what made the last run of an idea fail."""
-        shop = self.shop.for_idea(idea.hypothesis)
+        builder = self.builder.for_idea(idea.hypothesis)
         try:
-            failure = agent_factory.explained(idea, shop)
+            failure = agent_factory.explained(idea, builder)
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""
-        bench = self._affordable(CampaignHistory(self.place).state())
+        bench = self._affordable(CampaignHistory(self.campaign_dir).state())
         edit = make_fix(bench, idea.hypothesis, idea.commit, failure, self.ask, session)
         lines = self.taken()
         fault = edit.fault if edit.fault in (None, TurnFault.STOPPED) or edit.fault.needs_person else None
@@ -223,7 +230,7 @@ class AgentJobs:
 
     def summarise(self) -> JobResult:
         """What the researcher thinks of the campaign, as a document beside the report."""
-        state = self.book.state()
+        state = self.history.state()
         matter = self._matter(state)
         best = state.best or state.baseline
         bounds = self._bounds(state)
@@ -236,7 +243,7 @@ class AgentJobs:
         lines = self.taken()
         if found.fault is not None:
             return JobResult(lines, [f"no summary by {self.researcher.name} ({found.fault}): {found.why}"], found.fault)
-        return JobResult(lines, [f"wrote {write(matter, found, self.place.path)}"])
+        return JobResult(lines, [f"wrote {write(matter, found, self.campaign_dir.path)}"])
 
 
 def told(role: TurnRole, who: Agent, answer: Answer) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class AgentWorker:
             from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
             control = self.control
-            self._study = AgentJobs.of(control.place, control.shop, control.parts, control.say, self._stop)
+            self._study = AgentJobs.of(control.campaign_dir, control.builder, control.parts, control.say, self._stop)
         return self._study
 
     # -- the controller's thread --------------------------------------------------------------------------------
@@ -83,12 +83,12 @@ class AgentWorker:
         if self._broke_off:
             self._thread = None
             self._bar(state, "a fault of ours ended the researcher's job; the controller's pane shows where")
-            state = self.control.book.state()
+            state = self.control.history.state()
         if self._done is not None:
             self._take_in(state)
-            state = self.control.book.state()
+            state = self.control.history.state()
         if not self.busy and self._fruitless(state):
-            state = self.control.book.state()
+            state = self.control.history.state()
         if not self.busy and (job := self._due(state)):
             self._begin(job)
         return state
@@ -101,7 +101,7 @@ class AgentWorker:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
             self.study.end_leftover()
-            known = self.control.book.state().research.turns
+            known = self.control.history.state().research.turns
             for name, fields in self.study.unwritten(known):
                 self.control.note("turn", name=name, **fields)
 
@@ -130,13 +130,13 @@ class AgentWorker:
         late = deadline is not None and self.control.parts.clock() >= deadline
         if not (self.spec.agent and self.spec.summarise) or self.barred or self._spent(state) or late:
             return
-        if state.told_stop == "stop" or not state.research.turns or state.research.summarised:
+        if state.stop_mode == "stop" or not state.research.turns or state.research.summarised:
             return
         self._halt()  # a rule was met in the middle of another job
         self._start(self.study.summarise)
         while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
-            requests = campaign_records.entries(self.control.place.requests, state.requests)
+            requests = campaign_records.entries(self.control.campaign_dir.requests, state.requests)
             if any(one["do"] == "stop" for one in requests):
                 self._stop.set()
         done, self._done, self._thread = self._done, None, None
@@ -152,7 +152,7 @@ class AgentWorker:
 
     def remove(self) -> None:
         """The campaign is over: its worktrees go."""
-        checkout, trees = self.control.shop.checkout, Path(self.control.spec.trees)
+        checkout, trees = self.control.builder.checkout, Path(self.control.spec.trees)
         for one in (edited_slot(checkout, trees), clean_slot(checkout, trees)):
             with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
                 one.remove()
@@ -176,9 +176,9 @@ class AgentWorker:
         if done.error is not None:
             raise done.error
         if done.fix is not None and done.of is not None and done.fault is None:  # else it is asked again later
-            self._fixed(self.control.book.state(), done.of, done.fix, done.turns)
+            self._fixed(self.control.history.state(), done.of, done.fix, done.turns)
         if done.fault is not None:
-            self._failed(self.control.book.state(), done.fault, done.why)
+            self._failed(self.control.history.state(), done.fault, done.why)
 
     def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
@@ -221,7 +221,7 @@ class AgentWorker:
         if edit.unmade is None:
             change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
             try:
-                commit = repair(self.control.shop, idea, change, edit.said or "mended by the researcher")
+                commit = repair(self.control.builder, idea, change, edit.said or "mended by the researcher")
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message
@@ -243,7 +243,7 @@ class AgentWorker:
 
     def _due(self, state: CampaignState) -> Callable[[], JobResult] | None:
         """The next job; None where there is none, or it is not the time."""
-        if self.barred or state.told_stop or state.phase not in (CampaignPhase.RUNNING, CampaignPhase.WAITING):
+        if self.barred or state.stop_mode or state.phase not in (CampaignPhase.RUNNING, CampaignPhase.WAITING):
             return None
         if (idea := self._next_fix(state)) is not None:
             return lambda: self._fix(idea)
@@ -271,7 +271,7 @@ class AgentWorker:
         return deadline is not None and deadline - self.control.parts.clock() < scheduler.expected_run_s(state)
 
     def _next_fix(self, state: CampaignState) -> Idea | None:
-        if not self.spec.agent or self.barred or state.told_stop or self._spent(state) or self._too_late(state):
+        if not self.spec.agent or self.barred or state.stop_mode or self._spent(state) or self._too_late(state):
             return None
         return next((idea for idea in state.ideas if scheduler.fixable(state, idea)), None)
 
@@ -284,7 +284,7 @@ class AgentWorker:
         return self.study.fix(idea)
 
     def _begin(self, job: Callable[[], JobResult]) -> None:
-        state = self.control.book.state()
+        state = self.control.history.state()
         idea = self._next_fix(state)
         if idea is not None and idea.index not in state.research.fixing:
             run = idea.rows[-1].run_id if idea.rows else ""

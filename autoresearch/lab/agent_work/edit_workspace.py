@@ -67,44 +67,44 @@ def clean_slot(checkout: Checkout, trees: Path) -> Slot:
 
 
 def bench_for(
-    shop: CommitBuilder, spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
+    builder: CommitBuilder, spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
 ) -> EditWorkspace:
     """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
     return EditWorkspace(
-        checkout=shop.checkout,
+        checkout=builder.checkout,
         spec=spec,
-        trees=Path(shop.spec.trees),
+        trees=Path(builder.spec.trees),
         next_turn=next_turn,
-        protection=protection_of(shop, spec),
-        objective=shop.spec.objective,
-        settings=shop.whole,
-        recipe=shop.recipe_path,
-        interpreter=shop.spec.interpreter,
-        codebase=shop.spec.codebase,
-        include=shop.spec.include,
+        protection=protection_of(builder, spec),
+        objective=builder.spec.objective,
+        settings=builder.whole,
+        recipe=builder.recipe_path,
+        interpreter=builder.spec.interpreter,
+        codebase=builder.spec.codebase,
+        include=builder.spec.include,
         leavings=leavings,
     )
 
 
-def _measures(shop: CommitBuilder, tracked: Collection[str]) -> tuple[str, ...]:
+def _measures(builder: CommitBuilder, tracked: Collection[str]) -> tuple[str, ...]:
     """Files that the commands of the evaluation name, from where they run."""
-    below = f"{shop.spec.codebase}/" if shop.spec.codebase else ""
-    text = "\n".join(shop.evaluation.evaluate).replace(f"{shop.spec.repository}/{below}", "")
+    below = f"{builder.spec.codebase}/" if builder.spec.codebase else ""
+    text = "\n".join(builder.evaluation.evaluate).replace(f"{builder.spec.repository}/{below}", "")
     seen = {path.removeprefix(below) for path in tracked if path.startswith(below)}
     return tuple(below + path for path in named_in(text, seen, measures=False))
 
 
-def protection_of(shop: CommitBuilder, spec: AgentSpec) -> Protection:
+def protection_of(builder: CommitBuilder, spec: AgentSpec) -> Protection:
     """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
-    base = shop.spec.base_commit
-    listed = shop.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
+    base = builder.spec.base_commit
+    listed = builder.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
     tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
-    own = shop.blueprint
-    files = tracked - {shop.recipe_path}
-    named = named_by(own.notes.text, spec.guard, own.launch_command, files) + _measures(shop, files)
-    blueprint = os.path.relpath(shop.spec.blueprint, shop.spec.repository)
-    whole = shop.whole(base)
-    seed, outputs = ask.seed_key(shop.trainer, whole), shop.trainer.outputs(whole)
+    own = builder.blueprint
+    files = tracked - {builder.recipe_path}
+    named = named_by(own.notes.text, spec.guard, own.launch_command, files) + _measures(builder, files)
+    blueprint = os.path.relpath(builder.spec.blueprint, builder.spec.repository)
+    whole = builder.whole(base)
+    seed, outputs = ask.seed_key(builder.trainer, whole), builder.trainer.outputs(whole)
     return Protection(
         protect=spec.protect,
         allow=spec.allow,

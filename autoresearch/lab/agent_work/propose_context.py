@@ -80,7 +80,7 @@ class ProposeContext:
 def gather(
     state: CampaignState,
     stand: Stand,
-    shop: CommitBuilder,
+    builder: CommitBuilder,
     protected: Callable[[str], str] = lambda key: "",
     closed: Callable[[str], str] = lambda path: "",
     queued: Sequence[Hypothesis] = (),
@@ -93,14 +93,14 @@ def gather(
         state=state,
         stand=stand,
         lines=lines,
-        trainer=shop.trainer.name,
-        purpose=shop.blueprint.purpose,
-        command=shop.blueprint.launch_command,
-        recipe=_recipe(shop, best.commit if best else state.spec.base_commit),
-        baseline=_recipe(shop, state.spec.base_commit),
+        trainer=builder.trainer.name,
+        purpose=builder.blueprint.purpose,
+        command=builder.blueprint.launch_command,
+        recipe=_recipe(builder, best.commit if best else state.spec.base_commit),
+        baseline=_recipe(builder, state.spec.base_commit),
         protected=protected,
         closed=closed,
-        fits=lambda overrides, parent: _misfit(state, shop, overrides, parent),
+        fits=lambda overrides, parent: _misfit(state, builder, overrides, parent),
         waiting=waiting,
         refused=[*state.skipped, *state.research.refused],
         notes=[*state.spec.research.notes, *state.research.notes],
@@ -111,12 +111,12 @@ def gather(
     )
 
 
-def _misfit(state: CampaignState, shop: CommitBuilder, overrides: Mapping[str, object], parent: str) -> str:
+def _misfit(state: CampaignState, builder: CommitBuilder, overrides: Mapping[str, object], parent: str) -> str:
     """Why these keys cannot be set on a parent, in words; "" where they can, as far as is known."""
     idea = state.by_slug(resolved(state, parent))
     try:
         if idea is not None and idea.commit:
-            shop.changed(idea.commit, overrides, shop.arguments(idea.commit))
+            builder.changed(idea.commit, overrides, builder.arguments(idea.commit))
     except AutoresearchError as error:
         return f"{error.message} ({error.hint})" if error.hint else error.message
     except OSError:
@@ -124,9 +124,9 @@ def _misfit(state: CampaignState, shop: CommitBuilder, overrides: Mapping[str, o
     return ""
 
 
-def _recipe(shop: CommitBuilder, commit: str) -> Mapping[str, object]:
+def _recipe(builder: CommitBuilder, commit: str) -> Mapping[str, object]:
     try:
-        return flatten(shop.whole(commit))
+        return flatten(builder.whole(commit))
     except (AutoresearchError, OSError):
         return {}
 

@@ -64,7 +64,7 @@ def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
 
 
-def explained(idea: Idea, shop: CommitBuilder) -> Explanation:
+def explained(idea: Idea, builder: CommitBuilder) -> Explanation:
     """Why the last run of an idea failed. ConflictError where its records are gone."""
     row = idea.rows[-1]
     rundir = RunDir(Path(row.run_dir))

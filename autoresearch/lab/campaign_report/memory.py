@@ -7,7 +7,7 @@ Four files in the campaign's directory, for the purposes that NeMo-RL's session-
     files.md           where everything is
     handoff.md         what a fresh agent does first
 
-`update_memory(place, state, stand, now=...)` writes them all (called after every row: a few milliseconds, no
+`update_memory(campaign_dir, state, stand, now=...)` writes them all (called after every row: a few milliseconds, no
 git, no run directory is read; each file is replaced atomically and bounded in size).
 `brief(state, stand, state=...)` is the same for a terminal, at most 60 lines.
 All of it is made anew from journal, ledger and verdicts: nothing here is a source of truth.
@@ -38,15 +38,17 @@ SHOWN = 12  # ideas named per group
 FIRST, LAST = 10, 500  # lines of the timeline that are kept
 
 
-def update_memory(place: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None) -> list[Path]:
+def update_memory(
+    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None
+) -> list[Path]:
     """Write the four files; returns their paths. OSError where the directory cannot be written."""
     from autoresearch.lab.render import render
 
     wall = time.time() if now is None else now
-    verdicts = list(entries(place.verdicts))
+    verdicts = list(entries(campaign_dir.verdicts))
     lines = summary.idea_lines(state)
-    phase = phase_now(place, state)
-    told = happenings(state, verdicts, list(entries(place.requests)))
+    phase = phase_now(campaign_dir, state)
+    told = happenings(state, verdicts, list(entries(campaign_dir.requests)))
     values = {
         "spec": state.spec,
         "state": state,
@@ -61,10 +63,10 @@ def update_memory(place: CampaignDir, state: CampaignState, stand: Stand, *, now
         "last": _last(state, lines),
         "live": [(idea, run) for idea, run in state.live[:SHOWN]],
         "assumptions": _assumptions(state),
-        "blockers": _blockers(state, phase, reason_now(place, state, phase)),
+        "blockers": _blockers(state, phase, reason_now(campaign_dir, state, phase)),
         "next": next_commands(state, phase),
         "kept": [line for line in lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)][-SHOWN:],
-        "files": _files(place, state.spec),
+        "files": _files(campaign_dir, state.spec),
         "told": told if len(told) <= FIRST + LAST else [*told[:FIRST], *told[-LAST:]],
         "untold": max(0, len(told) - FIRST - LAST),
         "first": FIRST,
@@ -74,7 +76,7 @@ def update_memory(place: CampaignDir, state: CampaignState, stand: Stand, *, now
         "signed": formatting.signed,
         "stamp": formatting.stamp,
     }
-    paths = [place.path / name for name in NAMES]
+    paths = [campaign_dir.path / name for name in NAMES]
     for path in paths:
         text = render(f"{path.name}.j2", **values)
         write_page(path, text, durable=False)
@@ -285,7 +287,7 @@ def _blockers(state: CampaignState, phase: CampaignPhase, reason: str) -> list[s
     return []
 
 
-def _files(place: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tuple[str, str]]]:
+def _files(campaign_dir: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Heading -> (path, why it matters)."""
     root = spec.repository
     recipe = [(f"{root}/{spec.recipe}", "the recipe; each idea's own is on its branch")] if spec.recipe else []
@@ -298,13 +300,13 @@ def _files(place: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tupl
             *include[:SHOWN],
         ],
         "Generated": [
-            (str(place.ledger), "the ledger: one row per run; the truth about runs"),
-            (str(place.journal), "what happened to ideas; the truth about ideas"),
-            (str(place.verdicts), "claims made later: confirmed, demoted, undecided, smoke, marked"),
-            (str(place.spec), "what was decided at the start"),
-            (str(place.log), "what the controller printed"),
-            (str(place.path / "report.html"), "the report (and report.md, progress.png), written at the end"),
-            (str(place.path), "run directories: run.log, events.jsonl, spec.json, exit.json"),
+            (str(campaign_dir.ledger), "the ledger: one row per run; the truth about runs"),
+            (str(campaign_dir.journal), "what happened to ideas; the truth about ideas"),
+            (str(campaign_dir.verdicts), "claims made later: confirmed, demoted, undecided, smoke, marked"),
+            (str(campaign_dir.spec), "what was decided at the start"),
+            (str(campaign_dir.log), "what the controller printed"),
+            (str(campaign_dir.path / "report.html"), "the report (and report.md, progress.png), written at the end"),
+            (str(campaign_dir.path), "run directories: run.log, events.jsonl, spec.json, exit.json"),
             (spec.result_dir, "below it, the results of each run"),
             (spec.trees, "worktrees: scratch, wiped from run to run; edit nothing there"),
         ],

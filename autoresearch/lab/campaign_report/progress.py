@@ -58,25 +58,27 @@ def add_line(state: CampaignState) -> str:
     return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
 
 
-def write_documents(place: CampaignDir, state: CampaignState, stand: Stand) -> None:
+def write_documents(campaign_dir: CampaignDir, state: CampaignState, stand: Stand) -> None:
     """What people and agents read; a disk that is full takes nothing else down."""
     with contextlib.suppress(OSError, AutoresearchError):
-        update_memory(place, state, stand)
+        update_memory(campaign_dir, state, stand)
 
 
-def write_end(place: CampaignDir, state: CampaignState, stand: Stand, why: str, say: Callable[[str], None]) -> None:
+def write_end(
+    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, why: str, say: Callable[[str], None]
+) -> None:
     """The documents of the end and the campaign's own finish.flag."""
     from autoresearch.lab.campaign_report.report import write_report
 
-    write_documents(place, state, stand)
+    write_documents(campaign_dir, state, stand)
     try:
-        written = write_report(place, state, stand)
+        written = write_report(campaign_dir, state, stand)
         say(f"wrote {written.markdown} and {written.page}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
     best = state.best
     finish_flag.write(
-        place.path,
+        campaign_dir.path,
         {
             "schema": 1,
             "run": state.spec.name,
@@ -88,15 +90,15 @@ def write_end(place: CampaignDir, state: CampaignState, stand: Stand, why: str, 
             "best": best.slug if best else None,
             "value": best.value if best else None,
             "metric": state.spec.objective.metric,
-            "ledger": str(place.ledger),
+            "ledger": str(campaign_dir.ledger),
         },
     )
 
 
-def unmade_row(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+def unmade_row(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
     """The row of a run that could not be made."""
     said = " ".join(reason.split())
-    row = _bare_row(shop, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
+    row = _bare_row(builder, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
     return replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
 
 
@@ -117,15 +119,15 @@ def never_tried_row(spec: CampaignSpec, slug: str, reason: str, now: float) -> L
     )
 
 
-def record_lost(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
+def record_lost(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run whose records are gone, so that nobody knows what became of it."""
-    row = _bare_row(shop, idea, run, reason, now)
+    row = _bare_row(builder, idea, run, reason, now)
     lost = replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
-    evidence.record(Path(shop.spec.directory) / "results.tsv", lost)
+    evidence.record(Path(builder.spec.directory) / "results.tsv", lost)
 
 
-def _bare_row(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
-    spec = shop.spec
+def _bare_row(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+    spec = builder.spec
     return LedgerRow(
         index=idea.index,
         branch=idea.branch,
@@ -137,7 +139,7 @@ def _bare_row(shop: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: f
         description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
         run_id=run.run,
         replicate=run.replicate,
-        trainer=shop.trainer.name,
+        trainer=builder.trainer.name,
         campaign=spec.name,
         started=now,
         ended=now,

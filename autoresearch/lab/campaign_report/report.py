@@ -1,6 +1,6 @@
 """The report of a campaign: report.md, one self-contained report.html, and progress.png.
 
-`write_report(place, state, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
+`write_report(campaign_dir, state, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
 and says in `remarks` what could not be had (no matplotlib, run directories that are gone). It may be called at
 any time, also while the campaign runs; it reads run directories and asks git, so it takes a second or more.
 """
@@ -50,7 +50,7 @@ class CampaignReport:
 
 
 def write_report(
-    place: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None, png: bool = True
+    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None, png: bool = True
 ) -> CampaignReport:
     """Write report.md, report.html and (unless `png` is False) progress.png.
 
@@ -59,15 +59,15 @@ def write_report(
     from autoresearch.lab.render import render
 
     wall = time.time() if now is None else now
-    verdicts = list(entries(place.verdicts))
+    verdicts = list(entries(campaign_dir.verdicts))
     lines = summary.idea_lines(state)
     progress = plot_data.progress_of(state, lines)
     curves, missing = curves_and_diffs.curves_of(state, lines)
     remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
-    picture, trouble = _picture(place, state, progress) if png else (None, "")
+    picture, trouble = _picture(campaign_dir, state, progress) if png else (None, "")
     remarks += [trouble] if trouble else []
     values: dict[str, Any] = {
-        **_words(place, state, stand, wall),
+        **_words(campaign_dir, state, stand, wall),
         "lines": lines,
         "best": summary.best_line(state, lines),
         "band": progress.band,
@@ -88,14 +88,14 @@ def write_report(
         "curves_svg": plot_svg.curves_svg(curves, state.spec.objective.metric),
         "multiples": plot_svg.small_multiples(curves),
     }
-    markdown, page = place.path / MARKDOWN, place.path / PAGE
+    markdown, page = campaign_dir.path / MARKDOWN, campaign_dir.path / PAGE
     _write(markdown, render(f"{MARKDOWN}.j2", **values))
     _write(page, render(f"{PAGE}.j2", **values, **drawings))
     return CampaignReport(markdown, page, picture, tuple(remarks))
 
 
-def _words(place: CampaignDir, state: CampaignState, stand: Stand, wall: float) -> Mapping[str, Any]:
-    phase = phase_now(place, state)
+def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: float) -> Mapping[str, Any]:
+    phase = phase_now(campaign_dir, state)
     ends = [row.ended for row in state.rows if row.ended is not None]
     return {
         "spec": state.spec,
@@ -109,8 +109,8 @@ def _words(place: CampaignDir, state: CampaignState, stand: Stand, wall: float) 
         "rules": memory.rule_words(state.spec),
         "next": next_commands(state, phase),
         "skipped": state.skipped[-MOST_SKIPPED:],
-        "opinion": summarise.NAME if (place.path / summarise.NAME).exists() else "",
-        "directory": str(place.path),
+        "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
+        "directory": str(campaign_dir.path),
         "plain": formatting.plain,
         "cell": formatting.cell,
         "code": formatting.code,
@@ -128,10 +128,10 @@ def _counts(lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
     return [(word, count) for word, count in found if count]
 
 
-def _picture(place: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> tuple[Path | None, str]:
+def _picture(campaign_dir: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> tuple[Path | None, str]:
     from autoresearch.lab.campaign_report.plot_png import write_png
 
-    path = place.path / PICTURE
+    path = campaign_dir.path / PICTURE
     title = f"{state.spec.name}: {state.attempted} ideas attempted"
     try:
         write_png(path, progress, title)

@@ -143,7 +143,7 @@ def _line(state: CampaignState, idea: Idea, known: Mapping[str, Idea], band: Ban
 
 def _retested(state: CampaignState, idea: Idea) -> bool:
     """Whether runs of it are still to come: its rows say `discard` meanwhile."""
-    if state.phase is CampaignPhase.ENDED or state.told_stop or idea.slug in state.unwanted:
+    if state.phase is CampaignPhase.ENDED or state.stop_mode or idea.slug in state.unwanted:
         return False
     decision = pending(state, idea)
     return decision is not None and decision.retest

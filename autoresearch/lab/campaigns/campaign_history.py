@@ -48,13 +48,13 @@ class GrowingFile:
                 return None
             added = list(lines.forwards(fd, self.end))
             whole = [line for line in added if line.endswith(b"\n")]
-            said = self.parse(added, self.count)
+            records = self.parse(added, self.count)
             self.end += sum(map(len, whole))
             self.count += len(whole)
             self.witness = os.pread(fd, min(WITNESS, self.end), self.end - min(WITNESS, self.end))
             # an unterminated last line may be a row that an editor left so: read everything again next time
             self.stamp = stamp if len(whole) == len(added) else ALL_AGAIN
-            return said
+            return records
 
     def _is_the_old_one(self, fd: int, stamp: tuple[int, int, int]) -> bool:
         """Whether the file was only appended to."""
@@ -93,22 +93,22 @@ def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
 class CampaignHistory:
     """All records of a campaign, kept up to date."""
 
-    def __init__(self, place: CampaignDir) -> None:
-        self.place = place
-        self.spec = campaign_records.declared_spec(place)
+    def __init__(self, campaign_dir: CampaignDir) -> None:
+        self.campaign_dir = campaign_dir
+        self.spec = campaign_records.declared_spec(campaign_dir)
         self._open()
 
     def _open(self) -> None:
         self._fold = Fold(self.spec)
-        self._journal = GrowingFile(self.place.journal, _entries)
-        rows = evidence.read_from(self.place.ledger)
+        self._journal = GrowingFile(self.campaign_dir.journal, _entries)
+        rows = evidence.read_from(self.campaign_dir.ledger)
         self._rows = GrowingFile(rows, _Rows(Ledger(rows)))
-        self._verdicts = GrowingFile(self.place.verdicts, _entries)
+        self._verdicts = GrowingFile(self.campaign_dir.verdicts, _entries)
 
     def state(self) -> CampaignState:
         """The campaign as it is now, under the current rules: always the same object, brought up to date."""
         found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
-        if None in found or self._rows.path != evidence.read_from(self.place.ledger):
+        if None in found or self._rows.path != evidence.read_from(self.campaign_dir.ledger):
             self._open()
             found = [file.fresh() for file in (self._journal, self._rows, self._verdicts)]
         journal, rows, verdicts = (part or [] for part in found)
@@ -118,6 +118,6 @@ class CampaignHistory:
 
 
 @lru_cache(maxsize=8)
-def history_of(place: CampaignDir) -> CampaignHistory:
+def history_of(campaign_dir: CampaignDir) -> CampaignHistory:
     """The history of a campaign, shared within the process, so that judging a run does not read it all again."""
-    return CampaignHistory(place)
+    return CampaignHistory(campaign_dir)

@@ -15,38 +15,40 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
 
 
-def phase_now(place: CampaignDir, state: CampaignState) -> CampaignPhase:
+def phase_now(campaign_dir: CampaignDir, state: CampaignState) -> CampaignPhase:
     """The actual state. The controller may have finished after the state was read."""
     if state.phase is CampaignPhase.ENDED:
         return state.phase
-    if not place.controlled:  # the lock's last holder writes no more, so the journal is complete
-        return CampaignPhase.ENDED if _last_word(place).get("state") == CampaignPhase.ENDED else CampaignPhase.DEAD
-    return CampaignPhase.DRAINING if state.told_stop else state.phase
+    if not campaign_dir.controlled:  # the lock's last holder writes no more, so the journal is complete
+        ended = _last_word(campaign_dir).get("state") == CampaignPhase.ENDED
+        return CampaignPhase.ENDED if ended else CampaignPhase.DEAD
+    return CampaignPhase.DRAINING if state.stop_mode else state.phase
 
 
-def reason_now(place: CampaignDir, state: CampaignState, phase: CampaignPhase) -> str:
+def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignPhase) -> str:
     """Why the campaign is in this phase; "" if no reason was recorded."""
     if phase is CampaignPhase.ENDED:
-        return str(_last_word(place).get("reason", ""))
+        return str(_last_word(campaign_dir).get("reason", ""))
     if phase is not CampaignPhase.DEAD:
         return state.reason if phase is state.phase else ""
-    if fault := fault_of(place, state):
+    if fault := fault_of(campaign_dir, state):
         return fault
     last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
 
 
-def _last_word(place: CampaignDir) -> Mapping[str, Any]:
+def _last_word(campaign_dir: CampaignDir) -> Mapping[str, Any]:
     """The last journal line that sets a state; {} if there is none."""
-    lines = (line for line in campaign_records.entries(place.journal, needle=b'"state"') if line.get("do") == "state")
+    entries = campaign_records.entries(campaign_dir.journal, needle=b'"state"')
+    lines = (line for line in entries if line.get("do") == "state")
     return next(iter(deque(lines, maxlen=1)), {})
 
 
-def fault_of(place: CampaignDir, state: CampaignState) -> str:
+def fault_of(campaign_dir: CampaignDir, state: CampaignState) -> str:
     """The error that ended the last controller; "" if it is alive, was killed, or ended normally."""
-    if place.controlled or state.phase is CampaignPhase.ENDED:
+    if campaign_dir.controlled or state.phase is CampaignPhase.ENDED:
         return ""
-    began = (read_json(place.controller) or {}).get("started") or 0.0
+    began = (read_json(campaign_dir.controller) or {}).get("started") or 0.0
     when, fault = state.fault
     return fault if when + 0.001 >= began else ""  # times in the journal are rounded
 

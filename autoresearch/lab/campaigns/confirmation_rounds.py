@@ -50,9 +50,9 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
     baseline = state.baseline
     needs = [(idea, ongoing.each) for idea in state.ideas if idea.index in ongoing.candidates]
     needs += [(baseline, ongoing.baseline)] if baseline else []
-    for idea, wanted in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
+    for idea, runs in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
         spent = sum(run.round == ongoing.number for run in idea.runs)
-        if _begun(idea, ongoing.number) < wanted and spent < MOST_TRIES * wanted:
+        if _begun(idea, ongoing.number) < runs and spent < MOST_TRIES * runs:
             return RunRequest(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
     return None
 
@@ -73,14 +73,14 @@ def _waits(state: CampaignState, number: int) -> bool:
     return live or (state.baseline is not None and scheduler.waits(state.baseline))
 
 
-def judge_round(state: CampaignState, place: CampaignDir) -> list[str]:
+def judge_round(state: CampaignState, campaign_dir: CampaignDir) -> list[str]:
     """Write the verdicts of the open round; returns one sentence per verdict."""
     ongoing = state.open_round
     baseline = state.baseline
     assert ongoing is not None and baseline is not None
     candidates = {i.index: i.fresh_values(ongoing.number) for i in state.ideas if i.index in ongoing.candidates}
     found = confirm(state.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
-    said = []
+    sentences = []
     for idea in state.ideas:
         if idea.index not in found:
             continue
@@ -90,7 +90,7 @@ def judge_round(state: CampaignState, place: CampaignDir) -> list[str]:
         if caveat:
             result = replace(result, reason=f"{result.reason} ({caveat})")
         campaign_records.add(
-            place.verdicts,
+            campaign_dir.verdicts,
             result.claim.value,
             index=idea.index,
             slug=idea.slug,
@@ -101,10 +101,10 @@ def judge_round(state: CampaignState, place: CampaignDir) -> list[str]:
             alpha=result.alpha,
             caveat=caveat,
         )
-        said.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
-    said += _mark(state, place)
-    campaign_records.add(place.journal, "confirmed_round", round=ongoing.number)
-    return said
+        sentences.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
+    sentences += _mark(state, campaign_dir)
+    campaign_records.add(campaign_dir.journal, "confirmed_round", round=ongoing.number)
+    return sentences
 
 
 def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
@@ -134,17 +134,17 @@ def _unless_copies(state: CampaignState, idea: Idea, result: Confirmation) -> Co
     return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
 
 
-def _mark(state: CampaignState, place: CampaignDir) -> list[str]:
+def _mark(state: CampaignState, campaign_dir: CampaignDir) -> list[str]:
     """Record and report which kept ideas were built on a demoted one."""
     parents = {i.index: parent.index for i in state.ideas if (parent := state.by_slug(i.parent))}
     demoted = {i.index for i in state.ideas if i.confirmed == Claim.DEMOTED}
     confirmed = {i.index for i in state.ideas if i.confirmed == Claim.CONFIRMED}
-    said = []
+    sentences = []
     for index in sorted(marked(parents, demoted, confirmed)):
         idea = next(i for i in state.ideas if i.index == index)
         if idea.status == "keep" and not idea.marked and index not in demoted:
             ancestor = state.by_slug(idea.parent)
             of = ancestor.slug if ancestor else ""
-            campaign_records.add(place.verdicts, "marked", index=index, slug=idea.slug, of=of)
-            said.append(f"idea {index} ({idea.slug}) was built on a demoted one")
-    return said
+            campaign_records.add(campaign_dir.verdicts, "marked", index=index, slug=idea.slug, of=of)
+            sentences.append(f"idea {index} ({idea.slug}) was built on a demoted one")
+    return sentences

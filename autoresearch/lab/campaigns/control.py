@@ -29,19 +29,19 @@ MOST_FAULTS = 50  # of a queue, that are told
 
 
 class CampaignControl:
-    """One campaign under control; only its own methods write its fields. Make it while holding `place.lock`."""
+    """One campaign under control; only its own methods write its fields. Make it while holding `campaign_dir.lock`."""
 
-    def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
+    def __init__(self, campaign_dir: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         """AutoresearchError where the repository is gone."""
-        self.place, self.parts, self.say = place, parts, say
-        self.book = history_of(place)
-        self.spec = self.book.state().spec
+        self.campaign_dir, self.parts, self.say = campaign_dir, parts, say
+        self.history = history_of(campaign_dir)
+        self.spec = self.history.state().spec
         checkout = repository.find(Path(self.spec.repository) / self.spec.codebase)
         if checkout is None:
             raise AutoresearchError(f"the repository {self.spec.repository} is gone")
-        self.shop = CommitBuilder.of(self.spec, checkout)
+        self.builder = CommitBuilder.of(self.spec, checkout)
         self.pool = SlotPool(self.spec, checkout, parts.environ)
-        self.sources = Sources(self.spec, place, self.shop, AgentProposer(self.book.state))
+        self.sources = Sources(self.spec, campaign_dir, self.builder, AgentProposer(self.history.state))
         self.ready: Ready | None = None  # the prepared run that starts next
         self.live: dict[str, RunDir] = {}
 
@@ -82,23 +82,23 @@ class CampaignControl:
                 self.ready.prepared.withdraw()
         self.sources.close()
         self.ready, self.live = None, {}
-        self.pool = SlotPool(self.spec, self.shop.checkout, self.parts.environ)
-        self.sources = Sources(self.spec, self.place, self.shop, AgentProposer(self.book.state))
+        self.pool = SlotPool(self.spec, self.builder.checkout, self.parts.environ)
+        self.sources = Sources(self.spec, self.campaign_dir, self.builder, AgentProposer(self.history.state))
 
     # -- its rules -----------------------------------------------------------------------------------------------
 
-    def may_begin(self, state: CampaignState, wanted: RunRequest) -> bool:
+    def may_begin(self, state: CampaignState, request: RunRequest) -> bool:
         """Whether a run may be started now."""
-        if state.phase in (CampaignPhase.PAUSED, CampaignPhase.DRAINING) or state.told_stop:
+        if state.phase in (CampaignPhase.PAUSED, CampaignPhase.DRAINING) or state.stop_mode:
             return False
         now = self.parts.clock()
         deadline = state.spec.rules.deadline
         if deadline is not None and deadline - now < scheduler.expected_run_s(state):
             return False
-        return wanted.why != "first" or not self.stand(state).met
+        return request.why != "first" or not self.stand(state).met
 
     def stand(self, state: CampaignState, *, conceived: bool = False) -> Stand:
-        """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether one more is wanted."""
+        """The stop rules; `conceived`: with the ideas that wait to be begun, to see whether another is needed."""
         waiting = sum(not i.attempted and i.slug not in state.unwanted for i in state.ideas) if conceived else 0
         facts = scheduler.facts(state, self.parts.clock(), conceived=waiting)
         return stand(state.spec.rules, facts, state.spec.objective)
@@ -113,7 +113,7 @@ class CampaignControl:
 
     def _since(self) -> float:
         """When the campaign last went on after a pause: older deaths are forgiven."""
-        times = [line["t"] for line in self.book.state().timeline if line.get("do") == "state"]
+        times = [line["t"] for line in self.history.state().timeline if line.get("do") == "state"]
         return max(times, default=0.0)
 
     def look_at_queues(self, state: CampaignState) -> None:
@@ -145,4 +145,4 @@ class CampaignControl:
 
     def note(self, do: str, **fields: object) -> None:
         """Add a line to the journal."""
-        campaign_records.add(self.place.journal, do, t=self.parts.clock(), **fields)
+        campaign_records.add(self.campaign_dir.journal, do, t=self.parts.clock(), **fields)

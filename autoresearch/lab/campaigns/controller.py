@@ -40,17 +40,17 @@ MOST_TRIES = 3  # ... before the campaign is paused
 
 
 class Controller:
-    """The loop of one campaign; make it while holding `place.lock`."""
+    """The loop of one campaign; make it while holding `campaign_dir.lock`."""
 
-    def __init__(self, place: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
+    def __init__(self, campaign_dir: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         self.say = say
-        self.control = CampaignControl(place, parts, say)
+        self.control = CampaignControl(campaign_dir, parts, say)
         self.preparer = RunPreparer(self.control)
         self.pruner = Pruner(self.control.spec, say)
         self.research = AgentWorker(self.control)
         self.healthy = False  # it got through the loop since the last trouble
         self.stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
-        self._heard = 0  # bytes of requests at the last look
+        self._requests_read = 0  # bytes of requests at the last look
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -74,15 +74,15 @@ class Controller:
                 self._let_go()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):
-                        self.control.pause(self.control.book.state(), str(error))
+                        self.control.pause(self.control.history.state(), str(error))
                 time.sleep(NAP_S)
 
     def _run(self) -> None:
         self.control.sources.open()
         recovery.recover(self.control)
         self.research.recover()
-        self.control.sources.reconcile(scheduler.attempts(self.control.book.state()))
-        controller = self.control.place.controller
+        self.control.sources.reconcile(scheduler.attempts(self.control.history.state()))
+        controller = self.control.campaign_dir.controller
         write_json(controller, {**(read_json(controller) or {}), "ready": True}, durable=False)
         while True:
             state = self.take_requests()
@@ -93,7 +93,7 @@ class Controller:
             self.fill(state)
             self.preparer.prepare_ahead()
             self.control.pool.attend(self.control.live, self.control.parts)
-            self.research.look(self.control.book.state())  # what was handed out makes room for the next
+            self.research.look(self.control.history.state())  # what was handed out makes room for the next
             self.healthy = True
             self.sleep()
         self.finish()
@@ -106,14 +106,14 @@ class Controller:
 
     def take_requests(self) -> CampaignState:
         """Carry out the requests made since the last check."""
-        self._heard = self._requested()
-        state = self.control.book.state()
-        for request in campaign_records.entries(self.control.place.requests, state.requests):
+        self._requests_read = self._requested()
+        state = self.control.history.state()
+        for request in campaign_records.entries(self.control.campaign_dir.requests, state.requests):
             requests.obey(self.control, state, request)
             if request.get("do") == "resume":
                 self.research.readmit()
             self.control.note("request", upto=request["seq"])
-            state = self.control.book.state()
+            state = self.control.history.state()
         return state
 
     def settle(self, state: CampaignState) -> CampaignState:
@@ -124,10 +124,10 @@ class Controller:
         over = recovery.by_end((run, rundir) for run, rundir in self.control.live.items() if rundir.state() in _OVER)
         if not over:
             return state
-        recovery.restore_spec(self.control.place, self.control.book.spec)
+        recovery.restore_spec(self.control.campaign_dir, self.control.history.spec)
         for run, rundir in over:
             try:
-                recovery.record(state, run, rundir, self.control.shop, self.control.parts)
+                recovery.record(state, run, rundir, self.control.builder, self.control.parts)
             except (AutoresearchError, OSError) as error:  # a full disk: the next look tries again
                 if self.stuck.get(run) != str(error):
                     self.say(f"{run}: its records cannot be written now: {error}")
@@ -137,13 +137,13 @@ class Controller:
             self.stuck.pop(run, None)
             self.control.forget(run)
             failpoint("campaign.settled")
-        state = self.control.book.state()
+        state = self.control.history.state()
         self._launch_ready(state)  # before anything that can wait
         for run, rundir in over:
             if run not in self.control.live:
-                self._after(self.control.book.state(), run, rundir)
+                self._after(self.control.history.state(), run, rundir)
                 failpoint("campaign.told")
-        return self.control.book.state()
+        return self.control.history.state()
 
     def _after(self, state: CampaignState, run: str, rundir: RunDir) -> None:
         idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
@@ -155,7 +155,7 @@ class Controller:
         if not state.open_round:  # a proof comes after the last idea: nothing stands otherwise than before
             self.say(self.control.stand(state).sentence + progress.eta(state))
         self.control.look_for_reasons(state)
-        progress.write_documents(self.control.place, self.control.book.state(), self.control.stand(state))
+        progress.write_documents(self.control.campaign_dir, self.control.history.state(), self.control.stand(state))
 
     # -- beginning ----------------------------------------------------------------------------------------------
 
@@ -164,62 +164,62 @@ class Controller:
         while len(self.control.live) < state.spec.parallel:
             if not self._launch_ready(state):
                 self.preparer.prepare_ahead()
-                if not self._launch_ready(self.control.book.state()):
+                if not self._launch_ready(self.control.history.state()):
                     return
-            state = self.control.book.state()
+            state = self.control.history.state()
 
     def _launch_ready(self, state: CampaignState) -> bool:
         """Start the prepared run if it may start and there is room; whether it was started."""
         ready = self.control.ready
         if ready is None or len(self.control.live) >= state.spec.parallel:
             return False
-        if not self.control.may_begin(state, ready.wanted):
+        if not self.control.may_begin(state, ready.request):
             return False
-        if (slot := self.control.pool.berth(self.control.live)) is None:
+        if (slot := self.control.pool.assign(self.control.live)) is None:
             return False
         if self._stale(state, ready):
             self.control.withdraw_ready()
             return False
         self.control.take_ready()
         try:
-            ready.prepared.go(slot.gpus, shares=self.control.spec.runs_per_gpu, place=slot.place)
+            ready.prepared.go(slot.gpus, shares=self.control.spec.runs_per_gpu, place=slot.target)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")
         self.control.note("started", run=ready.run.run)
         self.control.watch(ready.run.run, ready.prepared.rundir)
         self.control.pool.take(ready.slot, ready.run.run, slot)
-        idea, why = ready.wanted.idea, ready.wanted.why
-        where = "" if slot.place.is_local else f" at {slot.place.name}"
+        idea, why = ready.request.idea, ready.request.why
+        where = "" if slot.target.is_local else f" at {slot.target.name}"
         self.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def _stale(self, state: CampaignState, ready: Ready) -> bool:
         """Whether a run that just ended makes the prepared run pointless."""
-        if ready.wanted.why == "retest":
+        if ready.request.why == "retest":
             owed = scheduler.owed(scheduler.without(state, ready.run.run))
-            return owed is None or owed.idea.index != ready.wanted.idea.index
-        return ready.wanted.idea.slug in state.unwanted
+            return owed is None or owed.idea.index != ready.request.idea.index
+        return ready.request.idea.slug in state.unwanted
 
     # -- ending -------------------------------------------------------------------------------------------------
 
     def is_over(self, state: CampaignState) -> bool:
         """Whether nothing is left to do, including confirmation."""
-        if state.told_stop == "stop":
+        if state.stop_mode == "stop":
             return not self.control.live
         if self.control.live:
             return False
-        if state.told_stop == "drain":
+        if state.stop_mode == "drain":
             return True
         if state.phase is CampaignPhase.PAUSED:
             return self._past_deadline(state)
         if confirmation_rounds.round_is_over(state):
-            for sentence in confirmation_rounds.judge_round(state, self.control.place):
+            for sentence in confirmation_rounds.judge_round(state, self.control.campaign_dir):
                 self.say(sentence)
-            return self.is_over(self.control.book.state())
+            return self.is_over(self.control.history.state())
         if state.open_round:
-            wanted = confirmation_rounds.owed_to_round(state)
-            return wanted is not None and not self.control.may_begin(state, wanted) and self._too_late(state)
+            request = confirmation_rounds.owed_to_round(state)
+            return request is not None and not self.control.may_begin(state, request) and self._too_late(state)
         found = self.control.stand(state)
         if not found.met:
             self._wait_if_dry(state)
@@ -273,24 +273,24 @@ class Controller:
         """The last word: documents, the campaign's own finish.flag, the end in the journal."""
         recovery.restore_ledger(self.control)
         self.control.withdraw_ready()
-        state = self.control.book.state()
+        state = self.control.history.state()
         found = self.control.stand(state)
-        why = {"stop": "stopped on request", "drain": "drained on request"}.get(state.told_stop, found.sentence)
+        why = {"stop": "stopped on request", "drain": "drained on request"}.get(state.stop_mode, found.sentence)
         end = {"t": self.control.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": why}
         for token, findings in self.control.sources.faults(state).items():
             self.preparer.never_tried(state, token, findings)
         self.research.summarise(state)
         self.research.close()
-        state = self.control.book.state()  # with what its last turns cost
+        state = self.control.history.state()  # with what its last turns cost
         last = replace(state, phase=CampaignPhase.ENDED, reason=why, timeline=[*state.timeline, end])
-        progress.write_end(self.control.place, last, found, why, self.say)
+        progress.write_end(self.control.campaign_dir, last, found, why, self.say)
         failpoint("campaign.reported")
         self.control.sources.close()
         self.research.remove()
         self.control.pool.remove()
         failpoint("campaign.removed")
         # last: until then a crash does all of it again
-        self.control.set_phase(self.control.book.state(), CampaignPhase.ENDED, why)
+        self.control.set_phase(self.control.history.state(), CampaignPhase.ENDED, why)
         failpoint("campaign.ended")
         self.say(why)
 
@@ -300,11 +300,11 @@ class Controller:
         """Until something happens to a run, or somebody may have asked for something."""
         with Watcher(list(self.control.live.values())) as watcher:
             # What came before the watcher was set wakes nobody: look once more.
-            self.pruner.look(self.control.book, self.control.live)
+            self.pruner.look(self.control.history, self.control.live)
             over = any(rundir.state() in _OVER for run, rundir in self.control.live.items() if run not in self.stuck)
             until = time.monotonic() + PATIENCE_S
             over = over or self.research.ready
-            while not over and self._requested() == self._heard and time.monotonic() < until:
+            while not over and self._requested() == self._requests_read and time.monotonic() < until:
                 working = self.research.busy
                 woken = watcher.wait(BUSY_LOOK_S if working else LOOK_S) or self.research.ready
                 if woken or not (self.control.live or working) or self.stuck or self.control.pool.may_ask_again:
@@ -312,7 +312,7 @@ class Controller:
 
     def _requested(self) -> int:
         try:
-            return os.stat(self.control.place.requests).st_size  # noqa: PTH116 - asked every second
+            return os.stat(self.control.campaign_dir.requests).st_size  # noqa: PTH116 - asked every second
         except OSError:
             return 0
 

@@ -55,100 +55,100 @@ class RunRequest:
 class Ready:
     """A prepared run in its own worktree, waiting for the start signal."""
 
-    wanted: RunRequest
+    request: RunRequest
     run: IdeaRun
     slot: Slot
     prepared: Prepared
 
 
 def get_ready(
-    shop: CommitBuilder, wanted: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
+    builder: CommitBuilder, request: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
 ) -> Ready:
     """Commit what is specific to this run, check it out, and start its Runner.
 
     `busy`: output files of live runs -> the run that writes each. Raises an AutoresearchError if this run cannot be
     made, and SharedOutputError if it cannot be made yet; the idea's commit and branch stay.
     """
-    idea, shop = wanted.idea, shop.for_idea(wanted.idea.hypothesis)
-    spec = shop.spec
-    command = shop.command(shop.arguments(idea.commit))
-    way = seeds.way_of(shop.trainer, shop.whole(idea.commit), command, shop.blueprint.notes)
-    seed = seed_of(wanted, way.first, repeats=spec.replicates >= CHECKED)
-    result_dir = str(Path(spec.result_dir) / wanted.experiment)
-    commit, branch = _commit(shop, wanted, (way, seed), result_dir)
+    idea, builder = request.idea, builder.for_idea(request.idea.hypothesis)
+    spec = builder.spec
+    command = builder.command(builder.arguments(idea.commit))
+    way = seeds.way_of(builder.trainer, builder.whole(idea.commit), command, builder.blueprint.notes)
+    seed = seed_of(request, way.first, repeats=spec.replicates >= CHECKED)
+    result_dir = str(Path(spec.result_dir) / request.experiment)
+    commit, branch = _commit(builder, request, (way, seed), result_dir)
     failpoint("campaign.committed")
     slot.switch(commit, spec.include)
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
     member = Member(
         campaign=spec.name,
         directory=Path(spec.directory),
-        experiment=wanted.experiment,
+        experiment=request.experiment,
         index=idea.index,
-        replicate=wanted.replicate,
+        replicate=request.replicate,
         branch=branch,
         commit=commit,
         parent_commit=idea.parent_commit,
         parent_branch=idea.parent_branch,
-        why=wanted.why,
+        why=request.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
         timeout_s=spec.timeout_s,
         seed=seed,
         seed_by=str(way),
-        fix_of=idea.rows[-1].run_id if wanted.why == "fix" and idea.rows else "",
+        fix_of=idea.rows[-1].run_id if request.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
         gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
         far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
-    plan = make_plan(slot.path / BLUEPRINT, settings, parts, RunOptions(trainer=shop.trainer.name, member=member))
-    plan, apart = evaluated_apart(spec, slot, shop.checkout, plan, parts.environ)
-    plan, mapped = at_home_in(shop, slot, plan)
+    plan = make_plan(slot.path / BLUEPRINT, settings, parts, RunOptions(trainer=builder.trainer.name, member=member))
+    plan, apart = evaluated_apart(spec, slot, builder.checkout, plan, parts.environ)
+    plan, mapped = at_home_in(builder, slot, plan)
     spec_here = replace(plan.spec, worktree=str(slot.path))
-    plan = replace(plan, spec=spec_here, sandbox=sandbox_of(shop, slot, plan))
+    plan = replace(plan, spec=spec_here, sandbox=sandbox_of(builder, slot, plan))
     for source in plan.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
-    if bad := errors(proof(shop, slot, idea, plan.environment)):
+    if bad := errors(proof(builder, slot, idea, plan.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     only_here = all(place.is_local for place in spec.places)
     prepared = prepare(plan, parts, ahead=True, runner=only_here)
-    told = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
-    told += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
-    for text in told:
+    remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
+    remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
+    for text in remarks:
         journal.append(Path(prepared.spec.result_dir), text)
     run = IdeaRun(
         run=prepared.spec.run,
         run_dir=prepared.spec.run_dir,
-        replicate=wanted.replicate,
-        why=wanted.why,
+        replicate=request.replicate,
+        why=request.why,
         commit=commit,
         seed=seed,
     )
-    return Ready(wanted, run, slot, prepared)
+    return Ready(request, run, slot, prepared)
 
 
-def sandbox_of(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | None:
+def sandbox_of(builder: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | None:
     """The sandbox for training an idea that an agent may edit; None if no agent is used or the sandbox is off."""
-    spec = shop.spec
+    spec = builder.spec
     if not spec.research.agent or spec.research.sandbox == "off":
         return None
     records = (Path(spec.directory).parent, Path(spec.trees))
     codebase, home = Path(spec.repository), plan.environment.get("HOME", "/")
     return RunSandbox(
         worktree=slot.path,
-        evaluation=evaluation_slot(shop.checkout, slot).path if plan.spec.evaluate else None,
-        writable=writable_paths(shop.evaluation.writable, codebase, home, records),
+        evaluation=evaluation_slot(builder.checkout, slot).path if plan.spec.evaluate else None,
+        writable=writable_paths(builder.evaluation.writable, codebase, home, records),
     )
 
 
-def seed_of(wanted: RunRequest, first: int, *, repeats: bool = True) -> int:
+def seed_of(request: RunRequest, first: int, *, repeats: bool = True) -> int:
     """The seed of a run: the first run of an idea has the first seed, each further one the next; confirmations fresh
     ones.
 
     The baseline's second run repeats the first one's seed (`core.statistics.seeding`) as soon as three baseline runs
     are planned (`repeats`), or a third is needed to support a claim.
     """
-    idea, n = wanted.idea, wanted.replicate
-    if wanted.why == "confirm":
+    idea, n = request.idea, request.replicate
+    if request.why == "confirm":
         return first + n - 1 + FRESH_SEEDS
     if not idea.hypothesis.is_baseline:
         return first + n - 1
@@ -168,38 +168,39 @@ def _counted(idea: Idea) -> set[str]:
     return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}
 
 
-def _commit(shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str) -> tuple[str, str]:
-    """Commit the idea with this run's seed and output paths, as a follow-up commit; returns the commit and its branch.
-    """
-    idea, (way, seed) = wanted.idea, seeded
-    text, arguments = shop.changed(
-        idea.commit, _own_settings(shop, wanted, seeded, result_dir), shop.arguments(idea.commit), new_keys=True
+def _commit(
+    builder: CommitBuilder, request: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
+) -> tuple[str, str]:
+    """Commit the idea with this run's seed and output paths as a follow-up commit; the commit and its branch."""
+    idea, (way, seed) = request.idea, seeded
+    text, arguments = builder.changed(
+        idea.commit, _own_settings(builder, request, seeded, result_dir), builder.arguments(idea.commit), new_keys=True
     )
-    files: dict[str, bytes | None] = {} if text is None else {shop.recipe_path: text.encode()}
-    told = f"Idea {idea.index}, run {wanted.replicate} ({wanted.why}), seed {seed} ({way})."
-    command = shop.command(arguments)
+    files: dict[str, bytes | None] = {} if text is None else {builder.recipe_path: text.encode()}
+    description = f"Idea {idea.index}, run {request.replicate} ({request.why}), seed {seed} ({way})."
+    command = builder.command(arguments)
     if way.kind == "flag":
-        command = seeds.with_flag(command, way, seed, shop.trainer)
-    fields = fields_of(shop, idea.hypothesis, told, result_dir, command)
+        command = seeds.with_flag(command, way, seed, builder.trainer)
+    fields = fields_of(builder, idea.hypothesis, description, result_dir, command)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
     files[BLUEPRINT] = mask_text(rendered).encode()
-    return follow_up(shop, idea, files, f"{idea.slug}: run {wanted.replicate}, {wanted.why}\n")
+    return follow_up(builder, idea, files, f"{idea.slug}: run {request.replicate}, {request.why}\n")
 
 
 def _own_settings(
-    shop: CommitBuilder, wanted: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
+    builder: CommitBuilder, request: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
 ) -> dict[str, object]:
     """The settings specific to this run. A repeated run never writes to the output paths of an earlier one."""
-    recipe = shop.whole(wanted.idea.commit)
-    before = sum(row.replicate == wanted.replicate for row in wanted.idea.rows)
+    recipe = builder.whole(request.idea.commit)
+    before = sum(row.replicate == request.replicate for row in request.idea.rows)
     again = f"-{before + 1}" if before else ""
     found: dict[str, object] = {}
-    for output in shop.trainer.outputs(recipe):
+    for output in builder.trainer.outputs(recipe):
         place = Path(result_dir) / output.name
         if output.name and place.is_dir():
             place = place.with_name(free_name(place.parent, place.name))
-        found[output.key] = str(place) if output.name else f"{shop.spec.name}-{wanted.experiment}{again}"
+        found[output.key] = str(place) if output.name else f"{builder.spec.name}-{request.experiment}{again}"
     way, seed = seeded
     if way.kind == "key" and way.fixed != seed:
         found[way.name] = seed

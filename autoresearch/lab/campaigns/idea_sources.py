@@ -25,24 +25,26 @@ ADDED = "added.yaml"
 OPTIMISER = "tpe"  # the second proposer of a hybrid
 
 
-def waiting_names(place: CampaignDir, spec: CampaignSpec) -> set[str]:
+def waiting_names(campaign_dir: CampaignDir, spec: CampaignSpec) -> set[str]:
     """The names of the entries in the campaign's queues."""
-    paths = [place.queue / ADDED, *([Path(spec.proposer.queue)] if spec.proposer.queue else [])]
+    paths = [campaign_dir.queue / ADDED, *([Path(spec.proposer.queue)] if spec.proposer.queue else [])]
     return {name for path in paths if path.exists() for name in Queue(path, parse_any).slugs()}
 
 
 class Sources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
-    def __init__(self, spec: CampaignSpec, place: CampaignDir, shop: CommitBuilder, shelf: AgentProposer) -> None:
-        self.spec, self.place, self.shop, self.shelf = spec, place, shop, shelf
+    def __init__(
+        self, spec: CampaignSpec, campaign_dir: CampaignDir, builder: CommitBuilder, shelf: AgentProposer
+    ) -> None:
+        self.spec, self.campaign_dir, self.builder, self.shelf = spec, campaign_dir, builder, shelf
         self._added: Queue | None = None
         self._queue: Queue | None = None
         self._own: Proposer | None = None
         self._checked: dict[int, tuple[object, dict[str, list[Finding]]]] = {}  # per queue, last findings
 
     def _proposers(self) -> list[Proposer]:
-        added = self.place.queue / ADDED
+        added = self.campaign_dir.queue / ADDED
         if self._added is None and added.exists():
             self._added = Queue(added, parse_any, line_numbers)
         if self._own is None:
@@ -65,9 +67,9 @@ class Sources:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
         if mine.space:
-            baseline = self.shop.whole(self.spec.base_commit) if self.shop.recipe_path == self.spec.recipe else {}
+            baseline = self.builder.whole(self.spec.base_commit) if self.builder.recipe_path == self.spec.recipe else {}
         return Given(
-            directory=self.place.path,
+            directory=self.campaign_dir.path,
             objective=self.spec.objective,
             read_yaml=parse_any,
             lines=line_numbers,

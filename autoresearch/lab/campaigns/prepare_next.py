@@ -39,50 +39,50 @@ class RunPreparer:
 
     def prepare_ahead(self) -> None:
         """Have the next run ready while the others train."""
-        state = self.control.book.state()
+        state = self.control.history.state()
         if self.control.ready is not None:
-            if state.phase is CampaignPhase.RUNNING and not self.control.may_begin(state, self.control.ready.wanted):
+            if state.phase is CampaignPhase.RUNNING and not self.control.may_begin(state, self.control.ready.request):
                 self.control.withdraw_ready()  # a rule was met meanwhile: nothing owed waits for it
             return
         if self.in_turn and self.in_turn == set(self.control.live):
             return
-        wanted = self.next_wanted(state)
-        if wanted is None or not self.control.may_begin(state, wanted):
+        request = self.next_request(state)
+        if request is None or not self.control.may_begin(state, request):
             return
-        if wanted.idea.hypothesis.unmade:
-            self._unmade(state, wanted, wanted.idea.hypothesis.why_unmade, failure=wanted.idea.hypothesis.unmade)
+        if request.idea.hypothesis.unmade:
+            self._unmade(state, request, request.idea.hypothesis.why_unmade, failure=request.idea.hypothesis.unmade)
             return
         slot = self.control.pool.spare()
         if slot is None:
             return
         try:
             ready = get_ready(
-                self.control.shop, wanted, slot, self.control.parts, self.control.pool.busy(self.control.live)
+                self.control.builder, request, slot, self.control.parts, self.control.pool.busy(self.control.live)
             )
         except (AutoresearchError, OSError) as error:
             if is_trouble(error):
                 raise
             if isinstance(error, SharedOutputError):  # its turn comes when that run is over
                 self.in_turn = set(self.control.live)
-                self.control.say(f"{wanted.idea.slug} waits: {error.message}")
+                self.control.say(f"{request.idea.slug} waits: {error.message}")
                 return
-            self._unmade(state, wanted, str(error))
+            self._unmade(state, request, str(error))
             return
         self.control.hold(ready)
         failpoint("campaign.prepared")
-        self._note_prepared(state, wanted, ready.run)
-        if wanted.why == "fix":  # the log of the run that crashed is put aside with its results
-            for text in state.research.fix_story.get(wanted.idea.index, ()):
+        self._note_prepared(state, request, ready.run)
+        if request.why == "fix":  # the log of the run that crashed is put aside with its results
+            for text in state.research.fix_story.get(request.idea.index, ()):
                 journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
         be_quick()
 
-    def _note_prepared(self, state: CampaignState, wanted: RunRequest, run: IdeaRun) -> None:
+    def _note_prepared(self, state: CampaignState, request: RunRequest, run: IdeaRun) -> None:
         ongoing = state.open_round
-        number = ongoing.number if ongoing and wanted.why == "confirm" else 0
+        number = ongoing.number if ongoing and request.why == "confirm" else 0
         self.control.note(
             "prepared",
-            index=wanted.idea.index,
+            index=request.idea.index,
             run=run.run,
             run_dir=run.run_dir,
             replicate=run.replicate,
@@ -90,29 +90,29 @@ class RunPreparer:
             commit=run.commit,
             seed=run.seed,
             round=number,
-            turns=list(self._turns(state, wanted)),
+            turns=list(self._turns(state, request)),
         )
 
-    def _turns(self, state: CampaignState, wanted: RunRequest) -> tuple[str, ...]:
+    def _turns(self, state: CampaignState, request: RunRequest) -> tuple[str, ...]:
         """The researcher's turns that led to this run: its row is charged with them."""
-        if wanted.why == "fix":
-            return state.research.fix_turns.get(wanted.idea.index, ())
-        return wanted.idea.hypothesis.turns if wanted.why == "first" else ()
+        if request.why == "fix":
+            return state.research.fix_turns.get(request.idea.index, ())
+        return request.idea.hypothesis.turns if request.why == "first" else ()
 
-    def _unmade(self, state: CampaignState, wanted: RunRequest, reason: str, *, failure: str = "") -> None:
+    def _unmade(self, state: CampaignState, request: RunRequest, reason: str, *, failure: str = "") -> None:
         """A run that could not be made is an attempt as any other: it has a row, which says why."""
-        name = f"{wanted.experiment}-{wanted.why}-unmade-{new_token()}"
-        run = IdeaRun(name, str(self.control.place.path / name), wanted.replicate, wanted.why)
-        self._note_prepared(state, wanted, run)
-        said = reason if failure else f"could not be launched: {reason}"
-        row = progress.unmade_row(self.control.shop, wanted.idea, run, said, self.control.parts.clock())
+        name = f"{request.experiment}-{request.why}-unmade-{new_token()}"
+        run = IdeaRun(name, str(self.control.campaign_dir.path / name), request.replicate, request.why)
+        self._note_prepared(state, request, run)
+        text = reason if failure else f"could not be launched: {reason}"
+        row = progress.unmade_row(self.control.builder, request.idea, run, text, self.control.parts.clock())
         row = replace(row, failure=failure or row.failure)
-        evidence.record(self.control.place.ledger, charged(row, self.control.book.state()))
+        evidence.record(self.control.campaign_dir.ledger, charged(row, self.control.history.state()))
         failpoint("campaign.unmade")  # the row first: a run that was begun and has none is taken for one that was lost
         self.control.note("started", run=run.run)
-        self.control.say(f"{wanted.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
+        self.control.say(f"{request.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
         progress.write_documents(
-            self.control.place, self.control.book.state(), self.control.stand(self.control.book.state())
+            self.control.campaign_dir, self.control.history.state(), self.control.stand(self.control.history.state())
         )
 
     def never_tried(self, state: CampaignState, token: str, findings: Sequence[Finding]) -> None:
@@ -122,12 +122,12 @@ class RunPreparer:
             return
         reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
         row = progress.never_tried_row(self.control.spec, slug, reason, self.control.parts.clock())
-        evidence.record(self.control.place.ledger, row)
+        evidence.record(self.control.campaign_dir.ledger, row)
         if slug not in {idea.slug for idea, _ in state.skipped}:
             entry = Hypothesis(slug, "an entry of the queue that could not be used")
             self.control.note("skipped", hypothesis=entry.to_json(), reason=reason)
 
-    def next_wanted(self, state: CampaignState) -> RunRequest | None:
+    def next_request(self, state: CampaignState) -> RunRequest | None:
         """What should run next: what is owed, a confirmation, a new idea."""
         if state.baseline is None:
             return self._conceived(state, Attempt(1, idea_commit.baseline_of(self.control.spec)))
@@ -152,15 +152,15 @@ class RunPreparer:
             found = self._conceived(state, Attempt(index, idea_commit.renamed(hypothesis, taken)))
             if found is not None:
                 return found
-            state = self.control.book.state()
+            state = self.control.history.state()
         return None
 
     def _conceived(self, state: CampaignState, attempt: Attempt) -> RunRequest | None:
         try:
-            idea = conceive(self.control.shop, state, attempt.hypothesis, attempt.index)
+            idea = conceive(self.control.builder, state, attempt.hypothesis, attempt.index)
             self.control.note("drafted", **idea_commit.as_line(idea))
             failpoint("campaign.drafted")
-            idea = idea_commit.claim(self.control.shop, idea)
+            idea = idea_commit.claim(self.control.builder, idea)
         except IdeaRefused as refused:
             if attempt.hypothesis.is_baseline:
                 raise

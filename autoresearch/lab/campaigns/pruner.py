@@ -75,14 +75,14 @@ class Pruner:
         self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 
-    def look(self, book: CampaignHistory, live: Mapping[str, RunDir]) -> None:
+    def look(self, history: CampaignHistory, live: Mapping[str, RunDir]) -> None:
         """Judge every live run that has new validations since the last call."""
         if self.rule is None:
             return
         for gone in self._seen.keys() - live.keys():
             del self._seen[gone]
         fresh = [run for run, rundir in live.items() if self._validated(run, rundir)]
-        state = book.state() if fresh else None
+        state = history.state() if fresh else None
         for run in fresh:
             idea, one = next((i, r) for i in state.ideas for r in i.runs if r.run == run) if state else (None, None)
             if state and idea and one and may_end(idea, one) and not live[run].stop.exists():

@@ -29,38 +29,38 @@ from autoresearch.records.spec_file import read as read_run
 
 def recover(control: CampaignControl) -> None:
     """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
-    place, book, parts = control.place, control.book, control.parts
-    restore_spec(place, book.spec)
-    rows_of_others(place, book.state())
+    campaign_dir, history, parts = control.campaign_dir, control.history, control.parts
+    restore_spec(campaign_dir, history.spec)
+    rows_of_others(campaign_dir, history.state())
     restore_ledger(control)
-    for fields in untold(place, book.state(), parts):
+    for fields in untold(campaign_dir, history.state(), parts):
         control.note("prepared", **fields)
-    _finish_draft(control, book.state())
-    for idea in book.state().ideas:
+    _finish_draft(control, history.state())
+    for idea in history.state().ideas:
         for run in idea.runs:
             if run.run not in idea.done:
                 take_up(control, run)
             elif not run.started:  # it was begun and is over, before that could be written down
                 control.note("started", run=run.run)
-    state = book.state()
-    finish_records(place, state, parts)
+    state = history.state()
+    finish_records(campaign_dir, state, parts)
     obey_again(state, control.live)
     if state.phase is not CampaignPhase.PAUSED:
         control.set_phase(state, CampaignPhase.RUNNING)
         control.look_for_reasons(state)
-    close_panes(place, state.spec.tmux_socket, parts)
+    close_panes(campaign_dir, state.spec.tmux_socket, parts)
 
 
-def rows_of_others(place: CampaignDir, state: CampaignState) -> None:
+def rows_of_others(campaign_dir: CampaignDir, state: CampaignState) -> None:
     """Import the rows that another account, or an earlier version, has recorded."""
     runs = (run for idea in state.ideas for run in idea.runs)
-    evidence.take_in(place.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
+    evidence.take_in(campaign_dir.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
 
 
 def restore_ledger(control: CampaignControl) -> None:
     """Put back the rows that somebody took out of the ledger, or changed."""
-    if changed := evidence.restore(control.place.ledger):
-        aside = f"{control.place.ledger}.foreign"
+    if changed := evidence.restore(control.campaign_dir.ledger):
+        aside = f"{control.campaign_dir.ledger}.foreign"
         control.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
 
 
@@ -68,7 +68,7 @@ def _finish_draft(control: CampaignControl, state: CampaignState) -> None:
     """The idea whose branch was being claimed; as if it was drafted now."""
     if state.draft is not None:
         try:
-            control.note("idea", **as_line(claim(control.shop, state.draft)))
+            control.note("idea", **as_line(claim(control.builder, state.draft)))
         except IdeaRefused as refused:  # its commit did not survive; it is proposed again
             control.say(f"{state.draft.slug}: forgotten: {refused.message}")
 
@@ -86,15 +86,15 @@ def take_up(control: CampaignControl, run: IdeaRun) -> None:
         control.pool.occupied(rundir.path, run.run)
 
 
-def restore_spec(place: CampaignDir, spec: CampaignSpec) -> None:
+def restore_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
     """Write campaign.json again if it was damaged or removed; the controller still has its contents."""
     try:
-        campaign_records.declared_spec(place)
+        campaign_records.declared_spec(campaign_dir)
     except NotFoundError:
-        campaign_records.write_spec(place, spec)
+        campaign_records.write_spec(campaign_dir, spec)
 
 
-def untold(place: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:
+def untold(campaign_dir: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:
     """Handle runs that were prepared by a controller that was killed before it could record them.
 
     They are withdrawn. A run that was started nevertheless (it ends at once, because its session was killed while it
@@ -103,7 +103,7 @@ def untold(place: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[d
     known = {run.run for idea in state.ideas for run in idea.runs}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
-        if rundir.path.parent != place.path or entry.run in known:
+        if rundir.path.parent != campaign_dir.path or entry.run in known:
             continue
         if not rundir.session.exists():  # killed before session.json was written: only the session's name is known
             _close_named({entry.session}, state.spec.tmux_socket, parts)
@@ -120,18 +120,18 @@ def untold(place: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[d
                 "commit": spec.commit,
                 "seed": spec.seed,
             }
-    for launching in place.path.glob("*/launching"):  # runs missing from the index
+    for launching in campaign_dir.path.glob("*/launching"):  # runs missing from the index
         rundir = RunDir(launching.parent)
         if not (rundir.spec.exists() or rundir.exit_record.exists() or rundir.runner.exists() or is_locked(launching)):
             erase(rundir, "", parts)
 
 
-def finish_records(place: CampaignDir, state: CampaignState, parts: Parts) -> None:
+def finish_records(campaign_dir: CampaignDir, state: CampaignState, parts: Parts) -> None:
     """Finish the steps after a row (flag, documents, index) if a collector was killed in between."""
     done = {run for idea in state.ideas for run in idea.done}
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
-        if entry.run in done and rundir.path.parent == place.path and rundir.spec.exists():
+        if entry.run in done and rundir.path.parent == campaign_dir.path and rundir.spec.exists():
             with contextlib.suppress(AutoresearchError, OSError):
                 adopt(rundir, parts)
 
@@ -140,15 +140,15 @@ def obey_again(state: CampaignState, live: Mapping[str, RunDir]) -> None:
     """Repeat the stop requests that were pending when the controller was killed."""
     for idea, run in state.live:
         rundir = live.get(run.run)
-        if rundir is not None and (state.told_stop == "stop" or idea.slug in state.unwanted):
+        if rundir is not None and (state.stop_mode == "stop" or idea.slug in state.unwanted):
             with contextlib.suppress(AutoresearchError, OSError):
                 if not rundir.stop.exists():
                     stop_run(rundir, "asked for")
 
 
-def close_panes(place: CampaignDir, tmux_socket: str, parts: Parts) -> None:
+def close_panes(campaign_dir: CampaignDir, tmux_socket: str, parts: Parts) -> None:
     """Close the tmux sessions of runs that are over."""
-    over = [RunDir(path.parent) for path in place.path.glob("*/collected.json")]
+    over = [RunDir(path.parent) for path in campaign_dir.path.glob("*/collected.json")]
     infos = (look(rundir) for rundir in over for look in (session_info, server_session_info))
     names = {info.session for info in infos if info}
     _close_named(names, tmux_socket, parts)
@@ -174,7 +174,7 @@ def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
     return sorted(runs, key=ended)
 
 
-def record(state: CampaignState, run: str, rundir: RunDir, shop: CommitBuilder, parts: Parts) -> None:
+def record(state: CampaignState, run: str, rundir: RunDir, builder: CommitBuilder, parts: Parts) -> None:
     """Write the records of a run that is over. Safe to repeat."""
     idea, one = next((idea, one) for idea in state.ideas for one in idea.runs if one.run == run)
     try:
@@ -184,13 +184,13 @@ def record(state: CampaignState, run: str, rundir: RunDir, shop: CommitBuilder, 
         sweep(run, grace_s=SWEEP_S)  # its outcome can no longer be recorded, so it must not keep training
         reason = "its run directory was removed" if gone else str(error)
         entry = parts.index.by_id(run)
-        _close_named({entry.session} if entry else (), shop.spec.tmux_socket, parts)
-        progress.record_lost(shop, idea, one, reason, parts.clock())
+        _close_named({entry.session} if entry else (), builder.spec.tmux_socket, parts)
+        progress.record_lost(builder, idea, one, reason, parts.clock())
         parts.index.discard_live(run)
         evidence.forget_key(run)
         return
     adopt(rundir, parts)
-    ledger = Path(shop.spec.directory) / "results.tsv"
+    ledger = Path(builder.spec.directory) / "results.tsv"
     if rundir.collected.exists() and not Ledger(evidence.read_from(ledger)).holds(run):
         rundir.collected.unlink()  # the ledger was edited by hand
         adopt(rundir, parts)

@@ -19,12 +19,12 @@ from autoresearch.records.rundir import RunDir
 KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm", "tell", "veto", "approve", "hold")
 
 
-def ask(place: CampaignDir, do: str, **fields: Any) -> None:
+def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
     """Queue a request for the controller, which checks at least once a second; without one, it is read at the next
     start.
     """
     assert do in KINDS
-    campaign_records.add(place.requests, do, **fields)
+    campaign_records.add(campaign_dir.requests, do, **fields)
 
 
 def obey(control: CampaignControl, state: CampaignState, request: Mapping[str, Any]) -> None:
@@ -35,11 +35,16 @@ def obey(control: CampaignControl, state: CampaignState, request: Mapping[str, A
             control.pause(state, reason)
         case "resume":
             if scheduler.baseline_failed(state):  # what was missing may be there now
-                note(control.place, "again", reason=reason)
-            note(control.place, "state", state=CampaignPhase.RUNNING.value, reason=str(request.get("reason") or ""))
+                note(control.campaign_dir, "again", reason=reason)
+            note(
+                control.campaign_dir,
+                "state",
+                state=CampaignPhase.RUNNING.value,
+                reason=str(request.get("reason") or ""),
+            )
             control.say("going on")
         case "drain" | "stop" as how:
-            note(control.place, "told", how=how, reason=reason)
+            note(control.campaign_dir, "told", how=how, reason=reason)
             control.say(f"{how}: {reason}")
             if how == "stop":
                 for rundir in control.live.values():
@@ -50,18 +55,18 @@ def obey(control: CampaignControl, state: CampaignState, request: Mapping[str, A
             _skip(control, state, str(request.get("slug")), reason)
         case "set":
             changes = {k: v for k, v in request.items() if k in Rules.__dataclass_fields__}
-            note(control.place, "rules", **changes)
+            note(control.campaign_dir, "rules", **changes)
             control.say(f"rules changed: {', '.join(f'{k} {v}' for k, v in changes.items())}")
         case "tell":
-            note(control.place, "told_agent", text=str(request.get("text")))
+            note(control.campaign_dir, "told_agent", text=str(request.get("text")))
             control.say(f"told the researcher: {request.get('text')}")
         case "veto":
             _veto(control, state, str(request.get("what")), reason)
         case "approve":
-            note(control.place, "approved", slug=str(request.get("slug")))
+            note(control.campaign_dir, "approved", slug=str(request.get("slug")))
             control.say(f"{request.get('slug')}: approved")
         case "hold":
-            note(control.place, "hold", on=bool(request.get("on")), reason=reason)
+            note(control.campaign_dir, "hold", on=bool(request.get("on")), reason=reason)
             control.say("code ideas wait for a person" if request.get("on") else "code ideas wait for nobody")
         case "fix":
             _fix(control, state, request)
@@ -70,7 +75,7 @@ def obey(control: CampaignControl, state: CampaignState, request: Mapping[str, A
 
 
 def _skip(control: CampaignControl, state: CampaignState, slug: str, reason: str) -> None:
-    note(control.place, "unwanted", slug=slug, reason=reason)
+    note(control.campaign_dir, "unwanted", slug=slug, reason=reason)
     control.say(f"{slug}: to be skipped: {reason}")
     for idea, run in state.live:
         if idea.slug == slug:
@@ -83,7 +88,7 @@ def _veto(control: CampaignControl, state: CampaignState, what: str, reason: str
     known = state.by_slug(what) or next((one for one in proposed if one.hypothesis.slug == what), None)
     if known is not None:
         _skip(control, state, what, f"vetoed: {reason}")
-    note(control.place, "vetoed", what=what, reason=reason)
+    note(control.campaign_dir, "vetoed", what=what, reason=reason)
     control.say(f"vetoed: {what}")
 
 
@@ -112,11 +117,11 @@ def _fix(control: CampaignControl, state: CampaignState, request: Mapping[str, A
         control.say(why[0] if why else "")
         return
     try:
-        commit = repair(control.shop, idea, from_entry(request.get("entry"), Path("/")), text)
+        commit = repair(control.builder, idea, from_entry(request.get("entry"), Path("/")), text)
     except (IdeaRefused, Broken) as error:
         control.say(f"{idea.slug}: not repaired: {error}")
         return
-    note(control.place, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)
+    note(control.campaign_dir, "fixed", index=idea.index, slug=idea.slug, commit=commit, note=text)
     control.say(f"{idea.slug}: repaired ({text}); it runs again")
 
 
@@ -141,6 +146,6 @@ def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> Non
     request_stop(rundir, reason, cause=cause)
 
 
-def note(place: CampaignDir, do: str, **fields: Any) -> None:
+def note(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
     """Append a line to the campaign's journal."""
-    campaign_records.add(place.journal, do, **fields)
+    campaign_records.add(campaign_dir.journal, do, **fields)

@@ -32,9 +32,9 @@ def look(control: CampaignControl, state: CampaignState) -> CampaignState:
         exact=found.exact,
         copies=seeding.copies([(name, run.seed) for name, run in runs]),
     )
-    state = control.book.state()
+    state = control.history.state()
     control.say(summary.seed_words(state))
-    progress.write_documents(control.place, state, control.stand(state))
+    progress.write_documents(control.campaign_dir, state, control.stand(state))
     return state
 
 

@@ -34,7 +34,7 @@ ASK_AGAIN_S = 10.0  # between checks whether GPU memory has been freed: nvidia-s
 class RunSlot:
     """The target of one run, and the GPUs assigned to it; on other targets the launcher assigns GPUs."""
 
-    place: Target
+    target: Target
     gpus: tuple[str, ...] = ()
 
 
@@ -53,9 +53,9 @@ class SlotPool:
     def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
         self.spec, self.environ, self.checkout = spec, environ, checkout
         self.slots = slots_of(spec, checkout)
-        self.places = spec.places or (LOCAL,)
+        self.targets = spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run id
-        self._berths: dict[str, RunSlot] = {}
+        self._run_slots: dict[str, RunSlot] = {}
         self._attend_at = 0.0
         self._ask_again: float | None = None  # when to look again for GPUs that were in use by others
 
@@ -64,24 +64,24 @@ class SlotPool:
         used = {one.path for one in self._taken.values()}
         return next((one for one in self.slots if one.path not in used), None)
 
-    def take(self, one: Slot, run: str, berth: RunSlot | None = None) -> None:
+    def take(self, one: Slot, run: str, run_slot: RunSlot | None = None) -> None:
         """Assign this worktree to a run; also its target and GPUs, once the run has been started."""
         self._taken[run] = one
-        if berth is not None:
-            self._berths[run] = berth
+        if run_slot is not None:
+            self._run_slots[run] = run_slot
 
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""
         self._taken.pop(run, None)
-        self._berths.pop(run, None)
+        self._run_slots.pop(run, None)
 
     def occupied(self, run_dir: Path, run: str) -> None:
         """Register a run that an earlier controller started; its spec and its order name its worktree and target."""
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
-        berth = RunSlot(order.place) if order else RunSlot(self._here, spec.gpus)
+        run_slot = RunSlot(order.place) if order else RunSlot(self._here, spec.gpus)
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
-                self.take(one, run, berth)
+                self.take(one, run, run_slot)
 
     def busy(self, live: Mapping[str, RunDir]) -> dict[str, str]:
         """Output files of live runs -> the run that writes each."""
@@ -94,34 +94,34 @@ class SlotPool:
     @property
     def _here(self) -> Target:
         """The local target, under whatever name it was declared."""
-        return next((place for place in self.places if place.is_local), LOCAL)
+        return next((target for target in self.targets if target.is_local), LOCAL)
 
     @property
     def far(self) -> bool:
         """Whether runs may go to a target other than this machine's tmux."""
-        return any(not place.is_local for place in self.places)
+        return any(not target.is_local for target in self.targets)
 
-    def berth(self, live: Mapping[str, RunDir]) -> RunSlot | None:
+    def assign(self, live: Mapping[str, RunDir]) -> RunSlot | None:
         """Where one more run can start now; None if there is no room.
 
         An unreachable target gets no new runs while it holds some, because their state is unknown.
         """
         unknown = RunSlot(self._here)
-        for place in self.places:
-            here = {run: live[run] for run in live if self._berths.get(run, unknown).place.name == place.name}
-            room = place.slots or self.spec.parallel
+        for target in self.targets:
+            here = {run: live[run] for run in live if self._run_slots.get(run, unknown).target.name == target.name}
+            room = target.slots or self.spec.parallel
             if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
                 continue
-            if not place.is_local:
-                return RunSlot(place)
+            if not target.is_local:
+                return RunSlot(target)
             if (gpus := self.gpus(here)) is not None:
-                return RunSlot(place, gpus)
+                return RunSlot(target, gpus)
         return None
 
-    def place_of(self, run: str) -> str:
+    def target_of(self, run: str) -> str:
         """The name of the target of a run; "" for this machine."""
-        berth = self._berths.get(run)
-        return "" if berth is None or berth.place.is_local else berth.place.name
+        run_slot = self._run_slots.get(run)
+        return "" if run_slot is None or run_slot.target.is_local else run_slot.target.name
 
     def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
         """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
@@ -139,7 +139,7 @@ class SlotPool:
         wanted = self.spec.gpus_per_run
         if not wanted:
             return ()
-        used = Counter(uuid for run in live if run in self._berths for uuid in self._berths[run].gpus)
+        used = Counter(uuid for run in live if run in self._run_slots for uuid in self._run_slots[run].gpus)
         room = [uuid for uuid in self.spec.gpus if used[uuid] < self.spec.runs_per_gpu]
         if len(room) < wanted or not (self._ask_again is None or self.may_ask_again):
             return None

@@ -40,15 +40,15 @@ def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
     )
 
 
-def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan, tuple[Mapped, ...]]:
+def at_home_in(builder: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan, tuple[Mapped, ...]]:
     """The plan with every path into the user's codebase mapped to the worktree; the recipe file there is changed, too.
 
     Raises BlueprintError for a path that the worktree does not have.
     """
-    spec = shop.spec
+    spec = builder.spec
     declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
     places = places_in(spec, slot, plan.environment.get("HOME", ""))
-    recipe_path = slot.path / shop.recipe_path if shop.recipe_path else None
+    recipe_path = slot.path / builder.recipe_path if builder.recipe_path else None
     recipe = plan.resolved.recipe_data if recipe_path else {}
     found = map_launch(plan.spec.command, recipe, declared, places)
     swarm, more = _mapped_swarm(plan.spec.swarm, places)
@@ -57,15 +57,15 @@ def at_home_in(shop: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan,
     asked = plan.terms
     if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
         new = {change.key: change.new for change in changes}
-        recipe_path.write_text(edit(recipe_path.read_text(), new, name=shop.recipe_path))
+        recipe_path.write_text(edit(recipe_path.read_text(), new, name=builder.recipe_path))
         if asked.copy:  # the trainer reads this copy in place of the file
-            asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=shop.recipe_path)))
+            asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=builder.recipe_path)))
     environment = {**plan.environment, **found.environment}
     command, mapped = found.command, found.mapped
-    if shop.recipe_path == RECIPE and spec.recipe in command:  # use the idea's copy, not the outside file
+    if builder.recipe_path == RECIPE and spec.recipe in command:  # use the idea's copy, not the outside file
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
-    spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=shop.recipe_path)
+    spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=builder.recipe_path)
     return replace(plan, spec=spec_here, terms=asked, environment=environment), mapped
 
 
@@ -77,10 +77,10 @@ def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tu
     return replace(swarm, server=server.command, debug=debug.command), (*server.findings, *debug.findings)
 
 
-def proof(shop: CommitBuilder, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+def proof(builder: CommitBuilder, slot: Slot, idea: Idea, environment: Mapping[str, str]) -> tuple[Finding, ...]:
     """Errors for packages that this idea changes but Python does not import from the worktree (at the idea's commit).
     """
-    changed = [path for path in changed_paths(shop.checkout, shop.spec.base_commit, idea.commit) if ".py" in path]
+    changed = [path for path in changed_paths(builder.checkout, builder.spec.base_commit, idea.commit) if ".py" in path]
     if not changed:
         return ()
-    return prove_imports(Path(shop.spec.interpreter), slot.path, environment, changed)
+    return prove_imports(Path(builder.spec.interpreter), slot.path, environment, changed)

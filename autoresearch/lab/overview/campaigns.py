@@ -21,9 +21,9 @@ class RunningCampaigns:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._places: list[CampaignDir] = []
+        self._controlled: list[CampaignDir] = []
         self._looked = float("-inf")
-        self._books: dict[Path, CampaignHistory] = {}
+        self._histories: dict[Path, CampaignHistory] = {}
 
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
         """One line per campaign. running: how many runs live in each campaign directory."""
@@ -31,40 +31,42 @@ class RunningCampaigns:
             from autoresearch.lab.campaign_setup import start_campaign
 
             self._looked = now
-            self._places = [one.place for one in start_campaign.known(self._parts) if one.place.controlled]
-        places = {place.path: place for place in self._places}
+            self._controlled = [one.place for one in start_campaign.known(self._parts) if one.place.controlled]
+        campaign_dirs = {campaign_dir.path: campaign_dir for campaign_dir in self._controlled}
         for path in running:
-            if path not in places and (place := CampaignDir(path)).spec.is_file():
-                places[path] = place
-        self._books = {path: book for path, book in self._books.items() if path in places}
-        found = [self._line(place, running[path], now) for path, place in places.items()]
+            if path not in campaign_dirs and (campaign_dir := CampaignDir(path)).spec.is_file():
+                campaign_dirs[path] = campaign_dir
+        self._histories = {path: history for path, history in self._histories.items() if path in campaign_dirs}
+        found = [self._line(campaign_dir, running[path], now) for path, campaign_dir in campaign_dirs.items()]
         return sorted((line for line in found if line), key=lambda line: line.name)
 
-    def _line(self, place: CampaignDir, running: int, now: float) -> CampaignLine | None:
-        if not running and not place.controlled:  # it ended since the last look
+    def _line(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine | None:
+        if not running and not campaign_dir.controlled:  # it ended since the last look
             return None
         try:
-            return self._told(place, running, now)
+            return self._told(campaign_dir, running, now)
         except (AutoresearchError, OSError, ValueError, KeyError, TypeError) as damaged:
-            self._books.pop(place.path, None)
-            return CampaignLine(place.path.name, "unknown", directory=str(place.path), trouble=str(damaged))
+            self._histories.pop(campaign_dir.path, None)
+            return CampaignLine(
+                campaign_dir.path.name, "unknown", directory=str(campaign_dir.path), trouble=str(damaged)
+            )
 
-    def _told(self, place: CampaignDir, running: int, now: float) -> CampaignLine:
+    def _told(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine:
         from autoresearch.core.campaign.stop_rules import stand
         from autoresearch.lab.campaigns.campaign_status import phase_now
         from autoresearch.lab.campaigns.scheduler import facts
 
-        book = self._books.get(place.path)
-        if book is None:
-            book = self._books[place.path] = CampaignHistory(place)
-        state = book.state()
+        history = self._histories.get(campaign_dir.path)
+        if history is None:
+            history = self._histories[campaign_dir.path] = CampaignHistory(campaign_dir)
+        state = history.state()
         spec, best = state.spec, state.best
         found = stand(spec.rules, facts(state, now), spec.objective)
         measured = best if best and best.value is not None else None
         plan = spec.prefix.removeprefix(_PLANS).partition("/")[0] if spec.prefix.startswith(_PLANS) else ""
         return CampaignLine(
             name=spec.name,
-            state=phase_now(place, state).value,
+            state=phase_now(campaign_dir, state).value,
             plan=plan,
             attempted=state.attempted,
             remaining=found.remaining_ideas,
@@ -74,7 +76,7 @@ class RunningCampaigns:
             best_value=measured.value if measured else None,
             metric_name=spec.objective.metric,
             running=running,
-            directory=str(place.path),
+            directory=str(campaign_dir.path),
         )
 
 

@@ -36,14 +36,14 @@ def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
 
     Yields the campaign's state; None for a single run, which needs none.
     """
-    place = CampaignDir(Path(spec.ledger).parent)
-    if not place.spec.exists():
+    campaign_dir = CampaignDir(Path(spec.ledger).parent)
+    if not campaign_dir.spec.exists():
         yield None
         return
     from autoresearch.lab.campaigns.campaign_history import history_of
 
-    with locked(place.judge_lock):
-        yield history_of(place).state()
+    with locked(campaign_dir.judge_lock):
+        yield history_of(campaign_dir).state()
 
 
 def judge(

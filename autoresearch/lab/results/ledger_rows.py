@@ -148,8 +148,8 @@ def _campaign(name: str, parts: Parts) -> Path:
 
 
 def _spec_beside(directory: Path) -> CampaignSpec | None:
-    place = CampaignDir(directory)
-    return campaign_records.read_spec(place) if place.spec.is_file() else None
+    campaign_dir = CampaignDir(directory)
+    return campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
 
 
 def _spec_of(row: LedgerRow) -> RunSpec | None:

@@ -126,7 +126,7 @@ def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
     from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 
     state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    shop = CommitBuilder.of(state.spec, checkout.find(measured.bench.repo))
-    protection = protection_of(shop, AgentSpec())
+    builder = CommitBuilder.of(state.spec, checkout.find(measured.bench.repo))
+    protection = protection_of(builder, AgentSpec())
     assert protection.why("measure.py") == "named by the blueprint or by the guard"
     assert protection.why("ruler.py") == protection.why("odd.py") == ""

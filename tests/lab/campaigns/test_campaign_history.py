@@ -1,4 +1,4 @@
-"""The book of a campaign reads only what was added, and always knows what reading everything would tell."""
+"""The history of a campaign reads only what was added, and always knows what reading everything would tell."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def whole(made: Any) -> CampaignState:
     return fold(campaign_records.read_spec(made.place), read(made.place.journal), rows, read(made.place.verdicts))
 
 
-def same(made: Any, book: CampaignHistory) -> None:
-    state, fresh = book.state(), whole(made)
+def same(made: Any, history: CampaignHistory) -> None:
+    state, fresh = history.state(), whole(made)
     assert state == fresh
     slow = CampaignState(fresh.spec, fresh.ideas)  # nothing is kept for it: every question is worked out
     names = [[idea.slug for idea in one.keeps] + [run.run for _, run in one.live] for one in (state, slow)]
@@ -42,15 +42,15 @@ def same(made: Any, book: CampaignHistory) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -> None:
     chance, made = random.Random(seed), campaign()
-    book = CampaignHistory(made.place)
-    same(made, book)
-    state = book.state()
+    history = CampaignHistory(made.place)
+    same(made, history)
+    state = history.state()
     for n in range(12):
         slug = f"idea-{n}"
         what = chance.choice(["keep", "discard", "crash", "smoke", "withdrawn", "demoted", "rules", "skipped"])
         made.idea(slug, git=False, parent=chance.choice(["baseline", *list(made.indexes)[-2:]]))
         if chance.random() < 0.5:
-            same(made, book)
+            same(made, history)
         if what in ("keep", "discard", "demoted", "smoke"):
             for _ in range(chance.randint(1, 4)):
                 made.run(slug, chance.gauss(0.5, 0.1), "discard" if what == "discard" else "keep", curve=False)
@@ -61,7 +61,7 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
         if what == "withdrawn":
             told = {"index": made.indexes[slug], "run": f"{slug}-x", "run_dir": "/x", "replicate": 1, "why": "first"}
             made.tell("prepared", **told)
-            book.state()
+            history.state()
             made.tell("withdrawn", run=f"{slug}-x")
         if what == "demoted":
             made.verdict("demoted", slug)
@@ -69,75 +69,75 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
             made.tell("rules", count=20 + n)
         if what == "skipped":
             made.tell("skipped", hypothesis={"slug": "again", "sentence": "s"}, reason="equal")
-        same(made, book)
-    assert book.state() is state, "one object, brought up to date"
+        same(made, history)
+    assert history.state() is state, "one object, brought up to date"
 
 
 def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = CampaignHistory(lived.place)
-    book.state()
+    history = CampaignHistory(lived.place)
+    history.state()
     read: list[int] = []
     real = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, n, at: read.append(n) or real(fd, n, at))
-    book.state()
+    history.state()
     assert read == []
     lived.idea("one-more", git=False)
-    book.state()
+    history.state()
     assert len(read) < 12, "the end of one file and a witness before it"
 
 
 @pytest.mark.parametrize("inode", ["the same", "another"])
 def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
-    book = CampaignHistory(lived.place)
-    before = book.state().by_slug("lr-up")
+    history = CampaignHistory(lived.place)
+    before = history.state().by_slug("lr-up")
     assert before
     text = lived.place.ledger.read_text().replace("0.58", "0.91", 1) + "\n"
     if inode == "another":
         lived.place.ledger.unlink()
     lived.place.ledger.write_text(text)
-    same(lived, book)
-    after = book.state().by_slug("lr-up")
+    same(lived, history)
+    after = history.state().by_slug("lr-up")
     assert after and after.values[0] == 0.91
 
 
 def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:
-    book = CampaignHistory(lived.place)
+    history = CampaignHistory(lived.place)
     lived.place.ledger.write_bytes(lived.place.ledger.read_bytes().rstrip(b"\n"))
-    same(lived, book)
+    same(lived, history)
     lived.run("flat", 0.6, "discard", curve=False)
-    same(lived, book)
+    same(lived, history)
 
 
 def test_half_a_line_of_the_journal_waits_for_its_other_half(lived: Any) -> None:
-    book = CampaignHistory(lived.place)
-    book.state()
+    history = CampaignHistory(lived.place)
+    history.state()
     with lived.place.journal.open("a") as file:
         file.write('{"t": 1, "do": "unwanted", "slu')
-    same(lived, book)
+    same(lived, history)
     with lived.place.journal.open("a") as file:
         file.write('g": "now"}\n')
-    same(lived, book)
-    assert "now" in book.state().unwanted
+    same(lived, history)
+    assert "now" in history.state().unwanted
 
 
 def test_a_row_that_comes_before_its_idea(campaign: Callable[..., Any]) -> None:
     made = campaign()
-    book = CampaignHistory(made.place)
+    history = CampaignHistory(made.place)
     made.indexes["later"] = 2
     made.heads["later"] = "0" * 40
     made.run("later", 0.6, curve=False)
-    assert book.state().by_slug("later") is None
+    assert history.state().by_slug("later") is None
     del made.indexes["later"]
     made.idea("later", git=False)
-    same(made, book)
+    same(made, history)
 
 
 def test_files_that_vanish(lived: Any) -> None:
-    book = CampaignHistory(lived.place)
-    book.state()
+    history = CampaignHistory(lived.place)
+    history.state()
     lived.place.verdicts.unlink()
     lived.place.ledger.unlink()
-    same(lived, book)
+    same(lived, history)
 
 
 def test_one_book_for_a_campaign(lived: Any) -> None:

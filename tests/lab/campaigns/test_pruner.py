@@ -71,8 +71,8 @@ def past(campaign: Callable[..., Any]) -> Any:
 
 def looked(made: Any, *living: Living, pruner: Pruner | None = None) -> list[str]:
     said: list[str] = []
-    book = CampaignHistory(made.place)
-    (pruner or Pruner(book.spec, said.append)).look(book, {one.run: one.rundir for one in living})
+    history = CampaignHistory(made.place)
+    (pruner or Pruner(history.spec, said.append)).look(history, {one.run: one.rundir for one in living})
     return said
 
 
@@ -139,13 +139,13 @@ def test_off_unless_asked_for(campaign: Callable[..., Any]) -> None:
 
 def test_a_file_that_is_written_after_the_line_is_waited_for(past: Any) -> None:
     new = Living(past, "new")
-    book = CampaignHistory(past.place)
-    pruner = Pruner(book.spec, lambda _: None)
+    history = CampaignHistory(past.place)
+    pruner = Pruner(history.spec, lambda _: None)
     new.reports()
-    pruner.look(book, {new.run: new.rundir})
+    pruner.look(history, {new.run: new.rundir})
     assert new.asked is None
     new.writes(10, 0.0)
-    pruner.look(book, {new.run: new.rundir})
+    pruner.look(history, {new.run: new.rundir})
     assert new.asked
 
 
@@ -184,14 +184,14 @@ def test_another_run_that_lives_is_compared_with(campaign: Callable[..., Any]) -
     for slug in ("peer", "new"):
         made.idea(slug)
     peer, new = Living(made, "peer"), Living(made, "new")
-    book = CampaignHistory(made.place)
-    pruner = Pruner(book.spec, lambda _: None)
+    history = CampaignHistory(made.place)
+    pruner = Pruner(history.spec, lambda _: None)
     new.validates(10, 0.0)
-    pruner.look(book, {new.run: new.rundir})
+    pruner.look(history, {new.run: new.rundir})
     assert new.asked is None, "three others are too few"
     peer.validates(20, 0.4)
     new.validates(20, 0.0)
-    pruner.look(book, {peer.run: peer.rundir, new.run: new.rundir})
+    pruner.look(history, {peer.run: peer.rundir, new.run: new.rundir})
     assert new.asked and peer.asked is None
 
 

@@ -15,6 +15,6 @@ pytestmark = pytest.mark.system
 
 def test_what_goes_on_again_has_no_reason(lived: Any) -> None:
     lived.tell("state", state="paused", reason="lunch")
-    control: Any = SimpleNamespace(place=lived.place, say=lambda _: None)
+    control: Any = SimpleNamespace(campaign_dir=lived.place, say=lambda _: None)
     requests.obey(control, lived.state(), {"do": "resume"})
     assert (lived.state().phase, lived.state().reason) == (CampaignPhase.RUNNING, "")

@@ -182,19 +182,19 @@ def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_ide
     assert owed is None and idea.judged == [] and idea.attempted
 
 
-def berths(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
+def assigned(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[str, RunDir]]:
     """Where each of these runs goes, one after the other, all of them living."""
     live: dict[str, RunDir] = {}
     got = []
     for run in runs:
-        found = pool.berth(live)
-        got.append(found.place.name if found else "")
+        found = pool.assign(live)
+        got.append(found.target.name if found else "")
         if found is not None:
             pool.take(pool.slots[0], run, found)
             (place / run).mkdir()
             live[run] = RunDir(place / run)
-            if not found.place.is_local:
-                order = order_file.Order(run, found.place, 1.0, str(place / "follower"))
+            if not found.target.is_local:
+                order = order_file.Order(run, found.target, 1.0, str(place / "follower"))
                 order_file.write(live[run], order)
     return got, live
 
@@ -202,27 +202,27 @@ def berths(pool: SlotPool, place: Path, *runs: str) -> tuple[list[str], dict[str
 @pytest.mark.system
 def test_places_are_filled_in_their_order(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A)
-    pool.places = parse_pool("local:2, slurm:1, ssh:gpu1:2", {})
-    got, live = berths(pool, tmp_path, *"abcdef")
+    pool.targets = parse_pool("local:2, slurm:1, ssh:gpu1:2", {})
+    got, live = assigned(pool, tmp_path, *"abcdef")
     assert got == ["local", "slurm", "gpu1", "gpu1", "", ""], "local has one GPU only"
     pool.free("b")
     del live["b"]
-    found = pool.berth(live)
-    assert found is not None and found.place.name == "slurm" and found.gpus == ()
+    found = pool.assign(live)
+    assert found is not None and found.target.name == "slurm" and found.gpus == ()
 
 
 @pytest.mark.system
 def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A, per_run=0)
-    pool.places = parse_pool("slurm:2, local:1", {})
-    _, live = berths(pool, tmp_path, "a")
+    pool.targets = parse_pool("slurm:2, local:1", {})
+    _, live = assigned(pool, tmp_path, "a")
     silent = Observed(RunState.UNREACHABLE.value, 2.0, 2.0, "slurmctld is away")
     order_file.observe(live["a"], silent)
-    found = pool.berth(live)
-    assert found is not None and found.place.name == "local"
+    found = pool.assign(live)
+    assert found is not None and found.target.name == "local"
     order_file.observe(live["a"], Observed(RunState.RUNNING.value, 3.0, 3.0))
-    again = pool.berth(live)
-    assert again is not None and again.place.name == "slurm"
+    again = pool.assign(live)
+    assert again is not None and again.target.name == "slurm"
 
 
 def test_swarm_mode_stays_where_its_sessions_are() -> None:
@@ -238,12 +238,12 @@ def test_swarm_mode_stays_where_its_sessions_are() -> None:
 @pytest.mark.system
 def test_runs_of_before_count_where_this_machine_has_a_name_of_its_own(box: Box, tmp_path: Path) -> None:
     pool = box.pool(A, per_run=0)
-    pool.places = parse_pool("mybox:1, slurm:1", {"mybox": {"kind": "local"}})
+    pool.targets = parse_pool("mybox:1, slurm:1", {"mybox": {"kind": "local"}})
     rundir = RunDir(tmp_path / "a")
     rundir.path.mkdir()
     row = box.made.run("baseline", 0.5)
     spec = replace(box.made.run_spec(row, "baseline", ""), run="a", cwd=str(pool.slots[0].path))
     spec_file.write(rundir, spec, {})
     pool.occupied(rundir.path, "a")
-    found = pool.berth({"a": rundir})
-    assert found is not None and found.place.name == "slurm"
+    found = pool.assign({"a": rundir})
+    assert found is not None and found.target.name == "slurm"

@@ -44,9 +44,9 @@ def matter_of() -> Callable[..., ProposeContext]:
     def make(made: Any, **given: Any) -> ProposeContext:
         checkout = repository.find(made.root)
         assert checkout is not None
-        shop = CommitBuilder.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
+        builder = CommitBuilder.of(replace(made.spec, blueprint_text=BLUEPRINT), checkout)
         state = made.state()
-        return gather(state, made.stand(state), shop, **given)
+        return gather(state, made.stand(state), builder, **given)
 
     return make
 
