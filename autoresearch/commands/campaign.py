@@ -67,7 +67,7 @@ def start(
 ) -> int:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met."""
     from autoresearch.lab import settings as project
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import controller_session, start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import declare
     from autoresearch.lab.campaign_setup.campaign_spec import charter
     from autoresearch.lab.resolve.gpu_check import checks
@@ -119,14 +119,13 @@ def start(
     settings = project.load(campaign_file.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
     plan = charter(campaign_file, parts, tmux_socket=socket, gpu_check=looks, project=settings)
-    plan = start_campaign.with_own_results(plan, parts)
     findings = start_campaign.preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
     if not ask.steps_known(plan.trainer):
         output.remark(f"first step: {plan.first_step_rule}")
-    place = start_campaign.begin(plan, parts)
-    attach = start_campaign.go_on(place, plan.spec, parts)
+    place = start_campaign.create(plan, parts)
+    attach = controller_session.start_and_wait(place, parts)
     if detach:
         state = _state(place)
         lines = [f"{plan.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
@@ -257,17 +256,19 @@ def status(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
 
     parts = real_parts()
-    place = start_campaign.find(campaign, parts)
+    place = campaign_registry.find(campaign, parts)
     state = _state(place)
     payload = _payload(place, state)
     if full:
         lines = _brief(state, parts.clock())
         output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
         return 0
-    others = [one.name for one in start_campaign.known(parts) if one.place != place and one.place.controlled]
+    others = [
+        one.name for one in campaign_registry.known(parts) if one.campaign_dir != place and one.campaign_dir.controlled
+    ]
     lines = [
         _headline(payload),
         payload["standing"],
@@ -302,13 +303,13 @@ def wait(
 ) -> int:
     """Wait for the next row, a pause or the end of a campaign."""
     from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
 
     try:
         limit = parse_duration(seconds)
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
-    place = start_campaign.find(campaign, real_parts())
+    place = campaign_registry.find(campaign, real_parts())
     rows, phase = _mark(place)
     before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit

@@ -57,7 +57,7 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns.idea_sources import waiting_names
     from autoresearch.lab.campaigns.scheduler import decided
 
@@ -65,7 +65,7 @@ def skip(
     refuse_baseline(what)
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
-    place = start_campaign.find(campaign, real_parts())
+    place = campaign_registry.find(campaign, real_parts())
     state = _state(place)
     idea = state.by_slug(what)
     proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
@@ -100,11 +100,11 @@ def resume(
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry, controller_session
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = start_campaign.find(campaign, parts)
+    place = campaign_registry.find(campaign, parts)
     state = _state(place)
     if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
@@ -115,7 +115,7 @@ def resume(
     if state.phase is CampaignPhase.PAUSED or place.controlled:
         requests.ask(place, "resume")
     if not place.controlled:
-        start_campaign.go_on(place, state.spec, parts)
+        controller_session.start_and_wait(place, parts)
     if detach or output.agent_or_pipe():
         _settled(place)
         state = _state(place)
@@ -141,12 +141,12 @@ def add(
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
     from autoresearch.lab.campaigns.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
-    place = start_campaign.find(campaign, real_parts())
+    place = campaign_registry.find(campaign, real_parts())
     entries = _listed(file)
     given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
     if set_:
@@ -197,11 +197,11 @@ def fix(
     as_json: Json = False,
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
     from autoresearch.lab.campaigns.requests import unrepairable
 
-    state = _state(start_campaign.find(campaign, real_parts()))
+    state = _state(campaign_registry.find(campaign, real_parts()))
     known = state.by_slug(idea)
     if known is None:
         raise NotFoundError(f"{state.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
@@ -259,12 +259,12 @@ def set_rules(
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
     from autoresearch.core.campaign.spec import CampaignPhase, Rules, parse_target
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry, controller_session, start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import as_deadline
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = start_campaign.find(campaign, parts)
+    place = campaign_registry.find(campaign, parts)
     state = _state(place)
     try:
         rules = Rules(
@@ -283,7 +283,7 @@ def set_rules(
         _settled(place)
     elif state.phase is CampaignPhase.ENDED:
         start_campaign.continue_with(place, changes)
-        start_campaign.go_on(place, state.spec, parts)
+        controller_session.start_and_wait(place, parts)
     else:
         requests.note(place, "rules", **changes)
     state = _state(place)
@@ -300,11 +300,11 @@ def confirm(
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_report import summary
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry, controller_session, start_campaign
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = start_campaign.find(campaign, parts)
+    place = campaign_registry.find(campaign, parts)
     state = _state(place)
     for slug in ideas or []:
         idea = state.by_slug(slug)
@@ -325,7 +325,7 @@ def confirm(
     if not place.controlled:
         if state.phase is CampaignPhase.ENDED:
             start_campaign.continue_with(place, {})
-        start_campaign.go_on(place, state.spec, parts)
+        controller_session.start_and_wait(place, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {place.path} is put to the proof"]
     output.emit("campaign confirm", _payload(place, _state(place)), as_json=as_json, lines=lines)
     return 0
@@ -335,11 +335,11 @@ def report(campaign: Name = "", as_json: Json = False) -> int:
     """Write report.md, report.html and progress.png of a campaign, as it stands now."""
     from autoresearch.core.campaign.stop_rules import stand
     from autoresearch.lab.campaign_report.report import write_report
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns.scheduler import facts
 
     parts = real_parts()
-    place = start_campaign.find(campaign, parts)
+    place = campaign_registry.find(campaign, parts)
     state = _state(place)
     found = stand(state.spec.rules, facts(state, parts.clock()), state.spec.objective)
     written = write_report(place, state, found)
@@ -361,12 +361,12 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     import signal
 
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import controller_session
     from autoresearch.lab.runs import detached
     from autoresearch.records.campaign_records import CampaignDir
 
     place = CampaignDir(Path(directory))
-    with start_campaign.in_control(place):
+    with controller_session.in_control(place):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
         os.environ.clear()
         os.environ.update(detached.take_environment(place.path))
@@ -404,10 +404,10 @@ class Speaker:
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
 
-    place = start_campaign.find(campaign, real_parts())
+    place = campaign_registry.find(campaign, real_parts())
     state = _state(place)
     if state.phase is CampaignPhase.ENDED:
         fix = f"autoresearch campaign report {state.spec.name}"

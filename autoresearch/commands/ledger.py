@@ -113,8 +113,8 @@ def _ledger(name: str) -> Path:
     try:
         return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
     except NotFoundError as unknown:
-        from autoresearch.lab.campaign_setup import start_campaign
+        from autoresearch.lab.campaign_setup import campaign_registry
 
         with contextlib.suppress(NotFoundError):
-            return start_campaign.find(name, parts).ledger
+            return campaign_registry.find(name, parts).ledger
         raise unknown from None

@@ -20,13 +20,13 @@ def replay_pruning(
     """Apply a rule to the runs of a campaign that are over: whom it ends, what that saves, whether the winner lives."""
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.lab.campaign_report.pruning_replay import replays
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
     from autoresearch.lab.campaigns.pruner import RULES
 
     if rule not in ("", *RULES):
         raise UsageError(f"--rule {rule!r} is neither median nor halving")
-    state = CampaignHistory(start_campaign.find(campaign, real_parts())).state()
+    state = CampaignHistory(campaign_registry.find(campaign, real_parts())).state()
     found = replays(state, (rule,) if rule else RULES, warmup if warmup >= 0 else None)
     winner, best_run = found[0].winner, found[0].best_run
     cut = sum(row.failure == "pruned" for row in state.rows)

@@ -37,11 +37,11 @@ def approve(
     Without an IDEA: what the researcher has proposed and nobody has begun, what it was told, and what it has cost.
     """
     from autoresearch.lab.agent_work.agent_proposer import held
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
 
     if every:
         return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
-    place = start_campaign.find(campaign, real_parts())
+    place = campaign_registry.find(campaign, real_parts())
     state = _state(place)
     if not idea:
         return _proposals(place, state, as_json=as_json)

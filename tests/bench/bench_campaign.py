@@ -27,7 +27,7 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
-from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup import controller_session, start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
 from autoresearch.lab.campaign_setup.campaign_spec import charter
 from autoresearch.records import tsv
@@ -140,7 +140,7 @@ class Night:
             str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()
         )
         plan = charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"])
-        made = start_campaign.begin(plan, parts)
+        made = start_campaign.create(plan, parts)
         spec = plan.spec
         _live_through(made, spec, world.repo, ideas, rows)
         return cls(place, f"{rows} rows, {ideas} branches", spec, made.journal.stat().st_size)
@@ -152,7 +152,7 @@ class Night:
     def begin(self) -> None:
         """Start the controller, as `campaign start` does."""
         began = time.time()
-        start_campaign.start_controller(self.records, self.spec, real_parts())
+        controller_session.start_controller(self.records, real_parts())
         until(lambda: self._stamps("first"))
         self.lead_s = next(iter(self._stamps("first").values())) - began
 

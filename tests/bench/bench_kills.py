@@ -103,7 +103,7 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
             tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"],
         )
         start_campaign.preflight(plan)
-        place = start_campaign.begin(plan, parts)
+        place = start_campaign.create(plan, parts)
     kills = 0
     while kills < KILLS:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))

@@ -220,7 +220,7 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
     }
     parts = real_parts()
     campaign_file = declare(str(blueprint), flags, start=place, now=parts.clock())
-    return start_campaign.begin(
+    return start_campaign.create(
         charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts
     )
 

@@ -628,7 +628,7 @@ def begun(bench: Any, blueprint: Path) -> None:
         parts = real_parts()
         flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
         campaign_file = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
-        start_campaign.begin(charter(campaign_file, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
+        start_campaign.create(charter(campaign_file, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
 
 
 SAME = {("plan", "write"): "plan new"}  # two names for one thing

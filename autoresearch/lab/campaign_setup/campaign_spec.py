@@ -25,6 +25,7 @@ from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.survey import survey
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agentjet import swarm_setup
+from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.agent_options import research_spec
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.campaign_setup.run_targets import gpu_terms, where
@@ -125,6 +126,7 @@ def charter(
     findings += room.checked(parts, resolved.interpreter, prepared=bool(resolved.blueprint.notes.prepare))
     dirty = _dirty(checkout, spec, campaign_file)
     rule = limits_of(asked, project).first_step_rule(steps_known=ask.steps_known(trainer))
+    spec = campaign_registry.with_own_results(spec, parts)
     return Charter(spec, campaign_file, resolved, checkout, trainer, asked, findings, dirty, rule)
 
 

@@ -28,10 +28,11 @@ class RunningCampaigns:
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
         """One line per campaign. running: how many runs live in each campaign directory."""
         if now - self._looked >= LOOK_S or now < self._looked:
-            from autoresearch.lab.campaign_setup import start_campaign
+            from autoresearch.lab.campaign_setup import campaign_registry
 
             self._looked = now
-            self._controlled = [one.place for one in start_campaign.known(self._parts) if one.place.controlled]
+            known = (one.campaign_dir for one in campaign_registry.known(self._parts))
+            self._controlled = [campaign_dir for campaign_dir in known if campaign_dir.controlled]
         campaign_dirs = {campaign_dir.path: campaign_dir for campaign_dir in self._controlled}
         for path in running:
             if path not in campaign_dirs and (campaign_dir := CampaignDir(path)).spec.is_file():

@@ -15,7 +15,7 @@ from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.stage_facts import condition_facts, judged, stage_facts
 from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import NotFoundError
-from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup import controller_session, start_campaign
 from autoresearch.lab.campaigns import requests
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import phase_now
@@ -55,18 +55,18 @@ def begin_stage(plan_dir: PlanDir, run: StageRun, draft: Draft, code: str, parts
     if not stage.campaign.get("base"):
         more["base"] = code
     queue = _queue(plan_dir, run, stage, draft.path.parent)
-    chart = start_campaign.with_own_results(stage_campaign(draft, stage, parts, queue=queue, **more), parts)
+    chart = stage_campaign(draft, stage, parts, queue=queue, **more)
     for finding in start_campaign.preflight(chart):
         if finding not in chart.findings:  # those were shown by `plan check`
             say(str(finding))
-    return start_campaign.begin(chart, parts)
+    return start_campaign.create(chart, parts)
 
 
 def ensure_controller(campaign_dir: CampaignDir, parts: Parts, say: Say) -> None:
     """Start the controller of a campaign that has none and has not ended."""
     state = CampaignHistory(campaign_dir).state()
     if not campaign_dir.controlled and state.phase is not CampaignPhase.ENDED:
-        attach = start_campaign.start_controller(campaign_dir, state.spec, parts)
+        attach = controller_session.start_controller(campaign_dir, parts)
         say(f"{state.spec.name} runs; {attach}")
 
 
@@ -110,7 +110,7 @@ def follow(campaign_dir: CampaignDir, parts: Parts, say: Say, *, alone: bool = F
                 return phase
             left -= 1
             say(f"the controller of {state.spec.name} died; another one is started")
-            start_campaign.start_controller(campaign_dir, state.spec, parts)
+            controller_session.start_controller(campaign_dir, parts)
         time.sleep(POLL_S)
 
 

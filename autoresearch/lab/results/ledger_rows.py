@@ -132,10 +132,10 @@ def _values(place: Path, index: int, rows: Sequence[LedgerRow], campaign: Campai
 
 def _campaign(name: str, parts: Parts) -> Path:
     """The directory of a campaign, or of a lone run's own."""
-    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry
 
     try:
-        return start_campaign.find(name, parts).path
+        return campaign_registry.find(name, parts).path
     except NotFoundError:
         direct = Path(name)
         if (direct / "results.tsv").is_file():

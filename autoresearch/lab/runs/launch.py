@@ -289,10 +289,10 @@ def _entry(plan: RunPlan, spec: RunSpec, parts: Parts) -> IndexEntry:
 def _projects(plan: RunPlan, parts: Parts) -> tuple[str, str]:
     """The project of the code, and the one in which the run was started; slugs are looked up in both."""
     if plan.member is not None:
-        from autoresearch.lab.campaign_setup import start_campaign
+        from autoresearch.lab.campaign_setup import campaign_registry
 
         directory = plan.member.directory
-        typed_in = start_campaign.started_in(CampaignDir(directory), plan.member.campaign, parts)
+        typed_in = campaign_registry.started_in(CampaignDir(directory), plan.member.campaign, parts)
         return str(repository.project_of(directory)), typed_in
     home = plan.resolved.codebase if plan.resolved.files.here else plan.resolved.path.parent
     project = plan.checkout.project if plan.checkout else repository.project_of(home)

@@ -184,7 +184,7 @@ class Camp:
 
         All that it starts are processes as ever.
         """
-        from autoresearch.lab.campaign_setup import start_campaign
+        from autoresearch.lab.campaign_setup import controller_session
         from autoresearch.lab.campaigns.controller import Controller
 
         patience = time.monotonic() + PATIENCE_S
@@ -193,18 +193,18 @@ class Camp:
             assert time.monotonic() < patience, f"it never ended\n{self.said()}"
             return float(clock())
 
-        def control(place: Any, spec: Any, parts: Any) -> str:
+        def control(place: Any, parts: Any) -> str:
             self.places.append(place)
 
             def say(text: str) -> None:
                 with place.log.open("a") as file:
                     file.write(f"{text}\n")
 
-            with start_campaign.in_control(place):
+            with controller_session.in_control(place):
                 Controller(place, dataclasses.replace(parts, clock=watched), say).run()
             return ""
 
-        with mock.patch.object(start_campaign, "start_controller", control):
+        with mock.patch.object(controller_session, "start_controller", control):
             self.start(*flags, **keys)
         return self.state()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup import controller_session
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import stages
 from autoresearch.lab.plans.plan_dir import read_view
@@ -103,7 +103,7 @@ def test_what_a_person_paused_stays_paused_though_nobody_is_there(yard: Any, mon
 def test_a_controller_that_dies_again_and_again_is_given_up(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = campaign(yard, state="running", reason="")
     started: list[str] = []
-    monkeypatch.setattr(start_campaign, "start_controller", lambda *_: started.append("one"))
+    monkeypatch.setattr(controller_session, "start_controller", lambda *_: started.append("one"))
     monkeypatch.setattr(stages, "time", SimpleNamespace(sleep=lambda _: None))
     assert stages.follow(there, yard.parts, yard.said.append) is CampaignPhase.DEAD
     assert len(started) == stages.MOST_RESTARTS

@@ -1,0 +1,111 @@
+"""The campaigns of this account: registered when they are created, found by name from any directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.text import naming
+from autoresearch.errors import NotFoundError
+from autoresearch.git_repo.checkout import current_project
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.run_plan import key_of
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import locked, read_json, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCampaign:
+    """A campaign of this account."""
+
+    name: str
+    campaign_dir: CampaignDir
+    created: float
+    started_in: str  # the project in which the command was typed; "" in older records
+
+    def is_of(self, project: Path) -> bool:
+        """Whether it belongs to the project: by its repository, or because it was started there."""
+        return self.campaign_dir.path.parents[2] == project or self.started_in == str(project)
+
+    def answers_to(self, name: str) -> bool:
+        """Whether this is its name, its slug, its prefix or its directory's name."""
+        names = (self.name, self.name.partition("-")[2], self.campaign_dir.path.name)
+        return name in names or name.endswith("/" + self.name)
+
+
+def known(parts: Parts) -> list[KnownCampaign]:
+    """Every campaign of this account that still exists on disk, newest first."""
+    campaigns = []
+    for path in _folder(parts).glob("*.json"):
+        record = read_json(path) or {}
+        campaign_dir = CampaignDir(Path(str(record.get("directory", ""))))
+        if campaign_dir.spec.is_file():
+            created, started_in = float(record.get("created") or 0.0), str(record.get("started_in", ""))
+            campaigns.append(KnownCampaign(str(record.get("name")), campaign_dir, created, started_in))
+    return sorted(campaigns, key=lambda one: -one.created)
+
+
+def find(name: str, parts: Parts) -> CampaignDir:
+    """A campaign of the current project, by name, slug or prefix; "" is one that is running, else the newest.
+
+    A directory names a campaign of any project; other names never leave the project. NotFoundError if there is none.
+    """
+    direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
+    if direct.spec.is_file():
+        return direct
+    here, every = current_project(), known(parts)
+    own = [one for one in every if one.is_of(here)]
+    matching = [one for one in own if one.answers_to(name)] if name else own
+    if matching:
+        return next((one for one in matching if one.campaign_dir.controlled), matching[0]).campaign_dir
+    others = [one for one in every if not one.is_of(here) and (not name or one.answers_to(name))]
+    elsewhere = ", ".join(str(one.campaign_dir.path) for one in others[:5])
+    none = f"{here} has no campaign" if every else "there is no campaign yet"
+    raise NotFoundError(
+        f"no campaign of {here} answers to {name[:80]!r}" if name else none,
+        hint=f"elsewhere: {elsewhere}" if elsewhere else "its name, its slug or its directory",
+        fix="autoresearch campaign --help" if not own else "autoresearch campaign status",
+    )
+
+
+def register(spec: CampaignSpec, parts: Parts) -> CampaignSpec:
+    """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
+    folder = _folder(parts)
+    with locked(folder / ".lock"):
+        spec = with_own_results(spec, parts)
+        record = {
+            "name": spec.name,
+            "directory": spec.directory,
+            "result_dir": spec.result_dir,
+            "created": spec.created,
+            "started_in": str(current_project()),
+        }
+        write_json(_record_of(CampaignDir(Path(spec.directory)), spec.name, parts), record)
+    return spec
+
+
+def with_own_results(spec: CampaignSpec, parts: Parts) -> CampaignSpec:
+    """Choose a result directory that no other campaign uses: each would move the other's `baseline` aside."""
+    own = str(Path(spec.result_dir) / naming.slugify(spec.name))
+    for record in filter(None, map(read_json, _folder(parts).glob("*.json"))):
+        other = Path(str(record.get("directory", "")))
+        if record.get("result_dir") == spec.result_dir and str(other) != spec.directory and other.is_dir():
+            return replace(spec, result_dir=own)
+    return spec
+
+
+def started_in(campaign_dir: CampaignDir, name: str, parts: Parts) -> str:
+    """The project in which the campaign was started; "" in older records."""
+    return str((read_json(_record_of(campaign_dir, name, parts)) or {}).get("started_in", ""))
+
+
+def _record_of(campaign_dir: CampaignDir, name: str, parts: Parts) -> Path:
+    """The path of its record; two repositories may have campaigns of the same name."""
+    return _folder(parts) / f"{naming.slugify(name, fallback='campaign')}-{key_of(campaign_dir.path)}.json"
+
+
+def _folder(parts: Parts) -> Path:
+    return state_home(parts.environ) / "campaigns"

@@ -1,0 +1,100 @@
+"""The controller of a campaign in a tmux session of its own, where it outlives every terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.core.text import naming
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.campaign_status import fault_of
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.host_check import check_place
+from autoresearch.lab.resolve.run_plan import new_token
+from autoresearch.lab.runs import detached
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.rundir import locked, read_json, write_json
+
+READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
+
+
+def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
+    """Start the controller in a tmux session; returns, once it holds its lock, the command that attaches to it.
+
+    ConflictError if another command was quicker.
+    """
+    spec = campaign_records.read_spec(campaign_dir)
+    check_place(spec.tmux_socket, parts)
+    with locked(campaign_dir.path / "start.lock"):
+        if campaign_dir.controlled:
+            raise ConflictError(
+                f"another command has just started the controller of {spec.name}",
+                fix=f"autoresearch campaign status {spec.name}",
+            )
+        token = new_token()
+        session = naming.session_name(f"campaign-{naming.slugify(spec.slug)[:30]}", token)
+        words = ("campaign", "control", str(campaign_dir.path))
+        return detached.start(campaign_dir.path, words, session, f"campaign-{token}", parts, spec.tmux_socket)
+
+
+def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
+    """Start the controller, and wait until it has recovered; returns the command that attaches to it.
+
+    EnvironmentUnusable with the reason if it ends at once on an error of its own.
+    """
+    attach = start_controller(campaign_dir, parts)
+    until = time.monotonic() + READY_IN_S
+    while campaign_dir.controlled and time.monotonic() < until and not _is_ready(campaign_dir):
+        time.sleep(0.02)
+    state = CampaignHistory(campaign_dir).state()
+    if fault := fault_of(campaign_dir, state):
+        raise EnvironmentUnusable(
+            f"{state.spec.name} cannot go on: {fault}",
+            hint=f"what it printed: {campaign_dir.log}",
+            code="controller_failed",
+        )
+    return attach
+
+
+def _is_ready(campaign_dir: CampaignDir) -> bool:
+    return bool((read_json(campaign_dir.controller) or {}).get("ready"))
+
+
+@contextlib.contextmanager
+def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
+    """Hold the lock of a campaign's only controller; it ends with the process. ConflictError if another is alive.
+
+    An error that ends the controller is written to the journal, where `campaign status` and `campaign wait` find it.
+    """
+    with locked(campaign_dir.lock, blocking=False) as alone:
+        if not alone:
+            raise ConflictError(f"another controller of {campaign_dir.path.name} lives")
+        record = {"pid": os.getpid(), "started": time.time()}
+        write_json(campaign_dir.controller, record)
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(AutoresearchError, OSError):  # on a full disk the pane still shows it
+                campaign_records.add(campaign_dir.journal, "fault", reason=_reason(error))
+                with campaign_dir.log.open("a", encoding="utf-8") as log:
+                    log.write("".join(traceback.format_exception(error)))
+            raise
+
+
+def _reason(error: BaseException) -> str:
+    """The error that ended a controller, on one line."""
+    if isinstance(error, AutoresearchError):
+        return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+    if isinstance(error, KeyboardInterrupt):
+        return "its controller was interrupted in its own session (Ctrl-C)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" in {Path(frame.filename).name}, line {frame.lineno}" for frame in last)
+    return " ".join(f"internal error: {type(error).__name__}: {error}{where}".split())
