@@ -38,7 +38,7 @@ def show(
 def _declared(name: str, found: project.Settings) -> dict[str, Any]:
     """A declared place, and what is wrong with it: unlike `--launcher`, nobody is going there now."""
     try:
-        place = project.places_of(name, found.launchers, str(found.file))[0]
+        place = project.targets_of(name, found.launchers, str(found.file))[0]
     except UsageError as wrong:
         return {"name": name, "kind": None, "slots": None, "options": {}, "error": wrong.message}
     return {**place.to_json(), "error": None}

@@ -90,12 +90,13 @@ def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> l
     """Every place that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
     from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
-    from autoresearch.lab.resolve.preflight import resolve
+    from autoresearch.lab.resolve.blueprint_file import read_blueprint
+    from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
 
     parts = real_parts()
-    read = resolve(blueprint, environ=parts.environ) if blueprint else None
+    read = resolve_blueprint(read_blueprint(blueprint), environ=parts.environ) if blueprint else None
     found = []
-    for place in settings.places(read.blueprint.notes.launcher if read else ""):
+    for place in settings.targets(read.blueprint.notes.launcher if read else ""):
         if read:
             search = search_for(place, str(read.interpreter), read.codebase, read.blueprint.notes.prepare)
         else:

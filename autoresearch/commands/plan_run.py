@@ -272,7 +272,7 @@ def _detached(plan_dir: PlanDir, view: PlanView, parts: Parts, researcher: str, 
     from autoresearch.core.text import naming
     from autoresearch.lab import settings as project
     from autoresearch.lab.plans.plan_dir import create_plan_dir
-    from autoresearch.lab.resolve.run_plan import new_token
+    from autoresearch.lab.resolve.run_names import new_token
     from autoresearch.lab.runs import detached
     from autoresearch.records.rundir import locked
 

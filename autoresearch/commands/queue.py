@@ -83,7 +83,7 @@ def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
     from autoresearch.lab import settings
 
     try:
-        return settings.load(Path.cwd(), environ=parts.environ).places(), ""
+        return settings.load(Path.cwd(), environ=parts.environ).targets(), ""
     except (AutoresearchError, OSError) as error:
         return (), str(error)
 

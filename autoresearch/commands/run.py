@@ -16,9 +16,9 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.run_plan import RunPlan
-from autoresearch.lab.runs.experiment import Experiment, asked, begin
-from autoresearch.lab.runs.launch import Launched
+from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.runs.experiment import Experiment, begin, checked
+from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir
 
@@ -64,8 +64,8 @@ def run(
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
     if dry_run:
-        plan = asked(experiment.plan(), experiment.parts)
-        return _show_plan(plan, blueprint, as_json=as_json)
+        run = checked(experiment.resolve(), experiment.parts)
+        return _show_plan(run, blueprint, as_json=as_json)
     with output.interruption_reported():
         started = begin(experiment)
     for line in started.remarks:
@@ -95,16 +95,16 @@ def _for_real(blueprint: str, path: str) -> str:
     return shlex.join(["autoresearch", *words])
 
 
-def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
-    spec = plan.spec
+def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
+    spec, options = run.spec, run.options
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     rows = [
-        ["where", _where(plan)],
-        ["branch", spec.branch or f"none: {plan.no_git}"],
+        ["where", _where(run)],
+        ["branch", spec.branch or f"none: {options.no_git}"],
         ["session", spec.session],
         ["command", spec.command],
         ["in", spec.cwd],
-        ["with", f"{spec.interpreter} ({plan.resolved.interpreter_source})"],
+        ["with", f"{spec.interpreter} ({run.resolved.interpreter_source})"],
         ["trainer", spec.trainer],
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
         [
@@ -112,7 +112,7 @@ def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
             f"first step {output.duration(spec.limits.first_step_s)}, in all "
             f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
         ],
-        ["first step", plan.first_step_rule],
+        ["first step", run.first_step_rule],
         ["result_dir", spec.result_dir],
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
@@ -121,16 +121,16 @@ def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
     rows += [["prepare", c] for c in spec.prepare]
     rows += [["evaluate", f"{c} (within {output.duration(spec.evaluate_s)})"] for c in spec.evaluate]
     rows += [["cleanup", c] for c in spec.cleanup]
-    caches = plan.caches if plan.place.is_local else {}
+    caches = options.caches if options.target.is_local else {}
     rows += [["env", f"{k}={v}"] for k, v in {**spec.environment, **caches}.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
-    rows += [["remark", str(f)] for f in plan.findings]
+    rows += [["remark", str(f)] for f in run.findings]
     line = _for_real(blueprint, spec.blueprint)
     payload = {
         "run": None,
         "state": "planned",
-        "place": plan.place.to_json(),
-        "gpus_asked": None if plan.place.is_local else plan.far.at(plan.place),
+        "place": options.target.to_json(),
+        "gpus_asked": None if options.target.is_local else options.remote_gpus.at(options.target),
         "branch": spec.branch or None,
         "session": spec.session,
         "command_line": spec.command,
@@ -140,7 +140,7 @@ def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
         "metric": spec.objective.metric if spec.objective else None,
         "limits": {
             "first_step_s": spec.limits.first_step_s,
-            "first_step_rule": plan.first_step_rule,
+            "first_step_rule": run.first_step_rule,
             "max_s": spec.limits.max_s,
             "stall_s": spec.limits.stall_s,
             "grace_s": spec.limits.grace_s,
@@ -157,7 +157,7 @@ def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
         "ledger": spec.ledger,
         "files": [spec.result_dir, spec.run_dir, spec.ledger],
         "notes": spec.notes,
-        "findings": [str(f) for f in plan.findings],
+        "findings": [str(f) for f in run.findings],
         "next": [line],
     }
     if as_json:
@@ -168,11 +168,12 @@ def _show_plan(plan: RunPlan, blueprint: str, *, as_json: bool) -> int:
     return 0
 
 
-def _where(plan: RunPlan) -> str:
-    if plan.place.is_local:
+def _where(run: ResolvedRun) -> str:
+    target = run.options.target
+    if target.is_local:
         return "here, in tmux"
-    count = plan.far.at(plan.place)
-    return f"{plan.place}" + (f", asking for {count} GPU{'s' if count > 1 else ''}" if count else "")
+    count = run.options.remote_gpus.at(target)
+    return f"{target}" + (f", asking for {count} GPU{'s' if count > 1 else ''}" if count else "")
 
 
 def _detached(launched: Launched, *, as_json: bool) -> int:

@@ -90,25 +90,25 @@ class Settings:
         """The value as typed."""
         return self.values[name].text
 
-    def places(self, note: str = "") -> tuple[Target, ...]:
+    def targets(self, note: str = "") -> tuple[Target, ...]:
         """The targets of runs; `note`: the blueprint's, which overrides the project file.
 
         Raises UsageError that names the invalid value.
         """
         value = self.values["launcher"]
         over = note and not value.source.startswith(("flag", "environment"))
-        found = places_of(note if over else value.text, self.launchers, "the blueprint" if over else value.source)
-        return self.sharing(found)
+        source = "the blueprint" if over else value.source
+        return self.sharing(targets_of(note if over else value.text, self.launchers, source))
 
-    def sharing(self, places: tuple[Target, ...]) -> tuple[Target, ...]:
+    def sharing(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
         """These targets, with runs in one allocation if `interactive` is on. Raises UsageError if one cannot
         have one.
         """
         value = self.values["interactive"]
         if not truth(value.text):
-            return places
+            return targets
         try:
-            return in_one_allocation(places)
+            return in_one_allocation(targets)
         except ValueError as error:
             hint = "such as: --launcher slurm --interactive"
             raise UsageError(f"{value.source}: {error}", hint=hint, code="bad_launcher") from error
@@ -122,17 +122,17 @@ class Settings:
         return self.values[name].source != "built-in"
 
 
-def places_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
+def targets_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
     """The targets in a value: text, block or list of these. UsageError names its source."""
     from autoresearch.launchers.registry import check
 
     try:
-        found = parse_pool(*spelled(value, declared))
+        targets = parse_pool(*spelled(value, declared))
     except ValueError as error:
         raise UsageError(f"{source}: launcher: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
-    for place in found:
-        check(place)
-    return found
+    for target in targets:
+        check(target)
+    return targets
 
 
 def find_file(start: Path) -> Path | None:

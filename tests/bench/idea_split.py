@@ -32,7 +32,7 @@ PARTS = (
     ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "_take_in", "taken in"),
     ("autoresearch.lab.campaigns.prepare_next", "_conceived", "conceive and commit"),
     ("autoresearch.lab.campaigns.prepare_next", "get_ready", "prepare"),
-    ("autoresearch.lab.runs.launch:Prepared", "go", "launch"),
+    ("autoresearch.lab.runs.prepared_run:PreparedRun", "go", "launch"),
     ("autoresearch.lab.campaigns.recovery", "record", "collect"),
     ("autoresearch.lab.campaigns.controller:Controller", "_after", "documents"),
     ("autoresearch.lab.campaigns.controller:Controller", "finish", "end of the campaign"),

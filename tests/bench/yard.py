@@ -24,7 +24,8 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
 from autoresearch.lab.runs.experiment import Experiment, begin
-from autoresearch.lab.runs.launch import Prepared, prepare
+from autoresearch.lab.runs.launch import prepare
+from autoresearch.lab.runs.prepared_run import PreparedRun
 from autoresearch.records.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
@@ -236,11 +237,11 @@ class World:
         self.runs.append(spec)
         return spec
 
-    def prepare(self, path: Path) -> Prepared:
+    def prepare(self, path: Path) -> PreparedRun:
         """What a campaign does while the run before still trains."""
         settings = project.load(path.parent, environ=os.environ, flags={})
         parts = real_parts()
-        return prepare(Experiment(path, settings, parts).plan(), parts, ahead=True)
+        return prepare(Experiment(path, settings, parts).resolve(), parts, ahead=True)
 
     def run(self, name: str, command: str, **flags: str) -> RunDir:
         """Launch a command; its run directory."""

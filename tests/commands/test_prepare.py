@@ -22,7 +22,8 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt_all
 from autoresearch.lab.runs.experiment import Experiment
-from autoresearch.lab.runs.launch import Prepared, prepare
+from autoresearch.lab.runs.launch import prepare
+from autoresearch.lab.runs.prepared_run import PreparedRun
 
 pytestmark = pytest.mark.system
 
@@ -34,7 +35,7 @@ from autoresearch.lab import settings
 from autoresearch.lab.runs.experiment import Experiment
 from autoresearch.lab.runs.launch import prepare
 path = Path(sys.argv[1])
-ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).plan(), parts(),
+ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).resolve(), parts(),
                 ahead=sys.argv[2] == "ahead")
 print(ready.spec.run_dir, flush=True)
 signal.pause()
@@ -47,9 +48,9 @@ def at_home(bench: Any) -> Iterator[Parts]:
         yield real_parts()
 
 
-def ready(bench: Any, path: Path, parts: Parts) -> Prepared:
+def ready(bench: Any, path: Path, parts: Parts) -> PreparedRun:
     settings = project.load(path.parent, environ=os.environ, flags={"max_time": "10m"})
-    return prepare(Experiment(path, settings, parts).plan(), parts, ahead=True)
+    return prepare(Experiment(path, settings, parts).resolve(), parts, ahead=True)
 
 
 def test_it_starts_at_a_word_and_its_clocks_with_it(bench: Any) -> None:

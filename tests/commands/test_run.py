@@ -353,14 +353,15 @@ def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
     ],
 )
 def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said: str) -> None:
-    from autoresearch.lab.runs import experiment, launch
+    from autoresearch.lab.runs import experiment, launch, prepared_run
 
     def reached(name: str = "") -> None:
         if name == where:
             raise KeyboardInterrupt
 
-    place, name = (launch, "failpoint") if where else (experiment, "make_plan")
-    with mock.patch.object(place, name, reached if where else lambda *_: reached()):
+    modules = {"": experiment, "launch.session_started": launch, "launch.ready": prepared_run}
+    name = "failpoint" if where else "resolve_run"
+    with mock.patch.object(modules[where], name, reached if where else lambda *_: reached()):
         code, _, err = bench.here("run", bench.blueprint("ok"))
     assert code == 130
     if not where:

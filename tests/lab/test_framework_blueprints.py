@@ -9,8 +9,9 @@ import pytest
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.model import parse_blueprint
 from autoresearch.lab.render import data_dir, render_blueprint
-from autoresearch.lab.resolve.preflight import Resolved, resolve
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, terms
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, resolve_blueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import ask, registry
 
 BLUEPRINTS = data_dir("blueprints")
@@ -62,16 +63,16 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def resolved(machine: Path, name: str) -> Resolved:
+def resolved(machine: Path, name: str) -> ResolvedBlueprint:
     text = (BLUEPRINTS / "examples" / name).read_text().replace("/data/", f"{machine}/")
     (machine / name).write_text(text)
-    return resolve(machine / name, environ={"E2B_API_KEY": "x"})
+    return resolve_blueprint(read_blueprint(machine / name), environ={"E2B_API_KEY": "x"})
 
 
 def asked(machine: Path, name: str) -> TrainerSettings:
     found = resolved(machine, name)
     notes = found.blueprint.notes
-    return terms(registry.choose(notes.trainer, found.blueprint.launch_command), found)
+    return ask_trainer(registry.choose(notes.trainer, found.blueprint.launch_command), found)
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -70,4 +70,4 @@ def test_the_template_is_valid_once_uncommented(tmp_path: Path) -> None:
     assert settings.load(tmp_path, environ={}).file == tmp_path / "autoresearch.yaml"
     declared = "\n".join(lines[lines.index("launchers:") :]) + "\n"
     (tmp_path / "autoresearch.yaml").write_text(declared + "launcher: gpu1:2, long\n")
-    assert [str(place) for place in settings.load(tmp_path, environ={}).places()] == ["ssh:gpu1:2", "slurm:long:8"]
+    assert [str(place) for place in settings.load(tmp_path, environ={}).targets()] == ["ssh:gpu1:2", "slurm:long:8"]

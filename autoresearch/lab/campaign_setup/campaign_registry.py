@@ -11,7 +11,7 @@ from autoresearch.core.text import naming
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.run_plan import key_of
+from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_json

@@ -32,10 +32,11 @@ from autoresearch.lab.campaign_setup.run_targets import gpu_terms, where
 from autoresearch.lab.campaigns.idea_sources import OPTIMISER
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
-from autoresearch.lab.resolve.gpu_check import wanted as wanted_gpus
-from autoresearch.lab.resolve.preflight import Resolved, raise_on_errors, resolve
-from autoresearch.lab.resolve.run_plan import key_of, limits_of
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on, terms
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, raise_on_errors, resolve_blueprint
+from autoresearch.lab.resolve.run_limits import limits_of
+from autoresearch.lab.resolve.run_names import key_of
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.runs.snapshot_code import masked_files
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.settings import load as load_settings
@@ -54,7 +55,7 @@ class Charter:
 
     spec: CampaignSpec
     campaign_file: CampaignFile
-    resolved: Resolved
+    resolved: ResolvedBlueprint
     checkout: Checkout
     trainer: Trainer
     terms: TrainerSettings
@@ -82,7 +83,7 @@ def charter(
     project: Settings | None = None,
 ) -> Charter:
     """Decide everything. Raises UsageError, BlueprintError or EnvironmentUnusable with one sentence."""
-    resolved = resolve(campaign_file.blueprint, environ=parts.environ)
+    resolved = resolve_blueprint(read_blueprint(campaign_file.blueprint), environ=parts.environ)
     project = project or load_settings(campaign_file.blueprint.parent, environ=parts.environ)
     room = where(campaign_file, project, resolved.blueprint.notes.launcher)
     refuse_in_campaign(room.places)
@@ -97,7 +98,7 @@ def charter(
             fix="git add -A && git commit -m start",
             code="no_commit",
         )
-    asked = terms(trainer, resolved, job="ajet_campaign")
+    asked = ask_trainer(trainer, resolved, job="ajet_campaign")
     lint = (
         *asked.findings(min(campaign_file["timeout"] or math.inf, resolved.blueprint.max_time_s), parts.environ),
         *_one_name_for_all(resolved.blueprint.launch_command),
@@ -130,7 +131,7 @@ def charter(
     return Charter(spec, campaign_file, resolved, checkout, trainer, asked, findings, dirty, rule)
 
 
-def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
+def _agent(spec: CampaignSpec, resolved: ResolvedBlueprint, parts: Parts) -> tuple[Finding, ...]:
     """Whether the researcher can be asked here, and how it is confined. Raises UsageError, EnvironmentUnusable."""
     asks = [f"the proposer {spec.proposer.name}"] if spec.proposer.name in (AGENT, HYBRID) else []
     budgets = (("budget usd", spec.rules.budget_usd), ("budget tokens", spec.rules.budget_tokens))
@@ -151,7 +152,7 @@ def _agent(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Findin
     return (*weak, *_sandbox(spec, resolved, parts))
 
 
-def _sandbox(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Finding, ...]:
+def _sandbox(spec: CampaignSpec, resolved: ResolvedBlueprint, parts: Parts) -> tuple[Finding, ...]:
     """Where what a researcher edits trains outside of a sandbox, and what that means."""
     from autoresearch.lab.runs.run_sandbox import why_no_sandbox, writable_paths
 
@@ -173,7 +174,7 @@ def _sandbox(spec: CampaignSpec, resolved: Resolved, parts: Parts) -> tuple[Find
     return (Finding(Severity.WARNING, "not_sandboxed", message, hint),) if why else ()
 
 
-def _seen_in_prints(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:
+def _seen_in_prints(spec: CampaignSpec, resolved: ResolvedBlueprint) -> tuple[Finding, ...]:
     if not (spec.prune and resolved.blueprint.notes.evaluate):
         return ()
     message = "early stopping looks at what the training prints, not at the evaluation, which comes after it"
@@ -185,7 +186,7 @@ def _gpus_wanted(asked: TrainerSettings, parts: Parts) -> int:
     if swarm_setup.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint):
         return 0
     environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
-    return wanted_gpus(asked.trainer, asked.whole, asked.command, environ)
+    return asked.gpus_needed(environ)
 
 
 def _one_name_for_all(command: str) -> tuple[Finding, ...]:
@@ -285,7 +286,7 @@ def _spec(
         codebase="" if codebase == "." else codebase,
         trees=campaign_file["trees"] or str(_trees(directory, parts)),
         blueprint=str(resolved.path),
-        blueprint_text=resolved.path.read_text(encoding="utf-8", errors="replace"),
+        blueprint_text=resolved.file.data.decode("utf-8", "replace"),
         prefix=prefix,
         base_commit="",
         base=campaign_file["base"] or "the working tree as it is",
@@ -363,7 +364,7 @@ def _proposer_source(campaign_file: CampaignFile) -> dict[str, str]:
     return said
 
 
-def _secrets(spec: CampaignSpec, resolved: Resolved) -> tuple[Finding, ...]:
+def _secrets(spec: CampaignSpec, resolved: ResolvedBlueprint) -> tuple[Finding, ...]:
     """What the campaign executes is in its records and in the commit of each idea, where no secret may stand."""
     notes = resolved.blueprint.notes
     commands = (resolved.blueprint.launch_command, *notes.prepare, *notes.evaluate, *notes.cleanup)

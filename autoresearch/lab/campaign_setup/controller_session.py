@@ -14,8 +14,8 @@ from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnu
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.host_check import check_place
-from autoresearch.lab.resolve.run_plan import new_token
+from autoresearch.lab.resolve.host_check import check_local
+from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
@@ -30,7 +30,7 @@ def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
     ConflictError if another command was quicker.
     """
     spec = campaign_records.read_spec(campaign_dir)
-    check_place(spec.tmux_socket, parts)
+    check_local(spec.tmux_socket, parts)
     with locked(campaign_dir.path / "start.lock"):
         if campaign_dir.controlled:
             raise ConflictError(

@@ -13,9 +13,9 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.resolve.gpu_check import Far, GpuRequest, elsewhere
-from autoresearch.lab.resolve.host_check import far_findings
-from autoresearch.lab.settings import Settings, places_of
+from autoresearch.lab.resolve.gpu_check import GpuRequest, RemoteGpus, elsewhere
+from autoresearch.lab.resolve.host_check import remote_findings
+from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.launchers import gpus
 
 
@@ -44,7 +44,7 @@ class CampaignTargets:
         """
         found = list(self.findings)
         for place in self.places:
-            found += far_findings(place, parts, InterpreterSearch(place, str(interpreter), "", prepared))
+            found += remote_findings(place, parts, InterpreterSearch(place, str(interpreter), "", prepared))
         return tuple(found)
 
 
@@ -61,7 +61,7 @@ class GpuTerms:
         """What the recipe asks for against what each run is given, here and at the other places."""
         if not self.wanted:
             return ()
-        far = Far(None, self.per_run if self.said else self.wanted)
+        far = RemoteGpus(None, self.per_run if self.said else self.wanted)
         found = [one for place in where.places if not place.is_local for one in GpuRequest(self.wanted).at(place, far)]
         if where.here:
             here = GpuRequest(self.wanted, self.per_run, elsewhere(project, self.wanted))
@@ -96,7 +96,7 @@ def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
 def where(campaign_file: CampaignFile, project: Settings, note: str) -> CampaignTargets:
     """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
     value, source = _value(campaign_file, project, note)
-    places = _with_slots(project.sharing(places_of(value, project.launchers, source)), campaign_file, source)
+    places = _with_slots(project.sharing(targets_of(value, project.launchers, source)), campaign_file, source)
     return CampaignTargets(places, source, (*_overruled(note, source), *_overruled_ideas(campaign_file["queue"])))
 
 

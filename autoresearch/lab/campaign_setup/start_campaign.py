@@ -23,7 +23,7 @@ from autoresearch.lab.campaign_setup.checks import refuse, refuse_queue
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.host_check import check_place
+from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.records import campaign_records
 from autoresearch.records.appending import make_directory
@@ -124,7 +124,7 @@ def _same_code(plan: Charter, campaign_dir: CampaignDir) -> None:
 
 def create(plan: Charter, parts: Parts) -> CampaignDir:
     """Write the campaign down; from then on `campaign resume` can continue it after any crash."""
-    check_place(plan.spec.tmux_socket, parts, plan.checkout)
+    check_local(plan.spec.tmux_socket, parts, plan.checkout)
     campaign_dir = CampaignDir(Path(plan.spec.directory))
     make_directory(campaign_dir.path)
     plan = replace(

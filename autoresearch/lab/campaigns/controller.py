@@ -182,7 +182,7 @@ class Controller:
             return False
         self.control.take_ready()
         try:
-            ready.prepared.go(slot.gpus, shares=self.control.spec.runs_per_gpu, place=slot.target)
+            ready.prepared.go(slot.gpus, shares=self.control.spec.runs_per_gpu, target=slot.target)
         except (AutoresearchError, OSError) as error:
             self.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")

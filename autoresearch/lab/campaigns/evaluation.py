@@ -19,8 +19,8 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.campaigns.worktree_paths import environment_in, places_in
+from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
-from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.runner.spawn import FOR_EVALUATION
 
 REASON = "where runs are evaluated"
@@ -42,19 +42,19 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
 
 
 def evaluated_apart(
-    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, plan: RunPlan, environ: Mapping[str, str]
-) -> tuple[RunPlan, tuple[Mapped, ...]]:
-    """The plan with its evaluation moved to the evaluation worktree, and paths into the user's codebase mapped there.
+    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, run: ResolvedRun, environ: Mapping[str, str]
+) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
+    """The run with its evaluation moved to the evaluation worktree, and paths into the user's codebase mapped there.
 
-    Call it before the plan itself is mapped. Raises BlueprintError for a path that the base commit does not have.
+    Call it before the run itself is mapped. Raises BlueprintError for a path that the base commit does not have.
     """
-    if not plan.spec.evaluate:
-        return plan, ()
+    if not run.spec.evaluate:
+        return run, ()
     place = evaluation_slot(checkout, trained_in)
     place.switch(spec.base_commit, spec.include)
-    places = places_in(spec, place, plan.environment.get("HOME", ""))
-    declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
-    found = [map_launch(command, {}, {}, places) for command in plan.spec.evaluate]
+    places = places_in(spec, place, run.options.environment.get("HOME", ""))
+    declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}
+    found = [map_launch(command, {}, {}, places) for command in run.spec.evaluate]
     around = map_launch("", {}, declared, places, inherited=frozenset(declared))
     if bad := errors([finding for one in found for finding in one.findings]):
         raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
@@ -64,10 +64,11 @@ def evaluated_apart(
     options += [word for one in spec.include for word in ("--include", one)]
     words = [sys.executable, "-P", "-m", "autoresearch", "evaluation-place", str(place.path), *options]
     here = replace(
-        plan.spec,
+        run.spec,
         evaluate=tuple(one.command for one in found),
         evaluate_in=str(place.path / spec.codebase),
         evaluate_place=shlex.join(words),
     )
     mapped = tuple(one for launch in found for one in launch.mapped)
-    return replace(plan, spec=here, environment={**plan.environment, **marked}), mapped
+    launch_options = replace(run.options, environment={**run.options.environment, **marked})
+    return replace(run, spec=here, options=launch_options), mapped

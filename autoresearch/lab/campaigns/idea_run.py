@@ -21,8 +21,11 @@ from autoresearch.lab.campaigns.worktree_paths import at_home_in, environment_in
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import seeds
-from autoresearch.lab.resolve.run_plan import Member, RunOptions, RunPlan, free_name, make_plan
-from autoresearch.lab.runs.launch import Prepared, prepare
+from autoresearch.lab.resolve.launch_options import CampaignRun, ResolvedRun, RunOptions
+from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.runs.launch import prepare
+from autoresearch.lab.runs.prepared_run import PreparedRun
 from autoresearch.lab.runs.run_sandbox import RunSandbox, writable_paths
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
@@ -58,7 +61,7 @@ class Ready:
     request: RunRequest
     run: IdeaRun
     slot: Slot
-    prepared: Prepared
+    prepared: PreparedRun
 
 
 def get_ready(
@@ -79,7 +82,7 @@ def get_ready(
     failpoint("campaign.committed")
     slot.switch(commit, spec.include)
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
-    member = Member(
+    campaign_run = CampaignRun(
         campaign=spec.name,
         directory=Path(spec.directory),
         experiment=request.experiment,
@@ -97,20 +100,20 @@ def get_ready(
         fix_of=idea.rows[-1].run_id if request.why == "fix" and idea.rows else "",
         environment=environment_in(spec, slot, parts.environ),
         gpus=(spec.gpus_per_run or None) if all(place.is_local for place in spec.places) else None,
-        far_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
+        remote_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
-    plan = make_plan(slot.path / BLUEPRINT, settings, parts, RunOptions(trainer=builder.trainer.name, member=member))
-    plan, apart = evaluated_apart(spec, slot, builder.checkout, plan, parts.environ)
-    plan, mapped = at_home_in(builder, slot, plan)
-    spec_here = replace(plan.spec, worktree=str(slot.path))
-    plan = replace(plan, spec=spec_here, sandbox=sandbox_of(builder, slot, plan))
-    for source in plan.spec.sources:
+    options = RunOptions(trainer=builder.trainer.name, campaign_run=campaign_run)
+    resolved_run = resolve_run(slot.path / BLUEPRINT, settings, parts, options)
+    resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
+    resolved_run, mapped = at_home_in(builder, slot, resolved_run)
+    resolved_run = _in_worktree(builder, slot, resolved_run)
+    for source in resolved_run.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
-    if bad := errors(proof(builder, slot, idea, plan.environment)):
+    if bad := errors(proof(builder, slot, idea, resolved_run.options.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     only_here = all(place.is_local for place in spec.places)
-    prepared = prepare(plan, parts, ahead=True, runner=only_here)
+    prepared = prepare(resolved_run, parts, ahead=True, runner=only_here)
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
     for text in remarks:
@@ -126,16 +129,25 @@ def get_ready(
     return Ready(request, run, slot, prepared)
 
 
-def sandbox_of(builder: CommitBuilder, slot: Slot, plan: RunPlan) -> RunSandbox | None:
+def _in_worktree(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> ResolvedRun:
+    spec, options = run.spec, run.options
+    return replace(
+        run,
+        spec=replace(spec, worktree=str(slot.path)),
+        options=replace(options, sandbox=sandbox_of(builder, slot, run)),
+    )
+
+
+def sandbox_of(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> RunSandbox | None:
     """The sandbox for training an idea that an agent may edit; None if no agent is used or the sandbox is off."""
     spec = builder.spec
     if not spec.research.agent or spec.research.sandbox == "off":
         return None
     records = (Path(spec.directory).parent, Path(spec.trees))
-    codebase, home = Path(spec.repository), plan.environment.get("HOME", "/")
+    codebase, home = Path(spec.repository), run.options.environment.get("HOME", "/")
     return RunSandbox(
         worktree=slot.path,
-        evaluation=evaluation_slot(builder.checkout, slot).path if plan.spec.evaluate else None,
+        evaluation=evaluation_slot(builder.checkout, slot).path if run.spec.evaluate else None,
         writable=writable_paths(builder.evaluation.writable, codebase, home, records),
     )
 

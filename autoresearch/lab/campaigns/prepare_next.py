@@ -21,7 +21,7 @@ from autoresearch.lab.campaigns.idea_commit import conceive
 from autoresearch.lab.campaigns.idea_run import RunRequest, SharedOutputError, get_ready
 from autoresearch.lab.campaigns.prefetch import be_quick
 from autoresearch.lab.campaigns.trouble import is_trouble
-from autoresearch.lab.resolve.run_plan import new_token
+from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collect import charged
 from autoresearch.records import evidence, journal
 from autoresearch.records.failpoint import failpoint

@@ -17,8 +17,8 @@ from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaigns.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
+from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.lab.resolve.path_mapping import Mapped, Places, map_launch
-from autoresearch.lab.resolve.run_plan import RunPlan
 from autoresearch.lab.yaml_files import edit
 
 
@@ -40,33 +40,35 @@ def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
     )
 
 
-def at_home_in(builder: CommitBuilder, slot: Slot, plan: RunPlan) -> tuple[RunPlan, tuple[Mapped, ...]]:
-    """The plan with every path into the user's codebase mapped to the worktree; the recipe file there is changed, too.
+def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
+    """The run with every path into the user's codebase mapped to the worktree; the recipe file there is changed, too.
 
     Raises BlueprintError for a path that the worktree does not have.
     """
     spec = builder.spec
-    declared = {name: plan.environment[name] for name in plan.resolved.blueprint.notes.env}
-    places = places_in(spec, slot, plan.environment.get("HOME", ""))
+    given = run.options.environment
+    declared = {name: given[name] for name in run.resolved.blueprint.notes.env}
+    places = places_in(spec, slot, given.get("HOME", ""))
     recipe_path = slot.path / builder.recipe_path if builder.recipe_path else None
-    recipe = plan.resolved.recipe_data if recipe_path else {}
-    found = map_launch(plan.spec.command, recipe, declared, places)
-    swarm, more = _mapped_swarm(plan.spec.swarm, places)
+    recipe = run.resolved.recipe_data if recipe_path else {}
+    found = map_launch(run.spec.command, recipe, declared, places)
+    swarm, more = _mapped_swarm(run.spec.swarm, places)
     if bad := errors((*found.findings, *more)):
         raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    asked = plan.terms
+    trainer_settings = run.trainer_settings
     if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
         new = {change.key: change.new for change in changes}
         recipe_path.write_text(edit(recipe_path.read_text(), new, name=builder.recipe_path))
-        if asked.copy:  # the trainer reads this copy in place of the file
-            asked = replace(asked, copy=(asked.copy[0], edit(asked.copy[1], new, name=builder.recipe_path)))
-    environment = {**plan.environment, **found.environment}
+        if trainer_settings.copy:  # the trainer reads this copy in place of the file
+            path, text = trainer_settings.copy
+            trainer_settings = replace(trainer_settings, copy=(path, edit(text, new, name=builder.recipe_path)))
+    options = replace(run.options, environment={**given, **found.environment})
     command, mapped = found.command, found.mapped
     if builder.recipe_path == RECIPE and spec.recipe in command:  # use the idea's copy, not the outside file
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
-    spec_here = replace(plan.spec, command=command, swarm=swarm, recipe_in_commit=builder.recipe_path)
-    return replace(plan, spec=spec_here, terms=asked, environment=environment), mapped
+    spec_here = replace(run.spec, command=command, swarm=swarm, recipe_in_commit=builder.recipe_path)
+    return replace(run, spec=spec_here, options=options, trainer_settings=trainer_settings), mapped
 
 
 def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:

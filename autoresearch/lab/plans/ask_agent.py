@@ -31,8 +31,9 @@ from autoresearch.lab.plans.plan_dir import PlanDir
 from autoresearch.lab.plans.register import registered_plan
 from autoresearch.lab.plans.write import is_blueprint
 from autoresearch.lab.render import render
-from autoresearch.lab.resolve.preflight import resolve
-from autoresearch.lab.resolve.run_plan import key_of
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.yaml_files import dump
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import mask_text
@@ -199,7 +200,7 @@ def _blueprints(checkout: Checkout, parts: Parts) -> Iterator[_Shown]:
         if shown == MOST_BLUEPRINTS or not path.is_file() or not is_blueprint(path):
             continue
         try:
-            found = resolve(path, environ=parts.environ)
+            found = resolve_blueprint(read_blueprint(path), environ=parts.environ)
         except AutoresearchError:
             continue
         shown += 1

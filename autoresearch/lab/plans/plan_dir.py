@@ -37,7 +37,7 @@ from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.run_plan import key_of
+from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked, locked, read_json, write_json

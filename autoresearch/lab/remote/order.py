@@ -6,11 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Target
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import directory_of
-from autoresearch.lab.resolve.run_plan import RunPlan
+from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.records import order_file
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_json
@@ -19,20 +17,20 @@ if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(plan: RunPlan, spec: RunSpec, rundir: RunDir, place: Target, parts: Parts) -> SessionInfo:
+def order(run: ResolvedRun, parts: Parts) -> SessionInfo:
     """Write the order of a run; returns the session that shows its log (ending it does not end the run)."""
-    socket = plan.settings.text("tmux_socket")
-    info = show_log(rundir, spec.session, parts, socket)
+    options, rundir = run.options, run.directory
+    info = show_log(rundir, run.spec.session, parts, options.tmux_socket)
     order_file.write(
         rundir,
         Order(
-            run=spec.run,
-            place=place,
+            run=run.spec.run,
+            place=options.target,
             ordered=parts.clock(),
-            follower=str(directory_of(place, parts)),
-            declared=_declared(plan, parts),
-            gpus=plan.far.at(place),
-            socket=socket,
+            follower=str(directory_of(options.target, parts)),
+            declared=_declared(run, parts),
+            gpus=options.remote_gpus.at(options.target),
+            socket=options.tmux_socket,
         ),
     )
     return info
@@ -49,8 +47,8 @@ def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> Session
     return info
 
 
-def _declared(plan: RunPlan, parts: Parts) -> tuple[str, ...]:
+def _declared(run: ResolvedRun, parts: Parts) -> tuple[str, ...]:
     """Variables set by the blueprint, the trainer or autoresearch; all others are this machine's own."""
-    notes = plan.resolved.blueprint.notes
-    changed = {name for name, value in plan.environment.items() if parts.environ.get(name) != value}
-    return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(plan.environment))))
+    notes, environment = run.resolved.blueprint.notes, run.options.environment
+    changed = {name for name, value in environment.items() if parts.environ.get(name) != value}
+    return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(environment))))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target
@@ -23,7 +23,6 @@ from autoresearch.git_repo.survey import MAX_BYTES
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.preflight import read_blueprint
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 
@@ -118,18 +117,17 @@ def _unusable() -> Iterator[None]:
         raise EnvironmentUnusable(error.reason, code=error.code, hint=error.hint) from error
 
 
-def files_of(path: Path, settings: Settings, parts: Parts) -> Files:
+def files_of(blueprint: Blueprint, settings: Settings, parts: Parts) -> Files:
     """The machine that a blueprint's paths refer to: the local one, unless its target has its own code.
 
-    The target is chosen by flags, environment, blueprint and project. Raises as reading a blueprint does.
+    The target is chosen by flags, environment, blueprint and project.
     """
-    blueprint = parse_blueprint(read_blueprint(path), path.name)
     try:
-        places = settings.places(blueprint.notes.launcher)
+        targets = settings.targets(blueprint.notes.launcher)
     except AutoresearchError:  # reported where a target is really needed
         return OURS
-    remote = [place for place in places if not place.is_local and is_remote(place)]
-    return HostFiles(remote[0], parts) if len(places) == 1 and remote else OURS
+    remote = [target for target in targets if not target.is_local and is_remote(target)]
+    return HostFiles(remote[0], parts) if len(targets) == 1 and remote else OURS
 
 
 def records_root(blueprint: Path) -> Path:

@@ -33,7 +33,7 @@ from autoresearch.lab.remote_files.translate_paths import (
     texts_of,
 )
 from autoresearch.lab.resolve.trainer_settings import COPIES
-from autoresearch.lab.runs.launch import RUNNER
+from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.records import events, journal
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, read_json

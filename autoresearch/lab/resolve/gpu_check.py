@@ -23,32 +23,32 @@ _ANYWAY = "--no-gpu-check starts it all the same"
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
+class RemoteGpus:
     """How many GPUs to request from the launcher of a remote target."""
 
     flag: int | None = None  # from the flag of this run
     usual: int = 0  # from its campaign or recipe
 
-    def at(self, place: Target) -> int:
+    def at(self, target: Target) -> int:
         """The number for a target: the flag, else the target's own option, else the usual one."""
-        own = place.options.get("gpus_per_run")
+        own = target.options.get("gpus_per_run")
         return self.flag if self.flag is not None else own if isinstance(own, int) else self.usual
 
 
-def far_gpus(settings: Settings, count: int, member: int | None) -> Far:
+def remote_gpus(settings: Settings, count: int, of_campaign: int | None) -> RemoteGpus:
     """The GPU request for remote targets.
 
-    `count`: what the recipe asks for; `member`: what a campaign gives each run, if it says. Raises UsageError for a
-    flag that names GPUs of this machine.
+    `count`: what the recipe asks for; `of_campaign`: what a campaign gives each run, if it says. Raises UsageError for
+    a flag that names GPUs of this machine.
     """
     value = settings.values["gpus"]
-    usual = count if member is None else member
+    usual = count if of_campaign is None else of_campaign
     if not value.source.startswith("flag"):
-        return Far(None, usual)
+        return RemoteGpus(None, usual)
     if value.text != "none" and not value.text.isdecimal():
         message = f"--gpus {value.text} is about the GPUs of this machine, and the run goes elsewhere"
         raise UsageError(message, hint="--gpus N asks for so many there")
-    return Far(0 if value.text == "none" else int(value.text), usual)
+    return RemoteGpus(0 if value.text == "none" else int(value.text), usual)
 
 
 def elsewhere(settings: Settings, count: int) -> str:
@@ -69,13 +69,13 @@ class GpuRequest:
     given: int = 0
     elsewhere: str = ""  # flags that would take it where there are more
 
-    def at(self, place: Target, far: Far) -> tuple[Finding, ...]:
+    def at(self, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
         """An error if fewer are requested of a target than needed; only its launcher knows whether it has them."""
-        given = far.at(place)
+        given = remote_gpus.at(target)
         if not given or self.count <= given:
             return ()
-        message = f"the recipe asks for {_gpus(self.count)}, and {place.name} is asked for {given}"
-        return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that place; {_ANYWAY}"),)
+        message = f"the recipe asks for {_gpus(self.count)}, and {target.name} is asked for {given}"
+        return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
 
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """An error if this machine has too few, a warning if others use them now."""
@@ -107,7 +107,7 @@ def checks(word: str) -> bool:
     return truth(word) is not False
 
 
-def wanted(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str]) -> int:
+def needed(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str]) -> int:
     """GPUs needed on this machine; 0 if the recipe does not say, or if a remote Ray cluster provides them."""
     job = ray_job.find(command)
     address = (job.address if job else "") or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""

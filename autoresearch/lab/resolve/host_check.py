@@ -30,46 +30,46 @@ def check_sandbox(parts: Parts) -> None:
     _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
 
 
-def check_place(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
+def check_local(tmux_socket: str, parts: Parts, checkout: Checkout | None = None) -> None:
     """Refuse if nothing can be started here, or its code not be committed to `checkout` (None: no repository is
     written).
     """
     _refuse(parts.launcher(tmux_socket).preflight(), parts)
-    for place in {checkout.git_dir, checkout.common_dir} if checkout else ():
-        if host_sandbox_check.forbids_writing(place):
-            _refuse([host_sandbox_check.git_is_read_only(place)], parts)
+    for git_dir in {checkout.git_dir, checkout.common_dir} if checkout else ():
+        if host_sandbox_check.forbids_writing(git_dir):
+            _refuse([host_sandbox_check.git_is_read_only(git_dir)], parts)
     if shutil.which("bash") is None:
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def check_far(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
+def check_remote(target: Target, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
     """Refuse if a run could not be sent: a missing tool, an invalid option, no interpreter.
 
     Returns the remaining findings, which do not prevent the run.
     """
-    found = far_findings(place, parts, search)
-    _refuse(found, parts)
-    return tuple(found)
+    findings = remote_findings(target, parts, search)
+    _refuse(findings, parts)
+    return tuple(findings)
 
 
-def far_findings(place: Target, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
+def remote_findings(target: Target, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
     """All problems of a target now, prefixed with its name; an unreachable one is an error too.
 
     `search`: the interpreter that must exist there; skipped for pods (their image has it) and for shared files.
     """
-    if place.is_local:
+    if target.is_local:
         return []
-    launcher = parts.place(place, parts.environ)
+    launcher = parts.place(target, parts.environ)
     try:
-        found = launcher.preflight()
-        if search and not errors(found) and not launcher.reach.shared and place.kind is not Kind.KUBERNETES:
+        findings = launcher.preflight()
+        if search and not errors(findings) and not launcher.reach.shared and target.kind is not Kind.KUBERNETES:
             search.run(launcher.reach)
     except (Unreachable, Declined) as no:
-        found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
+        findings = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
     finally:
         launcher.reach.close()
-    named = f"{place.name}: "
-    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in found]
+    named = f"{target.name}: "
+    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in findings]
 
 
 def _refuse(findings: list[Finding], parts: Parts) -> None:

@@ -17,8 +17,8 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Sour
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
-from autoresearch.lab.resolve import seeds
-from autoresearch.lab.resolve.preflight import Resolved
+from autoresearch.lab.resolve import gpu_check, seeds
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
@@ -34,7 +34,7 @@ class TrainerSettings:
     """A launch as its trainer understands it."""
 
     trainer: Trainer
-    resolved: Resolved
+    resolved: ResolvedBlueprint
     whole: Recipe  # merged with its parents and the command's settings
     command: str  # the command to run: the blueprint's, with its Ray job named and our metrics recording switched on
     recording: Recording | None = None
@@ -131,6 +131,10 @@ class TrainerSettings:
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return ask.findings(self.trainer, recipe, self.command, here=here)
 
+    def gpus_needed(self, environ: Mapping[str, str]) -> int:
+        """How many GPUs of this machine the recipe asks for; 0 where it says nothing, or has them elsewhere."""
+        return gpu_check.needed(self.trainer, self.whole, self.command, environ)
+
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
         elsewhere = not self.resolved.files.here  # patterns are not searched remotely
@@ -148,7 +152,7 @@ class TrainerSettings:
             )
 
 
-def terms(trainer: Trainer, resolved: Resolved, *, job: str = "") -> TrainerSettings:
+def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "") -> TrainerSettings:
     """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
     notes = resolved.blueprint.notes
     command = resolved.blueprint.launch_command

@@ -29,13 +29,16 @@ from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import recipes
-from autoresearch.lab.resolve.host_check import check_far
+from autoresearch.lab.resolve.host_check import check_remote
 from autoresearch.lab.resolve.import_proof import import_environment
+from autoresearch.lab.resolve.launch_options import CampaignRun, RunOptions
 from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.path_mapping import Places, map_launch
-from autoresearch.lab.resolve.run_plan import Member, RunOptions, free_name, make_plan, one_place
+from autoresearch.lab.resolve.resolve_run import one_target, resolve_run
+from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.ledger_rows import LedgerMatch
-from autoresearch.lab.runs.launch import Launched, prepare
+from autoresearch.lab.runs.launch import prepare
+from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records import order_file, spec_file
@@ -131,8 +134,8 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
             fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
             code="secret_needed",
         )
-    place = one_place(settings)
-    check_far(place, parts)
+    target = one_target(settings)
+    check_remote(target, parts)
     order = order_file.read(RunDir(Path(old.run_dir)))
     gpus = order.gpus if order else len(old.gpus)
     name = campaign_name(time.strftime("%Y%m%d", time.localtime(parts.clock())), f"repro-{old.slug}")
@@ -141,7 +144,7 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
     if pattern := pattern_for(redone.checkout, home):
         exclude(redone.checkout, pattern)
     branch = branches.claim_branch(redone.checkout, branch_name(directory.name, old.slug), redone.follow_up)
-    member = Member(
+    campaign_run = CampaignRun(
         campaign=directory.name,
         directory=directory,
         experiment=old.slug,
@@ -154,11 +157,12 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         why="",
         timeout_s=old.limits.max_s,
         environment=_imports(redone.worktree, redone.cwd, parts.environ),
-        far_gpus=gpus or None,
+        remote_gpus=gpus or None,
     )
-    wishes = RunOptions(trainer=old.trainer, gpus=str(gpus) if gpus and place.is_local else "none", member=member)
-    plan = make_plan(redone.blueprint, settings, parts, wishes)
-    return prepare(plan, parts, runner=place.is_local).go(place=place)
+    leased = str(gpus) if gpus and target.is_local else "none"
+    run_options = RunOptions(trainer=old.trainer, gpus=leased, campaign_run=campaign_run)
+    run = resolve_run(redone.blueprint, settings, parts, run_options)
+    return prepare(run, parts, runner=target.is_local).go(target=target)
 
 
 def _read(found: LedgerMatch) -> tuple[Checkout, _Old]:

@@ -1,4 +1,4 @@
-"""Begin an experiment: plan and launch it once, however many commands request it."""
+"""Begin an experiment: resolve and launch it once, however many commands request it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import files_of
-from autoresearch.lab.resolve.host_check import check_far, check_sandbox
-from autoresearch.lab.resolve.preflight import base_of, read_blueprint, resolve
-from autoresearch.lab.resolve.run_plan import RunOptions, RunPlan, key_of, make_plan
+from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint, read_bytes
+from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
+from autoresearch.lab.resolve.launch_options import ResolvedRun, RunOptions
+from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
-from autoresearch.lab.runs.launch import Launched, launch
+from autoresearch.lab.runs.launch import launch
+from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.lab.runs.snapshot_code import check_snapshot
 from autoresearch.lab.settings import Settings
 from autoresearch.records import finish_flag, journal
@@ -39,14 +43,10 @@ class Experiment:
     fix_of: str = ""
     note: str = ""
 
-    def plan(self) -> RunPlan:
-        """The plan; nothing is written."""
-        return make_plan(
-            self.path,
-            self.settings,
-            self.parts,
-            RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed()),
-        )
+    def resolve(self) -> ResolvedRun:
+        """The run as it would be started; nothing is written."""
+        options = RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed())
+        return resolve_run(self.path, self.settings, self.parts, options)
 
     def _fixed(self) -> RunSpec | None:
         if not self.fix_of:
@@ -77,25 +77,25 @@ class Begun:
 def begin(experiment: Experiment) -> Begun:
     """Launch the run, or return the run of this very blueprint that is in progress."""
     parts = experiment.parts
-    read_blueprint(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
+    read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
     with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
         with _refusals_marked(experiment):
-            plan = experiment.plan()
-            running = _running(plan, parts)
+            run = experiment.resolve()
+            running = _running(run.spec, parts)
             if running is not None:
                 return Begun(running, ())
-            _settle(plan.spec.result_dir, parts)
-            plan = asked(plan, parts)
-        check_snapshot(plan)
-        launched = launch(plan, parts)
+            _finish_records(run.spec.result_dir, parts)
+            run = checked(run, parts)
+        check_snapshot(run)
+        launched = launch(run, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
-    remarks = [str(f) for f in plan.remarks]
-    if routine := len(plan.findings) - len(remarks):
+    remarks = [str(f) for f in run.remarks]
+    if routine := len(run.findings) - len(remarks):
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
-    if not ask.steps_known(plan.terms.trainer):
-        remarks.append(f"first step: {plan.first_step_rule}")
+    if not ask.steps_known(run.trainer_settings.trainer):
+        remarks.append(f"first step: {run.first_step_rule}")
     if launched.spec.no_snapshot:
         remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
     return Begun(launched, tuple(remarks))
@@ -137,39 +137,40 @@ def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
 
 def _result_dir(experiment: Experiment) -> Path | None:
     """The result directory of the refused run; None if unknown or on another machine."""
-    with contextlib.suppress(AutoresearchError):
-        files = files_of(experiment.path, experiment.settings, experiment.parts)
-        if not files.here:
-            return None
     try:
-        resolved = resolve(experiment.path, environ=experiment.parts.environ)
+        file = read_blueprint(experiment.path)
     except BlueprintInvalid as error:
-        where = Path(error.result_dir).expanduser()
-        return base_of(experiment.path.absolute()) / where if error.result_dir else None
+        named = Path(error.result_dir).expanduser()
+        return base_of(experiment.path.absolute()) / named if error.result_dir else None
+    with contextlib.suppress(AutoresearchError):
+        if not files_of(file.blueprint, experiment.settings, experiment.parts).here:
+            return None
+    resolved = resolve_blueprint(file, environ=experiment.parts.environ)
     bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
     return None if bad else resolved.result_dir
 
 
-def asked(plan: RunPlan, parts: Parts) -> RunPlan:
-    """The plan with its target's current findings; refused if a run could not be sent there."""
-    plan.refuse()
-    search = None
-    if not plan.place.is_local:
+def checked(run: ResolvedRun, parts: Parts) -> ResolvedRun:
+    """The run with its target's current findings; refused if it could not be sent there."""
+    run.refuse()
+    target, spec, search = run.options.target, run.spec, None
+    if not target.is_local:
         from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files
 
-        search = search_for(plan.place, plan.spec.interpreter, Path(plan.spec.cwd), plan.spec.prepare)
-    return replace(plan, findings=(*plan.findings, *check_far(plan.place, parts, search)))
+        search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
+    return replace(run, findings=(*run.findings, *check_remote(target, parts, search)))
 
 
-def _settle(result_dir: str, parts: Parts) -> None:
+def _finish_records(result_dir: str, parts: Parts) -> None:
     """Finish a dead run's records before another run moves them aside."""
     for entry in parts.index.live():
         if entry.result_dir == result_dir and RunDir(Path(entry.run_dir)).spec.exists():
             adopt(RunDir(Path(entry.run_dir)), parts)
 
 
-def _running(plan: RunPlan, parts: Parts) -> Launched | None:
-    for entry in parts.index.find_live_by_blueprint(plan.spec.blueprint, plan.spec.blueprint_sha):
+def _running(spec: RunSpec, parts: Parts) -> Launched | None:
+    """The living run of this very blueprint."""
+    for entry in parts.index.find_live_by_blueprint(spec.blueprint, spec.blueprint_sha):
         rundir = RunDir(Path(entry.run_dir))
         if not rundir.spec.exists():
             continue  # its launch ended before writing one, or its directory was removed

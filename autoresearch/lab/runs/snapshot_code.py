@@ -12,62 +12,58 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.snapshot import Snapshot, snapshot
 from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
-from autoresearch.lab.resolve.run_plan import RunPlan
+from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.secrets import mask_text, masked_file
 
 
-def keep_code(plan: RunPlan, spec: RunSpec) -> RunSpec:
+def keep_code(run: ResolvedRun) -> ResolvedRun:
     """Create the branch that holds exactly the code that runs; if impossible, record why and continue.
 
     Raises EnvironmentUnusable instead if a snapshot is required.
     """
-    kept = _keep(plan, spec)
-    if kept.no_snapshot:
-        _refuse_if_required(plan, kept.no_snapshot)
-        journal.append(Path(spec.result_dir), f"no branch: {kept.no_snapshot}")
-    return kept
+    spec = _keep(run)
+    if spec.no_snapshot:
+        _refuse_if_required(run, spec.no_snapshot)
+        journal.append(Path(spec.result_dir), f"no branch: {spec.no_snapshot}")
+    return replace(run, spec=spec)
 
 
-def check_snapshot(plan: RunPlan) -> None:
+def check_snapshot(run: ResolvedRun) -> None:
     """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
-    if not requires_snapshot(plan) or not plan.resolved.files.here:
+    if not run.options.require_snapshot or not run.resolved.files.here:
         return
-    if plan.checkout is None:
-        _refuse_if_required(plan, plan.no_git)
+    if run.options.checkout is None:
+        _refuse_if_required(run, run.options.no_git)
         return
     try:
-        _snapshot(plan, plan.spec, None)
+        _snapshot(run, run.options.checkout, None)
     except (ConflictError, EnvironmentUnusable) as error:
-        _refuse_if_required(plan, error.message)
+        _refuse_if_required(run, error.message)
 
 
-def requires_snapshot(plan: RunPlan) -> bool:
-    """Whether the run is refused without a commit of its code."""
-    return plan.settings.text("require_snapshot").lower() in ("yes", "true", "on", "1")
-
-
-def _refuse_if_required(plan: RunPlan, why: str) -> None:
-    if requires_snapshot(plan):
+def _refuse_if_required(run: ResolvedRun, why: str) -> None:
+    if run.options.require_snapshot:
         message = f"no snapshot of the code can be kept: {why}"
         raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
 
 
-def _keep(plan: RunPlan, spec: RunSpec) -> RunSpec:
+def _keep(run: ResolvedRun) -> RunSpec:
+    spec, checkout = run.spec, run.options.checkout
     result_dir = Path(spec.result_dir)
-    if isinstance(plan.resolved.files, HostFiles):
-        path = plan.resolved.path
+    if isinstance(run.resolved.files, HostFiles):
+        path = run.resolved.path
         extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
-        return keep_code_there(spec, plan.resolved.files, extra, mask_text(_message(spec)))
-    if plan.checkout is None:
-        return replace(spec, branch="", no_snapshot=plan.no_git)
-    parent = branches.branch_commit(plan.checkout, spec.branch) if spec.fix_of else None
+        return keep_code_there(spec, run.resolved.files, extra, mask_text(_message(spec)))
+    if checkout is None:
+        return replace(spec, branch="", no_snapshot=run.options.no_git)
+    parent = branches.branch_commit(checkout, spec.branch) if spec.fix_of else None
     try:
-        shot = _snapshot(plan, spec, parent)
-        branch = _publish(plan, spec, shot, parent)
+        shot = _snapshot(run, checkout, parent)
+        branch = _publish(spec, checkout, shot, parent)
     except (ConflictError, EnvironmentUnusable) as error:
         return replace(spec, branch="", no_snapshot=error.message)
-    recipe = _name_in_commit(plan, "recipe", plan.resolved.recipe) if plan.resolved.recipe else ""
+    recipe = _name_in_commit(checkout, "recipe", run.resolved.recipe) if run.resolved.recipe else ""
     left_out = tuple(str(item) for item in shot.left_out)
     journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
     for item in left_out:
@@ -76,21 +72,20 @@ def _keep(plan: RunPlan, spec: RunSpec) -> RunSpec:
     return replace(spec, recipe_in_commit=recipe, left_out=left_out)
 
 
-def _snapshot(plan: RunPlan, spec: RunSpec, parent: str | None) -> Snapshot:
-    assert plan.checkout is not None
-    apart = [plan.campaign_dir.parent, Path(spec.result_dir)]
-    return snapshot(plan.checkout, message=_message(spec), extra=_outside_files(plan), leave_out=apart, parent=parent)
+def _snapshot(run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
+    apart = [run.campaign_dir.parent, Path(run.spec.result_dir)]
+    extra = _outside_files(run, checkout)
+    return snapshot(checkout, message=_message(run.spec), extra=extra, leave_out=apart, parent=parent)
 
 
-def _publish(plan: RunPlan, spec: RunSpec, shot: Snapshot, parent: str | None) -> str:
-    assert plan.checkout is not None
+def _publish(spec: RunSpec, checkout: Checkout, shot: Snapshot, parent: str | None) -> str:
     if parent:
         try:
-            branches.advance_branch(plan.checkout, spec.branch, shot.commit, parent)
+            branches.advance_branch(checkout, spec.branch, shot.commit, parent)
             return spec.branch
         except ConflictError as moved:  # checked out or moved by somebody else: the fix gets a new branch
             journal.append(Path(spec.result_dir), moved.message)
-    return branches.claim_branch(plan.checkout, spec.branch, shot.commit)
+    return branches.claim_branch(checkout, spec.branch, shot.commit)
 
 
 def _message(spec: RunSpec) -> str:
@@ -98,19 +93,18 @@ def _message(spec: RunSpec) -> str:
     return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
 
 
-def _outside_files(plan: RunPlan) -> dict[str, bytes]:
+def _outside_files(run: ResolvedRun, checkout: Checkout) -> dict[str, bytes]:
     """The blueprint and the recipe, masked; inside the repository they replace the originals in the commit."""
-    named = (("blueprint", plan.resolved.path), ("recipe", plan.resolved.recipe))
+    named = (("blueprint", run.resolved.path), ("recipe", run.resolved.recipe))
     return {
-        _name_in_commit(plan, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
+        _name_in_commit(checkout, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
         for kind, path in named
         if path is not None
     }
 
 
-def _name_in_commit(plan: RunPlan, kind: str, path: Path) -> str:
-    assert plan.checkout is not None
-    return _inside(plan.checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
+def _name_in_commit(checkout: Checkout, kind: str, path: Path) -> str:
+    return _inside(checkout, path) or f".autoresearch/{kind}/{path.resolve().name}"
 
 
 def masked_files(checkout: Checkout, paths: Iterable[Path]) -> dict[str, bytes]:

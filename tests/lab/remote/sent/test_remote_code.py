@@ -21,7 +21,9 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.lab.remote_files.remote_code import HOST_GIT, HostFiles, files_of, refuse_in_campaign
-from autoresearch.lab.resolve.run_plan import RunOptions, RunPlan, make_plan
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.launch_options import ResolvedRun, RunOptions
+from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.runs.snapshot_code import keep_code
 from autoresearch.records import journal, order_file, spec_file
 from autoresearch.records.index import Index, IndexEntry
@@ -72,14 +74,14 @@ class Remote:
     def path(self) -> Path:
         return self.book / "exp.md"
 
-    def plan(self) -> RunPlan:
-        return make_plan(self.path, project.load(self.book, environ={}), self.parts, RunOptions())
+    def resolve(self) -> ResolvedRun:
+        return resolve_run(self.path, project.load(self.book, environ={}), self.parts, RunOptions())
 
     def keep(self) -> Any:
-        plan = self.plan()
-        Path(plan.spec.result_dir).mkdir(parents=True, exist_ok=True)
-        journal.begin(Path(plan.spec.result_dir), plan.spec)
-        return keep_code(plan, plan.spec)
+        run = self.resolve()
+        Path(run.spec.result_dir).mkdir(parents=True, exist_ok=True)
+        journal.begin(Path(run.spec.result_dir), run.spec)
+        return keep_code(run).spec
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def remote(yard: Any, started: Any, tmp_path: Path) -> Remote:
 
 @pytest.mark.system
 def test_paths_are_the_hosts_and_records_lie_here(remote: Remote) -> None:
-    spec = remote.plan().spec
+    spec = remote.resolve().spec
     assert spec.cwd == str(remote.proj)
     assert spec.recipe == str(remote.proj / "recipe.yaml")
     assert spec.run_dir.startswith(f"{remote.book}/reports/auto_research/")
@@ -127,7 +129,7 @@ def test_paths_are_the_hosts_and_records_lie_here(remote: Remote) -> None:
 def test_what_is_not_there_is_refused_by_name(remote: Remote, gone: str, said: str) -> None:
     (remote.proj / gone).rename(remote.proj.parent / "moved")
     with pytest.raises(BlueprintError) as no:
-        remote.plan()
+        remote.resolve()
     assert re.search(said, str(no.value.message) + str(no.value))
 
 
@@ -135,7 +137,7 @@ def test_what_is_not_there_is_refused_by_name(remote: Remote, gone: str, said: s
 def test_a_host_that_does_not_answer_is_said(remote: Remote) -> None:
     remote.launcher.reach.cut_after = 0
     with pytest.raises(EnvironmentUnusable, match="the link is down") as no:
-        remote.plan()
+        remote.resolve()
     assert no.value.exit_code == 6
 
 
@@ -190,7 +192,7 @@ def test_the_program_is_one_file_of_the_standard_library() -> None:
 @pytest.mark.system
 def test_a_blueprint_of_this_machine_asks_nobody(remote: Remote) -> None:
     local = project.load(remote.book, environ={}, flags={"launcher": "local"})
-    assert files_of(remote.path, local, remote.parts).here
+    assert files_of(read_blueprint(remote.path).blueprint, local, remote.parts).here
     assert remote.launcher.reach.calls == []
 
 
@@ -233,4 +235,4 @@ def test_a_run_on_the_hosts_own_code(remote: Remote, eventually: Callable[..., N
     assert Path(f"{remote.proj}/out/metrics.jsonl.before-{spec.run}").exists()
     assert not Path(spec.result_dir, "older.txt").exists()
     assert f"in {remote.proj} with t0p" in rundir.log.read_text()
-    assert isinstance(remote.plan().resolved.files, HostFiles)
+    assert isinstance(remote.resolve().resolved.files, HostFiles)

@@ -12,7 +12,8 @@ import pytest
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
-from autoresearch.lab.resolve.preflight import Resolved, raise_on_errors, resolve
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, raise_on_errors, resolve_blueprint
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 COMMAND = "## [exp_launch_command]\n- description: x\n- command: python -m x\n"
@@ -34,11 +35,11 @@ def write(root: Path, text: str, name: str = "b.md") -> Path:
     return path
 
 
-def checked(root: Path, text: str, **env: str) -> Resolved:
-    return resolve(write(root, text), environ=ENV | env)
+def checked(root: Path, text: str, **env: str) -> ResolvedBlueprint:
+    return resolve_blueprint(read_blueprint(write(root, text)), environ=ENV | env)
 
 
-def codes(resolved: Resolved) -> list[str]:
+def codes(resolved: ResolvedBlueprint) -> list[str]:
     return sorted(f.code for f in resolved.findings if f.severity == "error")
 
 
@@ -47,10 +48,10 @@ def test_everything_is_resolved(project: Path) -> None:
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     path = write(project, "## [exp_codebase_dir]\n- dir: code\n## [exp_yaml_path]\n- path: conf/a.yaml\n")
-    r = resolve(path, environ=ENV)
-    assert r.base == project
+    r = resolve_blueprint(read_blueprint(path), environ=ENV)
+    assert r.file.base == project
     assert r.path == path
-    assert r.sha == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert r.file.sha == hashlib.sha256(path.read_bytes()).hexdigest()
     assert r.codebase == project / "code"
     assert (r.interpreter, r.interpreter_source) == (
         python,
@@ -66,20 +67,20 @@ def test_everything_is_resolved(project: Path) -> None:
 
 def test_without_a_repository_paths_are_relative_to_the_blueprint(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("## [exp_codebase_dir]\n- dir: ./\n" + COMMAND)
-    r = resolve(tmp_path / "b.md", environ=ENV)
-    assert (r.base, r.codebase) == (tmp_path, tmp_path)
+    r = resolve_blueprint(read_blueprint(tmp_path / "b.md"), environ=ENV)
+    assert (r.file.base, r.codebase) == (tmp_path, tmp_path)
 
 
 def test_a_linked_worktree_is_a_root_too(project: Path) -> None:
     (project / "blueprints/.git").write_text("gitdir: elsewhere\n")
-    assert checked(project, "").base == project / "blueprints"
+    assert checked(project, "").file.base == project / "blueprints"
 
 
 def test_relative_command_line_paths(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(project, "")
     monkeypatch.chdir(path.parent)
-    r = resolve(Path("b.md"), environ=ENV)
-    assert (r.path, r.base) == (path, project)
+    r = resolve_blueprint(read_blueprint(Path("b.md")), environ=ENV)
+    assert (r.path, r.file.base) == (path, project)
 
 
 @pytest.mark.parametrize("folder", ["venv", ".venv"])
@@ -169,14 +170,14 @@ def test_named_scripts_are_linted(project: Path) -> None:
     (project / "go.sh").write_text("set -e\nray stop --force\n")
     path = project / "b.md"
     path.write_text("## [exp_launch_command]\n- command: bash go.sh && ./missing.sh\n")
-    (finding,) = [f for f in resolve(path, environ=ENV).findings if f.severity == "error"]
+    (finding,) = [f for f in resolve_blueprint(read_blueprint(path), environ=ENV).findings if f.severity == "error"]
     assert (finding.where, finding.line, finding.code) == ("go.sh", 2, "stops_ray")
 
 
 def launched(project: Path, command: str, note: str = "") -> list[Finding]:
     path = project / "b.md"
     path.write_text(f"## [exp_launch_command]\n- command: `{command}`\n## Notes\n{note}\n")
-    return [*resolve(path, environ=ENV).findings]
+    return [*resolve_blueprint(read_blueprint(path), environ=ENV).findings]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_home_is_expanded_and_nothing_else(project: Path) -> None:
 
 def error_of(path: Path) -> AutoresearchError:
     with pytest.raises(AutoresearchError) as caught:
-        resolve(path, environ=ENV)
+        resolve_blueprint(read_blueprint(path), environ=ENV)
     assert "\n" not in caught.value.message and len(caught.value.message) < 300
     return caught.value
 
@@ -297,7 +298,7 @@ def test_bad_contents(tmp_path: Path, data: bytes, word: str) -> None:
 @pytest.mark.parametrize("name", ["a b.md", "a\"b'.md", "a;b.md", "$(touch pwned).md", "a\nb.md", "ü码.md", "a:b.c.md"])
 def test_names_that_are_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(COMMAND)
-    r = resolve(tmp_path / name, environ=ENV)
+    r = resolve_blueprint(read_blueprint(tmp_path / name), environ=ENV)
     assert r.blueprint.slug.replace("-", "").isalnum()
     assert sorted(p.name for p in tmp_path.iterdir()) == [name]
 
@@ -308,7 +309,9 @@ SHIPPED = sorted((Path(__file__).parents[2] / "blueprints").rglob("*.md"))
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
 def test_the_shipped_blueprints_hold_no_fault_of_their_own(path: Path) -> None:
     """The quickstart can be run as it is; the examples lack nothing but the machine that they speak of."""
-    r = resolve(path, environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x", "E2B_API_KEY": "x"})
+    r = resolve_blueprint(
+        read_blueprint(path), environ=ENV | {"SWANLAB_API_KEY": "x", "WANDB_API_KEY": "x", "E2B_API_KEY": "x"}
+    )
     absent = {"missing_codebase", "missing_interpreter", "missing_recipe"}
     assert set(codes(r)) <= (set() if path.stem == "quickstart" else absent)
     if path.stem == "quickstart":

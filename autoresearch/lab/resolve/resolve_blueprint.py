@@ -1,20 +1,18 @@
-"""Preflight: checks a blueprint against the machine, before anything is started or written."""
+"""Resolves a blueprint against the machine: paths, interpreter, recipe, and all that is wrong. Writes nothing."""
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
-from autoresearch.core.blueprint.model import Blueprint, BlueprintInvalid, parse_blueprint
-from autoresearch.core.blueprint.sections import MAX_BYTES
+from autoresearch.core.blueprint.model import Blueprint, BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.resolve.blueprint_file import BlueprintFile
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.recipe_parents import inherited
 from autoresearch.lab.resolve.scripts import script_findings
@@ -31,17 +29,14 @@ _MOST_SECRETS = 5  # findings per file
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedBlueprint:
     """A blueprint and its resolved values; every path is absolute.
 
     `findings` holds the parser's warnings and all of lint's; errors among them stop a run (`raise_on_errors`). A
     missing path is included as it was meant.
     """
 
-    blueprint: Blueprint
-    path: Path  # the blueprint's file
-    sha: str  # sha256 of its bytes, hex
-    base: Path  # base of relative paths
+    file: BlueprintFile
     codebase: Path
     interpreter: Path
     interpreter_source: str  # "blueprint", "venv", ".venv" or "cli"
@@ -52,42 +47,45 @@ class Resolved:
     findings: tuple[Finding, ...]
     files: Files = OURS  # of the machine that its paths refer to
 
+    @property
+    def blueprint(self) -> Blueprint:
+        """What was parsed."""
+        return self.file.blueprint
 
-def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> Resolved:
-    """Read, parse, resolve and lint a blueprint; writes nothing. `files`: of the machine that its paths refer to.
+    @property
+    def path(self) -> Path:
+        """The blueprint's file."""
+        return self.file.path
 
-    Raises NotFoundError without such a file, BlueprintError if it is invalid. What is missing on the machine (codebase,
-    interpreter, recipe, a required variable) is a finding.
+
+def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files: Files = OURS) -> ResolvedBlueprint:
+    """Resolve and lint a blueprint. `files`: of the machine that its paths refer to.
+
+    What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links, as a person reads the path
-    data = read_blueprint(path)
-    blueprint = parse_blueprint(data, path.name)
-    base = base_of(path)
+    blueprint, base = file.blueprint, file.base
     host = _Host(files, {**environ, "HOME": files.home(environ)})
     codebase = host.under(base, blueprint.codebase_dir)
     findings = [
         *blueprint.findings,
         *lint_blueprint(blueprint),
         *_required(blueprint, environ),
-        *_secrets(data, path.name),
+        *_secrets(file.data, file.path.name),
     ]
     if files.kind(codebase) != "directory":
         what = "is not a directory" if files.kind(codebase) else "is not there"
         findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
     interpreter, source = _interpreter(blueprint, base, codebase, host)
     findings += _executable(blueprint, interpreter, files)
-    recipe = _recipe(blueprint, base, codebase, path, host)
+    recipe = _recipe(file, codebase, host)
     recipe_data, remarks = _read_recipe(blueprint, recipe, files)
     findings += remarks
     whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks
     result_dir = host.under(base, blueprint.result_dir)
     findings += script_findings(blueprint, codebase, files, host.environ) + _results(blueprint, result_dir, files)
-    return Resolved(
-        blueprint=replace(blueprint, findings=()),
-        path=path,
-        sha=hashlib.sha256(data).hexdigest(),
-        base=base,
+    return ResolvedBlueprint(
+        file=file,
         codebase=codebase,
         interpreter=interpreter,
         interpreter_source=source,
@@ -100,59 +98,10 @@ def resolve(path: Path, *, environ: Mapping[str, str], files: Files = OURS) -> R
     )
 
 
-def raise_on_errors(resolved: Resolved) -> None:
+def raise_on_errors(resolved: ResolvedBlueprint) -> None:
     """Raise BlueprintError with all findings if lint found an error."""
     if errors(resolved.findings):
         raise BlueprintInvalid(resolved.findings)
-
-
-def read_blueprint(path: Path) -> bytes:
-    """The bytes of a blueprint file, at most one byte over the limit.
-
-    Raises NotFoundError for a file that is missing or cannot be read.
-    """
-    try:
-        if not path.is_file():
-            raise _no_blueprint(path)
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-            size = os.fstat(file.fileno()).st_size
-    except OSError as failure:  # a name of 300 characters, a folder without access
-        raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
-    except ValueError as failure:  # a NUL in the name
-        raise NotFoundError(f"{_shown(path)} is not a file name") from failure
-    if len(data) > MAX_BYTES:
-        message = f"{path.name}: the blueprint has {max(size, len(data)) / (1 << 20):.1f} MiB; the limit is 1 MiB"
-        raise BlueprintError(message, hint="keep data out of it", code="blueprint_too_large")
-    return data
-
-
-def base_of(path: Path) -> Path:
-    """The root of the git repository that holds a file, found by its `.git` entry; else its folder."""
-    for folder in path.parents:
-        if (folder / ".git").exists():
-            return folder
-    return path.parent
-
-
-def _no_blueprint(path: Path) -> NotFoundError:
-    if path.is_dir():
-        return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
-    if path.exists():
-        return NotFoundError(f"{_shown(path)} is not a regular file")
-    near: list[str] = []
-    if path.parent.is_dir():
-        names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
-        near = difflib.get_close_matches(path.name, names, n=1)
-    hint = f"did you mean {path.parent / near[0]}?" if near else "autoresearch blueprint new makes one"
-    return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
-
-
-def _shown(path: Path) -> str:
-    """A path on one line, shortened, whatever characters it has."""
-    text = str(path)
-    text = text if text.isprintable() else repr(text)
-    return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +127,11 @@ def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) 
     """The interpreter and its source: the blueprint's, that of <codebase>/venv or .venv, else ours."""
     text, files = blueprint.venv_exe, host.files
     if text:
-        places = [host.under(root, text) for root in (base, codebase)]
-        named = next((p for p in places if files.kind(p)), None)
+        candidates = [host.under(root, text) for root in (base, codebase)]
+        named = next((path for path in candidates if files.kind(path)), None)
         if named is None and "/" not in text and files.here:
-            named = Path(shutil.which(text, path=host.environ.get("PATH")) or places[0])
-        named = named or places[0]
+            named = Path(shutil.which(text, path=host.environ.get("PATH")) or candidates[0])
+        named = named or candidates[0]
         return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
     for folder in ("venv", ".venv"):
         python = codebase / folder / "bin" / "python"
@@ -202,12 +151,13 @@ def _executable(blueprint: Blueprint, interpreter: Path, files: Files) -> list[F
     return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
 
 
-def _recipe(blueprint: Blueprint, base: Path, codebase: Path, path: Path, host: _Host) -> Path | None:
+def _recipe(file: BlueprintFile, codebase: Path, host: _Host) -> Path | None:
     """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
-    if not blueprint.yaml_path:
+    text = file.blueprint.yaml_path
+    if not text:
         return None
-    places = [host.under(root, blueprint.yaml_path) for root in (codebase, base, path.parent)]
-    return next((p for p in places if host.files.kind(p)), places[0])
+    candidates = [host.under(root, text) for root in (codebase, file.base, file.path.parent)]
+    return next((path for path in candidates if host.files.kind(path)), candidates[0])
 
 
 def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tuple[Mapping[str, object], list[Finding]]:

@@ -1,0 +1,116 @@
+"""Claim what a run needs for itself: its result directory, its run directory, its idea's index, its index entry."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.runs.runner_spec import write_spec
+from autoresearch.records import journal, ledger, spec_file
+from autoresearch.records.appending import make_directory
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.index import IndexEntry
+from autoresearch.records.rundir import RunDir, locked
+
+
+def claim(run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRun:
+    """Claim a run directory and the idea's index, under the ledger's lock. The run as it was claimed."""
+    result_dir = Path(run.spec.result_dir)
+    make_directory(result_dir)
+    journal.claim(result_dir, run.spec.run, lambda run_id: _lives(parts, run_id))
+    campaign_dir = run.campaign_dir
+    make_directory(campaign_dir)
+    with locked(campaign_dir / ".claims"):
+        experiment = free_name(campaign_dir, run.spec.experiment)
+        index_is_given = run.spec.fix_of or run.options.campaign_run
+        index = run.spec.index if index_is_given else _next_index(run.spec, campaign_dir)
+        spec = replace(run.spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
+        run = replace(run, spec=spec)
+        # First: from here on `adopt` finds whatever a kill leaves.
+        parts.index.add(_entry(run, parts), prepared=ahead)
+        try:
+            run.directory.path.mkdir()
+            write_spec(run, ahead=ahead)
+        except (EnvironmentUnusable, OSError):  # no run without a spec: after a full disk, restore the former state
+            with contextlib.suppress(OSError):
+                run.directory.path.rmdir()
+            parts.index.discard_live(spec.run)
+            raise
+    return run
+
+
+def _next_index(spec: RunSpec, campaign_dir: Path) -> int:
+    """One more than the highest index of a row or a run directory here."""
+    taken = [ledger.Ledger(Path(spec.ledger)).next_index() - 1]
+    for other in campaign_dir.glob("*/spec.json"):
+        try:
+            taken.append(spec_file.read(RunDir(other.parent)).index)
+        except (OSError, ValueError, AutoresearchError):
+            continue  # a run directory whose claim was never finished
+    return max(taken) + 1
+
+
+def _lives(parts: Parts, run_id: str) -> bool | None:
+    """Whether a run lives; None if the index does not know it, or its spec is not written (yet)."""
+    entry = parts.index.by_id(run_id)
+    rundir = RunDir(Path(entry.run_dir)) if entry and entry.run == run_id else None
+    return rundir.state().lives if rundir and rundir.spec.exists() else None
+
+
+def _entry(run: ResolvedRun, parts: Parts) -> IndexEntry:
+    project, started_in = _projects(run, parts)
+    spec = run.spec
+    return IndexEntry(
+        run=spec.run,
+        slug=spec.slug,
+        session=spec.session,
+        run_dir=spec.run_dir,
+        result_dir=spec.result_dir,
+        blueprint=spec.blueprint,
+        blueprint_sha=spec.blueprint_sha,
+        created=spec.created,
+        project=project,
+        started_in=started_in,
+    )
+
+
+def _projects(run: ResolvedRun, parts: Parts) -> tuple[str, str]:
+    """The project of the code, and the one in which the run was started; slugs are looked up in both."""
+    campaign_run = run.options.campaign_run
+    if campaign_run is not None:
+        from autoresearch.lab.campaign_setup import campaign_registry
+
+        directory = campaign_run.directory
+        started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, parts)
+        return str(repository.project_of(directory)), started_in
+    home = run.resolved.codebase if run.resolved.files.here else run.resolved.path.parent
+    project = run.options.checkout.project if run.options.checkout else repository.project_of(home)
+    started_in = ""
+    with contextlib.suppress(NotFoundError):
+        started_in = str(repository.current_project())
+    return str(project), started_in
+
+
+def hide_records(run: ResolvedRun) -> list[str]:
+    """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
+    checkout = run.options.checkout
+    if not run.resolved.files.here:  # the code is remote, the records are beside the blueprint
+        checkout = repository.find(run.resolved.path.parent)
+    visible: list[str] = []
+    if checkout is None:
+        return visible
+    for path in (run.campaign_dir.parent, Path(run.spec.result_dir)):
+        if pattern := pattern_for(checkout, path):
+            try:
+                exclude(checkout, pattern)
+            except EnvironmentUnusable as error:
+                visible.append(error.message)
+    return visible

@@ -1,0 +1,215 @@
+"""A run that waits to be started: the start, here or at another target; and taking it back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.targets import Target
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.runs.cancel import erase
+from autoresearch.lab.runs.run_sandbox import BUBBLEWRAP, why_no_sandbox
+from autoresearch.lab.runs.runner_spec import RUNNER, environment_bytes, keys_of_runner
+from autoresearch.launchers import gpus
+from autoresearch.launchers.tmux_session import SessionInfo
+from autoresearch.records import evidence, spec_file
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import RunDir, write_atomically, write_json
+from autoresearch.runner.basics import SEAL
+
+STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
+GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
+REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A run that was started, or was already alive."""
+
+    spec: RunSpec
+    attach: str
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A run that waits to be started. If this process dies, the Runner notices: we hold the flock of `launching`."""
+
+    run: ResolvedRun
+    session: SessionInfo | None  # session of the waiting Runner; None if that is started with the run
+    ahead: bool  # it was prepared while another run still trained
+    parts: Parts
+    held: contextlib.ExitStack
+
+    @property
+    def spec(self) -> RunSpec:
+        """As it was prepared."""
+        return self.run.spec
+
+    @property
+    def rundir(self) -> RunDir:
+        """Its run directory."""
+        return self.run.directory
+
+    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, target: Target | None = None) -> Launched:
+        """Start the trainer, on these GPUs if there are any; returns once the Runner has reported.
+
+        `shares`: how many runs may share each of these GPUs. A remote run is only ordered, without waiting.
+        """
+        target = target or self.run.options.target
+        try:
+            if self.ahead:
+                self.parts.index.start(self.spec.run)
+            return self._go_here(uuids, shares) if target.is_local else self._order(target)
+        except (AutoresearchError, OSError) as error:
+            record_failure(self.rundir, self.parts, str(error))
+            raise
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt(str(error) or GOES_ON.format(self.spec.run)) from None
+
+    @contextlib.contextmanager
+    def _held_until(self, signal_file: Path) -> Iterator[None]:
+        """Hold our lock; if interrupted, report whether the run was started, while the Runner cannot take it yet."""
+        with self.held:
+            try:
+                yield
+            except KeyboardInterrupt:
+                message = GOES_ON if signal_file.exists() else STOPPED
+                raise KeyboardInterrupt(message.format(self.spec.run)) from None
+
+    def _go_here(self, uuids: tuple[str, ...], shares: int) -> Launched:
+        options, rundir = self.run.options, self.rundir
+        with self._held_until(rundir.environment):
+            environment = {**options.environment, **options.caches}
+            spec = replace(self.spec, environment={**self.spec.environment, **options.caches})
+            written = keys_of_runner(self.run, ahead=self.ahead)
+            extra = dict(written)
+            if uuids:
+                extra["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
+                extra["lease_shares"] = shares
+                environment |= gpus.variables(uuids)
+                spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+            if options.sandbox and not self._why_no_sandbox(environment):
+                environment = options.sandbox.environment(environment)
+                extra |= options.sandbox.before(spec, environment)
+                spec = replace(spec, sandbox=BUBBLEWRAP)
+            if spec.worktree:
+                extra |= _checked_worktree(rundir, spec)
+            if (spec, extra) != (self.spec, written):
+                spec_file.write(rundir, spec, extra)
+            session = self.session or start_session(replace(self.run, spec=spec), self.parts)
+            environment[SEAL] = evidence.new_key(spec.run)
+            # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
+            write_atomically(rundir.environment, environment_bytes(environment), mode=0o600, durable=False)
+            failpoint("launch.ready")
+        _nudge(session)
+        _await_report(rundir, spec.session)
+        if rundir.exit_record.exists():  # stopped meanwhile: nobody reads it, and it may hold secrets
+            rundir.environment.unlink(missing_ok=True)
+        _close_previous(spec, self.parts)
+        return Launched(spec, session.attach)
+
+    def _why_no_sandbox(self, environment: Mapping[str, str]) -> str:
+        return why_no_sandbox(self.run.resolved.blueprint.notes, self.spec.command, environment)
+
+    def _order(self, target: Target) -> Launched:
+        """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
+        from autoresearch.lab.remote.order import order
+        from autoresearch.lab.remote.start_follower import attend
+        from autoresearch.launchers.registry import pinned
+
+        target, options = pinned(target, self.parts.environ), self.run.options
+        spec = replace(self.spec, launcher=target.label)
+        run = replace(self.run, spec=spec, options=replace(options, target=target))
+        with self._held_until(self.rundir.order):
+            spec_file.write(self.rundir, spec, keys_of_runner(self.run, ahead=self.ahead))
+            environment = environment_bytes(options.environment)
+            write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
+            session = order(run, self.parts)
+            failpoint("launch.ordered")
+        with contextlib.suppress(AutoresearchError, OSError):  # it is ordered: whoever looks at it next tries again
+            attend(target, self.parts, options.tmux_socket)
+        _close_previous(spec, self.parts)
+        return Launched(spec, session.attach)
+
+    def withdraw(self) -> None:
+        """Cancel the prepared run: its Runner exits, and no record remains."""
+        self.rundir.spec.unlink(missing_ok=True)
+        self.held.close()
+        if self.session:
+            _nudge(self.session)
+        failpoint("launch.withdrawn")
+        erase(self.rundir, self.spec.run, self.parts)
+
+
+def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
+    """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
+    from autoresearch.lab.campaigns import worktree_check
+
+    if spec.prepare:
+        return {"before_training": worktree_check.command(rundir)}
+    worktree_check.before(rundir, spec)
+    return {}
+
+
+def _nudge(session: SessionInfo) -> None:
+    """Wake the Runner, which otherwise polls the lock; SIGCHLD harms no other process."""
+    with contextlib.suppress(OSError):
+        os.kill(session.pane_pid, signal.SIGCHLD)
+
+
+def record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
+    """Record a launch that failed half-way as a run that ended: with its row and its flag."""
+    from autoresearch.lab.runs.adopt import adopt, bury
+
+    bury(rundir, reason=f"the launch stopped: {reason}")
+    adopt(rundir, parts)
+
+
+def start_session(run: ResolvedRun, parts: Parts) -> SessionInfo:
+    """Start the Runner in the run's tmux session, where it waits for the start signal."""
+    spec, rundir = run.spec, run.directory
+    launcher = parts.launcher(run.options.tmux_socket)
+    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
+    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
+    if parts.environ.get("AUTORESEARCH_FAILPOINT"):
+        marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
+    info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
+    write_json(rundir.session, asdict(info), durable=False)
+    return info
+
+
+def _close_previous(spec: RunSpec, parts: Parts) -> None:
+    """Close the pane of a directory's previous run: it stays readable until its next run starts."""
+    from autoresearch.lab.runs.sessions import close_session
+
+    for entry in parts.index.by_directory(spec.result_dir):
+        rundir = RunDir(Path(entry.run_dir))
+        if entry.run != spec.run and rundir.state() is RunState.ENDED:
+            close_session(rundir, parts)
+
+
+def _await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Return once the Runner holds its lock; tmux's own exit code 0 proves nothing in a sandbox."""
+    deadline = clock() + REPORT_IN_S
+    pause = 0.002
+    while clock() < deadline:
+        if rundir.runner.exists() or rundir.exit_record.exists():
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    raise EnvironmentUnusable(
+        f"the session {session} was started but its Runner never reported",
+        hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
+        fix="autoresearch doctor",
+    )

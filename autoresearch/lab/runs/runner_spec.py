@@ -1,0 +1,37 @@
+"""spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from autoresearch.lab.agentjet import swarm_setup
+from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.launchers import gpus
+from autoresearch.records import journal, spec_file
+
+RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
+
+
+def write_spec(run: ResolvedRun, *, ahead: bool) -> None:
+    """Write spec.json of a run that is being prepared. `ahead`: before it is known whether it will be started."""
+    spec_file.write(run.directory, run.spec, keys_of_runner(run, ahead=ahead))
+
+
+def keys_of_runner(run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
+    """The keys of spec.json that only the Runner reads."""
+    spec = run.spec
+    return {
+        "journal": str(Path(spec.result_dir) / journal.NAME),
+        "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
+        "leases": [str(p) for p in gpus.make_leases(spec.gpus, run.options.environment)],
+        "await_launch": "ahead" if ahead else "now",
+        "first_step": run.resolved.blueprint.notes.first_step,
+        "start": swarm_setup.start_command(spec),
+    }
+
+
+def environment_bytes(environment: Mapping[str, str]) -> bytes:
+    """An environment as the Runner takes it: NAME=value, ended by NUL."""
+    return b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
