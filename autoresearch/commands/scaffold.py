@@ -147,7 +147,7 @@ def _endpoint(base_url: str, key_env: str) -> Any:
 
 def _interpreter(directory: Path) -> str:
     """What the blueprint beside the files says, else our own."""
-    from autoresearch.core.blueprint.model import parse_blueprint
+    from autoresearch.core.blueprint.parser import parse_blueprint
     from autoresearch.lab.agentjet.scaffold_files import BLUEPRINT
 
     path = directory / BLUEPRINT

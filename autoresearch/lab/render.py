@@ -10,7 +10,7 @@ from typing import Any
 
 import autoresearch
 from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, swarm_lines
 from autoresearch.core.blueprint.values import means_nothing
 from autoresearch.core.run.limits import EVALUATE_S

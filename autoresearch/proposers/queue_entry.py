@@ -31,7 +31,7 @@ from typing import Any
 from autoresearch.core.agents.proposal_text import is_inside
 from autoresearch.core.agents.unified_diff import files_of
 from autoresearch.core.blueprint.finding import errors
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.text.naming import slugify

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.model import SECTIONS, Blueprint, BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.document import MAX_BYTES
+from autoresearch.core.blueprint.parser import SECTIONS, Blueprint, BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE, schema
-from autoresearch.core.blueprint.sections import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "blueprints"

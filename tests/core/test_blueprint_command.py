@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.blueprint.command import looks_like_command
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
 
 def command(section: str) -> str:

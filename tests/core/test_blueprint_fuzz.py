@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.lint import lint_blueprint
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
 ROOT = Path(__file__).parents[2]
 SEEDS = [p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("blueprints/**/*.md"))]

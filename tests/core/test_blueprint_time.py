@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
 H, M = 3600.0, 60.0
 DEFAULT = (24 * H, 20 * M)

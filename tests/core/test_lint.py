@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe, lint_script, lint_shell
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.text.shell_words import simple_commands
 
 

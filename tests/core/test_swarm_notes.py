@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.core.blueprint.fields import fields_from, fields_like
 from autoresearch.core.blueprint.lint import lint_blueprint
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.blueprint.swarm_notes import BadNote, lint_swarm, lint_wrong_command, read_swarm, swarm_lines
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.fields import fields_like
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.render import data_dir, render_blueprint
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, resolve_blueprint

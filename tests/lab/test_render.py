@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import render as room
 from autoresearch.lab.render import data_dir, render, render_blueprint

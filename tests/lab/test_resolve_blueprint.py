@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.model import BlueprintInvalid
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, raise_on_errors, resolve_blueprint

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
 from autoresearch.readers.read import read_source

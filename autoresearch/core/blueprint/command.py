@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autoresearch.core.blueprint.document import SourceLine
 from autoresearch.core.blueprint.items import LabelRole, SectionItem, label_of, with_role
-from autoresearch.core.blueprint.sections import SourceLine
 from autoresearch.core.blueprint.values import (
     CODE_SPAN,
     SectionValue,

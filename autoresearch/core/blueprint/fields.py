@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
+from autoresearch.core.blueprint.parser import RESULT_ROOT, Blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
 from autoresearch.core.run.swarm import Swarm

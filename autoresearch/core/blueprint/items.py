@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autoresearch.core.blueprint.sections import Section, SourceLine
+from autoresearch.core.blueprint.document import Section, SourceLine
 
 
 class LabelRole(StrEnum):

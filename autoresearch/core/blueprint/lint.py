@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from autoresearch.core.blueprint.command import looks_like_command
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import Blueprint
 from autoresearch.core.blueprint.swarm_notes import lint_swarm, lint_wrong_command
 from autoresearch.core.text.durations import spoken
 from autoresearch.core.text.shell_words import Simple, simple_commands

@@ -12,9 +12,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from autoresearch.core.blueprint.document import NOTES, Section, SourceLine, warning
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.note_keys import ITEM, LISTS, TEXTS, declared_key, key_of
-from autoresearch.core.blueprint.sections import NOTES, Section, SourceLine, warning
 
 _TOLD = (*TEXTS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autoresearch.core.blueprint.document import Section, error, warning
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.note_entries import note_values, scalar
 from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
-from autoresearch.core.blueprint.sections import Section, error, warning
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.metrics.python_values import truth

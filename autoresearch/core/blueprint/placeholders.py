@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from autoresearch.core.blueprint.document import Section, error, warning
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.items import LabelRole, SectionItem
 from autoresearch.core.blueprint.notes import Notes
-from autoresearch.core.blueprint.sections import Section, error, warning
 from autoresearch.core.blueprint.values import SectionValue
 
 TEMPLATE_NAMES = frozenset({

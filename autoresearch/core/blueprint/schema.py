@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoresearch.core.blueprint.model import RESULT_ROOT
 from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
+from autoresearch.core.blueprint.parser import RESULT_ROOT
 from autoresearch.core.blueprint.swarm_notes import MEANINGS
 from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import spoken

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autoresearch.core.blueprint.document import error, warning
 from autoresearch.core.blueprint.finding import Finding, errors
 from autoresearch.core.blueprint.items import LabelRole, SectionItem
-from autoresearch.core.blueprint.sections import error, warning
 from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 
 _FIRST = re.compile(

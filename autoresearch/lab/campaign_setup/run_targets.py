@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.model import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.model import BlueprintInvalid
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.git_repo import checkout as repository

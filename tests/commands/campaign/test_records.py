@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 
 pytestmark = pytest.mark.system
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blueprint.model import parse_blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.agentjet import scaffold_files
 from autoresearch.lab.agentjet.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from

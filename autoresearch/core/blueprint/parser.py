@@ -12,13 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.command import command_in
-from autoresearch.core.blueprint.finding import Finding, errors
-from autoresearch.core.blueprint.items import LabelRole, SectionItem, items
-from autoresearch.core.blueprint.note_entries import misplaced_keys
-from autoresearch.core.blueprint.notes import Notes, read_notes
-from autoresearch.core.blueprint.paths import path_in
-from autoresearch.core.blueprint.placeholders import unreplaced
-from autoresearch.core.blueprint.sections import (
+from autoresearch.core.blueprint.document import (
     NOTES,
     OTHER,
     SECTIONS,
@@ -30,6 +24,12 @@ from autoresearch.core.blueprint.sections import (
     split,
     warning,
 )
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.items import LabelRole, SectionItem, items
+from autoresearch.core.blueprint.note_entries import misplaced_keys
+from autoresearch.core.blueprint.notes import Notes, read_notes
+from autoresearch.core.blueprint.paths import path_in
+from autoresearch.core.blueprint.placeholders import unreplaced
 from autoresearch.core.blueprint.time_limits import Times, times
 from autoresearch.core.blueprint.values import SectionValue, Unclear, means_nothing, purpose
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S, Limits
