@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.document import MAX_BYTES
-from autoresearch.core.blueprint.parser import SECTIONS, Blueprint, BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.model import SECTIONS, Blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE, schema
 
 ROOT = Path(__file__).parents[2]

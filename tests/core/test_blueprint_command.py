@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.command import looks_like_command
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.values import looks_like_command
 
 
 def command(section: str) -> str:

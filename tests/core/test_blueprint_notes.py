@@ -6,7 +6,8 @@ import pytest
 
 from autoresearch.core.blueprint.fields import moved
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.parser import BlueprintInvalid, Notes, parse_blueprint
+from autoresearch.core.blueprint.model import Notes
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.trainer import Source, SourceFormat
 
 HEAD = "## [exp_launch_command]\n- command: python x\n\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.resolve.seeds import refuse, way_of, with_flag
 from autoresearch.trainers import registry

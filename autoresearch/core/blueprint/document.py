@@ -1,30 +1,24 @@
-"""Splits the bytes of a blueprint into lines and sections, without interpreting them.
+"""The first stage: the bytes of a blueprint become a Document of sections, and each section a list of items.
 
 A section begins in any of the ways that published blueprints use (AgentJet's classic and swarm
 skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose]**`,
 `1. [exp_purpose] Experiment purpose (text):`, `[exp_purpose]: ...`, `exp_purpose: ...`.
+Its items are `- description: ...`, `- dir: ...`, `- content 1: ...`, paragraphs and code blocks.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import dropwhile
 
-from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.blueprint.note_keys import declared_key
-from autoresearch.errors import BlueprintError
+from autoresearch.core.blueprint.finding import Finding, error, warning
+from autoresearch.core.blueprint.items import SectionItem, SourceLine, items_of
+from autoresearch.core.blueprint.model import LIST_KEYS, SECTIONS, TEXT_KEYS
 
 MAX_BYTES = 1 << 20
-SECTIONS = (
-    "exp_purpose",
-    "exp_codebase_dir",
-    "exp_venv_exe",
-    "exp_yaml_path",
-    "exp_launch_command",
-    "exp_result_dir",
-    "exp_max_time",
-)
 NOTES = "notes"
 OTHER = "other"  # an unknown heading: kept as prose
 
@@ -43,36 +37,19 @@ _NOTES_TITLE = re.compile(
     r"|(?:其他|其它|附加|补充|额外)(?:说明|备注|信息|事项)|备注|注意事项)\]?\s*(?P<rest>.*)$",
     re.IGNORECASE,
 )
-
-
-class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
-    """A blueprint with errors: the message is the first one, `findings` has all of them and the warnings."""
-
-    def __init__(self, findings: Sequence[Finding], result_dir: str = "") -> None:
-        stops = errors(list(findings))
-        first = stops[0]
-        place = f"{first.where}:{first.line}: " if first.line else f"{first.where}: " if first.where else ""
-        more = f" (and {len(stops) - 1} more)" if len(stops) > 1 else ""
-        super().__init__(f"{place}{first.message}{more}", hint=first.hint)
-        self.findings: tuple[Finding, ...] = tuple(findings)
-        self.result_dir = result_dir  # as written; "" if it is not given or not valid
+_NOTE_ALIASES = {
+    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
+    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
+    "framework": "trainer", "includes": "include",
+}  # fmt: skip
+# `- trainer: verl`, with its bullet and emphasis or without
+NOTE_LINE = re.compile(
+    r"^(?P<indent>\s*)(?P<bullet>[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
+    r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLine:
-    """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
-
-    Code has the indentation of its fence removed, and `indent` is that of the fence. Prose is unchanged.
-    """
-
-    no: int
-    text: str
-    indent: int
-    block: int = 0
-    info: str = ""  # the language named by the fence, in lower case
-
-
-@dataclass(slots=True)
 class Section:
     """A heading and the lines below it; `head` is the text after the tag in the heading itself."""
 
@@ -81,74 +58,93 @@ class Section:
     title: str
     head: str
     level: int
-    body: list[SourceLine] = field(default_factory=list)
+    body: tuple[SourceLine, ...] = ()
+    items: tuple[SectionItem, ...] = ()  # of one of the seven sections only
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A blueprint file split into title and sections, not interpreted."""
+    """A blueprint file as title and sections of items, not interpreted."""
 
-    title: str
-    sections: list[Section]
-    findings: list[Finding]
+    title: str = ""
+    sections: tuple[Section, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
-
-def error(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
-    """A finding that stops a run; line 0 is the file as a whole."""
-    return Finding(Severity.ERROR, code, message, hint, name, line)
-
-
-def warning(name: str, line: int, code: str, message: str, hint: str = "") -> Finding:
-    """A finding that is shown and recorded."""
-    return Finding(Severity.WARNING, code, message, hint, name, line)
+    @property
+    def named(self) -> dict[str, Section]:
+        """The first section of each key."""
+        named: dict[str, Section] = {}
+        for section in self.sections:
+            named.setdefault(section.key, section)
+        return named
 
 
-def decode(data: bytes, name: str) -> str:
-    """Decode a blueprint file; BlueprintInvalid if it is larger than 1 MiB, empty, not UTF-8 or not plain text."""
-    if trouble := _unreadable(data, name):
-        raise BlueprintInvalid([trouble])
-    return data.decode("utf-8-sig").replace("\r\n", "\n")
+def read_document(data: bytes) -> Document:
+    """Split a blueprint file into sections and items, with findings about its structure.
+
+    A file that is larger than 1 MiB, empty, not UTF-8 or not plain text has one error and no sections.
+    """
+    if (refusal := _unreadable(data)) is not None:
+        return Document(findings=(refusal,))
+    texts = data.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    lines, findings = _fenced(_without_comments(_unwrapped(texts)))
+    title, sections = _split(lines)
+    findings += [_unknown(section) for section in sections if section.key not in (*SECTIONS, NOTES, OTHER)]
+    findings += _occurrences(sections)
+    return Document(title, tuple(map(_itemised, sections)), tuple(findings))
 
 
-def _unreadable(data: bytes, name: str) -> Finding | None:
+def _unreadable(data: bytes) -> Finding | None:
     if len(data) > MAX_BYTES:
         size = f"{len(data) / (1 << 20):.1f} MiB"
-        return error(
-            name, 0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it"
-        )
+        return error(0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it")
     if not data.strip(b" \t\r\n\xef\xbb\xbf"):
-        return error(name, 0, "empty", "the blueprint is empty", "autoresearch blueprint new")
+        return error(0, "empty", "the blueprint is empty", "autoresearch blueprint new")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as bad:
         line = data.count(b"\n", 0, bad.start) + 1
         what = f"byte {bad.start} (0x{data[bad.start]:02x}) is not UTF-8"
         kind = "the blueprint is a binary file" if b"\0" in data else "the blueprint is not UTF-8 text"
-        return error(name, line, "not_utf8", f"{kind}: {what}", "save it as UTF-8")
+        return error(line, "not_utf8", f"{kind}: {what}", "save it as UTF-8")
     control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)", text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
         what = f"the blueprint is not plain text: it holds the control character 0x{ord(control.group()):02x}"
-        return error(name, line, "binary", what)
+        return error(line, "binary", what)
     return None
 
 
-def split(text: str, name: str) -> Document:
-    """Split the text of a blueprint into sections, with findings about its structure."""
-    findings: list[Finding] = []
-    lines = _fenced(_without_comments(_unwrapped(text.split("\n"))), name, findings)
+def _split(lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
+    """The title and the sections; the key of an unknown section is still as written."""
     hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in lines)
-    title, sections = "", list[Section]()
+    title, headings, bodies = "", list[Section](), list[list[SourceLine]]()
     for n, line in enumerate(lines):
-        current = sections[-1] if sections else None
-        opened = None if line.block else _opens(line, current, hashed, name, findings) or _bare_notes(lines, n, current)
+        current = headings[-1] if headings else None
+        opened = None if line.block else _opens(line, current, hashed) or _bare_notes(lines, n, current)
         if opened is not None:
-            sections.append(opened)
+            headings.append(opened)
+            bodies.append([])
         elif current is not None:
-            current.body.append(line)
+            bodies[-1].append(line)
         elif not title and not line.block and (heading := _HEADING.match(line.text)):
             title = heading["text"].strip()
-    return Document(title, _once(sections, name, findings), findings)
+    return title, [
+        replace(section, body=tuple(dropwhile(_underlines, body)))
+        for section, body in zip(headings, bodies, strict=True)
+    ]
+
+
+def _underlines(line: SourceLine) -> bool:
+    """Whether a line at the beginning of a section is the underline of its heading."""
+    return not line.block and bool(_RULE.match(line.text))
+
+
+def _itemised(section: Section) -> Section:
+    if section.key in SECTIONS:
+        head = SourceLine(section.line, section.head, -1)
+        return replace(section, items=items_of(section.key, head, section.body))
+    return section if section.key == NOTES else replace(section, key=OTHER)
 
 
 def _unwrapped(lines: list[str]) -> list[str]:
@@ -199,7 +195,8 @@ def _toggled(fence: str, mark: re.Match[str]) -> str:
     return "" if closes else fence
 
 
-def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[SourceLine]:
+def _fenced(texts: Sequence[str]) -> tuple[list[SourceLine], list[Finding]]:
+    """The lines, those of code marked as such; an error if the last code block is not closed."""
     lines: list[SourceLine] = []
     fence, info, indent, block, opened = "", "", 0, 0, 0
     for no, text in enumerate(texts, 1):
@@ -214,10 +211,8 @@ def _fenced(texts: Iterable[str], name: str, findings: list[Finding]) -> list[So
             lines.append(SourceLine(no, text[cut:], indent, block, info))
         else:
             lines.append(SourceLine(no, text, _indent(text)))
-    if fence:
-        message = f"the code block that begins here is never closed with {fence}"
-        findings.append(error(name, opened, "unclosed_fence", message))
-    return lines
+    message = f"the code block that begins here is never closed with {fence}"
+    return lines, [error(opened, "unclosed_fence", message)] if fence else []
 
 
 def _indent(text: str) -> int:
@@ -225,18 +220,12 @@ def _indent(text: str) -> int:
     return len(plain) - len(plain.lstrip())
 
 
-def _opens(
-    line: SourceLine, current: Section | None, hashed: bool, name: str, findings: list[Finding]
-) -> Section | None:
+def _opens(line: SourceLine, current: Section | None, hashed: bool) -> Section | None:
     """The section that this line begins; None if it begins none."""
     heading = _HEADING.match(line.text)
     level = len(heading["hash"]) if heading else 7
     if tag := _tag(line.text, hashed=hashed):
         key, rest = tag
-        if key not in SECTIONS:
-            message = f"[{key}] is not a section of a blueprint"
-            findings.append(warning(name, line.no, "unknown_section", message, _nearest(key)))
-            key = OTHER
         return Section(key, line.no, line.text.strip(), rest, level)
     title = _plain(heading["text"] if heading else line.text)
     titled = _NOTES_TITLE.match(title)
@@ -296,26 +285,38 @@ def _plain(text: str) -> str:
     return text.strip().strip("*_ ").strip()
 
 
-def _nearest(key: str) -> str:
-    import difflib
+def _unknown(section: Section) -> Finding:
+    close = difflib.get_close_matches(section.key, SECTIONS, n=1)
+    hint = f"did you mean [{close[0]}]?" if close else f"the sections are {', '.join(SECTIONS)}"
+    return warning(section.line, "unknown_section", f"[{section.key}] is not a section of a blueprint", hint)
 
-    close = difflib.get_close_matches(key, SECTIONS, n=1)
-    return f"did you mean [{close[0]}]?" if close else f"the sections are {', '.join(SECTIONS)}"
 
-
-def _once(sections: list[Section], name: str, findings: list[Finding]) -> list[Section]:
-    """Add an error, with both lines, for each section that occurs twice, and one if there is no section at all."""
+def _occurrences(sections: Sequence[Section]) -> list[Finding]:
+    """An error, with both lines, for each section that occurs twice, and one if there is no section at all."""
+    findings: list[Finding] = []
     first: dict[str, int] = {}
     for section in sections:
-        while section.body and _RULE.match(section.body[0].text) and not section.body[0].block:
-            section.body.pop(0)  # the underline of a heading
-        if section.key not in SECTIONS:
-            continue
         if section.key in first:
             message = f"[{section.key}] stands in lines {first[section.key]} and {section.line}"
-            findings.append(error(name, section.line, "section_twice", message, "keep one of them"))
-        first.setdefault(section.key, section.line)
+            findings.append(error(section.line, "section_twice", message, "keep one of them"))
+        elif section.key in SECTIONS:
+            first[section.key] = section.line
     if not first:
         hint = "autoresearch blueprint new makes one, autoresearch blueprint schema says what it holds"
-        findings.append(error(name, 0, "no_section", "this file holds none of the seven sections", hint))
-    return sections
+        findings.append(error(0, "no_section", "this file holds none of the seven sections", hint))
+    return findings
+
+
+def note_key(word: str) -> str:
+    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
+    key = re.sub(r"[ -]+", "_", word.strip().lower())
+    key = _NOTE_ALIASES.get(key, key)
+    return key if key in (*TEXT_KEYS, *LIST_KEYS) else ""
+
+
+def declared_key(line: str) -> str:
+    """The key of the notes that a bulleted line declares by its exact name; "" for any other line."""
+    item = NOTE_LINE.match(line)
+    if item is None or not item["bullet"] or len(item["indent"]) > 3:
+        return ""
+    return item["key"] if item["key"] in (*TEXT_KEYS, *LIST_KEYS) else ""

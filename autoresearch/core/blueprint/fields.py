@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from autoresearch.core.blueprint.parser import RESULT_ROOT, Blueprint
+from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
 from autoresearch.core.run.swarm import Swarm
@@ -112,9 +112,7 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
             values[name] = _converted(name, value)
     for name in ("title", "purpose", "launch_command"):
         if not str(values.get(name, "")).strip():
-            raise UsageError(
-                f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema"
-            )
+            raise UsageError(f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema")
     return BlueprintFields(**values)  # type: ignore[arg-type]
 
 

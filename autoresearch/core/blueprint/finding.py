@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,11 +25,25 @@ class Finding:
     where: str = ""
     line: int = 0
 
+    @property
+    def location(self) -> str:
+        """`file:line: ` in front of a message; without the line, or empty, where they are not known."""
+        return f"{self.where}:{self.line}: " if self.line else f"{self.where}: " if self.where else ""
+
     def __str__(self) -> str:
-        place = f"{self.where}:{self.line}: " if self.line else f"{self.where}: " if self.where else ""
-        return f"{place}{self.severity}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+        return f"{self.location}{self.severity}: {self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
-def errors(findings: tuple[Finding, ...] | list[Finding]) -> list[Finding]:
+def errors(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that stop a run."""
     return [f for f in findings if f.severity is Severity.ERROR]
+
+
+def error(line: int, code: str, message: str, hint: str = "") -> Finding:
+    """An error in this line of a blueprint; the parser adds the name of the file to all its findings at the end."""
+    return Finding(Severity.ERROR, code, message, hint, line=line)
+
+
+def warning(line: int, code: str, message: str, hint: str = "") -> Finding:
+    """A warning about this line of a blueprint, without the name of the file as in `error`."""
+    return Finding(Severity.WARNING, code, message, hint, line=line)

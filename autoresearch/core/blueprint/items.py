@@ -5,21 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
-
-from autoresearch.core.blueprint.document import Section, SourceLine
-
-
-class LabelRole(StrEnum):
-    """The kind of text that an item's label announces."""
-
-    VALUE = "value"  # a typed key: dir, path, command, time, purpose
-    CONTENT = "content"  # content n
-    PLAIN = "plain"  # a paragraph, or an item without a known label
-    DEFAULT = "default"  # `default:`, left over from the published template: not a value
-    TEXT = "text"  # description, hint, warning, note, example: for readers
-
 
 _TEXT_WORDS = {
     "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",
@@ -54,16 +41,40 @@ _LABEL = re.compile(
 )
 
 
-@dataclass(slots=True)
+class LabelRole(StrEnum):
+    """The kind of text that an item's label announces."""
+
+    VALUE = "value"  # a typed key: dir, path, command, time, purpose
+    CONTENT = "content"  # content n
+    PLAIN = "plain"  # a paragraph, or an item without a known label
+    DEFAULT = "default"  # `default:`, left over from the published template: not a value
+    TEXT = "text"  # description, hint, warning, note, example: for readers
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
+
+    Code has the indentation of its fence removed, and `indent` is that of the fence. Prose is unchanged.
+    """
+
+    no: int
+    text: str
+    indent: int
+    block: int = 0
+    info: str = ""  # the language named by the fence, in lower case
+
+
+@dataclass(frozen=True, slots=True)
 class SectionItem:
-    """One item of a section. `first` is the text after the label on the same line."""
+    """One item of a section. `first` is the text after the label on the same line, `more` the lines below."""
 
     role: LabelRole
     label: str
     line: int
     indent: int  # of its bullet; -1 for a paragraph
     first: str = ""
-    more: list[SourceLine] = field(default_factory=list)
+    more: tuple[SourceLine, ...] = ()
 
     @property
     def code(self) -> list[list[SourceLine]]:
@@ -89,71 +100,73 @@ class SectionItem:
         return "\n".join([*lines, *(n.text.strip() if not n.block else n.text for n in self.more)]).strip()
 
 
-def items(section: Section) -> list[SectionItem]:
-    """The items of a section in order; text after the tag in the heading is the first one."""
-    found: list[SectionItem] = []
-    if re.search(r"[:：]$", section.head) or re.fullmatch(r"[(（][^()（）]*[)）]", section.head):
-        found.append(SectionItem(LabelRole.TEXT, "title", section.line, 10**6, section.head))  # nothing continues it
-    elif section.head:
-        found.append(_labelled(section.key, section.head, section.line, indent=-1))
+def items_of(key: str, head: SourceLine, body: Sequence[SourceLine]) -> tuple[SectionItem, ...]:
+    """The items of the section `key` in order; `head`, the text after the tag in its heading, is the first one."""
+    begun: list[tuple[SectionItem, list[SourceLine]]] = []  # an item, and the lines that continue it
+    if re.search(r"[:：]$", head.text) or re.fullmatch(r"[(（][^()（）]*[)）]", head.text):
+        begun.append((SectionItem(LabelRole.TEXT, "title", head.no, 10**6, head.text), []))  # ends here
+    elif head.text:
+        begun.append((_labelled(key, head.text, head.no, indent=-1), []))
     blank = False
-    for line in section.body:
+    for line in body:
         if not line.block and not line.text.strip():
             blank = True
-            if found and found[-1].more:
-                found[-1].more.append(line)
+            if begun and begun[-1][1]:
+                begun[-1][1].append(line)
             continue
-        last = found[-1] if found else None
-        if last is not None and _continues(section.key, line, last, blank):
-            last.more.append(line)
+        if begun and _continues(key, line, *begun[-1], blank):
+            begun[-1][1].append(line)
         else:
-            found.append(_begun(section.key, line))
+            item = _begun(key, line)
+            begun.append((item, list(item.more)))
         blank = False
-    for item in found:
-        while item.more and not item.more[-1].block and not item.more[-1].text.strip():
-            item.more.pop()
-    return found
+    return tuple(replace(item, more=_without_blank_end(more)) for item, more in begun)
 
 
-def _continues(key: str, line: SourceLine, last: SectionItem, blank: bool) -> bool:
-    """Whether a line continues the item before it."""
+def _without_blank_end(lines: list[SourceLine]) -> tuple[SourceLine, ...]:
+    end = len(lines)
+    while end and not lines[end - 1].block and not lines[end - 1].text.strip():
+        end -= 1
+    return tuple(lines[:end])
+
+
+def _continues(key: str, line: SourceLine, item: SectionItem, more: Sequence[SourceLine], blank: bool) -> bool:
+    """Whether a line continues the item before it, which has the lines `more` so far; `blank`: after a blank line."""
+    before = more[-1] if more else None
+    after_code = before is not None and before.block > 0
     if line.block:
-        same = bool(last.more) and last.more[-1].block == line.block
-        waiting = not last.first and not last.more and last.role is not LabelRole.PLAIN
-        return same or line.indent > last.indent or waiting
-    before = last.more[-1] if last.more else None
-    written = before.text if before is not None else last.first
-    if not blank and not (before and before.block) and written.endswith("\\"):
+        same = before is not None and before.block == line.block
+        waiting = not item.first and not more and item.role is not LabelRole.PLAIN
+        return same or line.indent > item.indent or waiting
+    written = before.text if before is not None else item.first
+    if not blank and not after_code and written.endswith("\\"):
         return True
-    if last.indent >= 0 or last.role is not LabelRole.PLAIN:
-        return line.indent > max(last.indent, 0)
-    bullet = _BULLET.match(line.text)
+    if item.indent >= 0 or item.role is not LabelRole.PLAIN:
+        return line.indent > max(item.indent, 0)
     label = _LABEL.match(line.text.strip())
     quiet = (LabelRole.PLAIN, LabelRole.VALUE) if key in ("exp_purpose", "exp_max_time") else (LabelRole.PLAIN,)
-    begins = bullet or (label is not None and _role(key, label["label"]) not in quiet)
-    return (
-        not begins
-        and not (before and before.block)
-        and (not blank or (line.indent > 0 and _opens_list(last)))
-    )
+    begins = _BULLET.match(line.text) or (label is not None and _role(key, label["label"]) not in quiet)
+    if begins or after_code:
+        return False
+    return not blank or (line.indent > 0 and _opens_list(item.first, more))
 
 
-def _opens_list(last: SectionItem) -> bool:
+def _opens_list(first: str, more: Sequence[SourceLine]) -> bool:
     """Whether the item ends in a colon: then the indented block below belongs to it, even after a blank line."""
-    tail = [text for _, text in last.prose if text.strip()][-1:]
-    return bool(tail) and tail[0].rstrip().endswith((":", "："))
+    prose = (line.text for line in reversed(more) if not line.block and line.text.strip())
+    return next(prose, first).rstrip().endswith((":", "："))
 
 
 def _begun(key: str, line: SourceLine) -> SectionItem:
     if line.block:
-        return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", [line])
+        return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", (line,))
     bullet = _BULLET.match(line.text)
     if bullet:
         return _labelled(key, bullet["rest"], line.no, indent=line.indent)
     label = _LABEL.match(line.text.strip())
     if label and _role(key, label["label"]) is not LabelRole.PLAIN:
         return _labelled(key, line.text.strip(), line.no, indent=line.indent or -1)
-    return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", [line])
+    return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", (line,))
 
 
 def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:
@@ -178,15 +191,11 @@ def _role(key: str, label: str) -> LabelRole:
         return LabelRole.DEFAULT
     if name.replace(" ", "_") == key:
         return LabelRole.VALUE
-    if (
-        name in _TEXT_WORDS
-        or words[-1] in _TEXT_WORDS
-        or name.endswith(("说明", "提示", "注意", "警告", "备注"))
-    ):
+    if name in _TEXT_WORDS or words[-1] in _TEXT_WORDS or name.endswith(("说明", "提示", "注意", "警告", "备注")):
         return LabelRole.TEXT
-    wanted = _VALUE_WORDS.get(key, set())
-    chinese = any(ord(w[0]) > 0x2E80 and name.endswith(w) for w in wanted)
-    return LabelRole.VALUE if words[-1] in wanted or chinese else LabelRole.PLAIN
+    keys = _VALUE_WORDS.get(key, set())
+    chinese = any(ord(word[0]) > 0x2E80 and name.endswith(word) for word in keys)
+    return LabelRole.VALUE if words[-1] in keys or chinese else LabelRole.PLAIN
 
 
 def label_of(text: str) -> tuple[str, str]:
@@ -195,6 +204,6 @@ def label_of(text: str) -> tuple[str, str]:
     return (match["label"].strip(), match["rest"]) if match else ("", text)
 
 
-def with_role(found: Sequence[SectionItem], *roles: LabelRole) -> Iterator[SectionItem]:
+def with_role(items: Sequence[SectionItem], *roles: LabelRole) -> Iterator[SectionItem]:
     """The items that have one of these roles, in order."""
-    return (item for item in found if item.role in roles)
+    return (item for item in items if item.role in roles)

@@ -11,17 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from autoresearch.core.blueprint.command import looks_like_command
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.parser import Blueprint
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.swarm_notes import lint_swarm, lint_wrong_command
+from autoresearch.core.blueprint.values import looks_like_command
 from autoresearch.core.text.durations import spoken
 from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
-_BLIND = frozenset(
-    {"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"}
-)
+_BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
 _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
 _AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
@@ -67,9 +65,7 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
     findings += _out_of_sight([c for c in commands if not c.depth], where)
     if re.match(r"\s*\$ ", text):
         hint = "take the `$ ` of the prompt out"
-        findings.append(
-            _finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line)
-        )
+        findings.append(_finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line))
     return sorted(findings, key=lambda f: f.line)
 
 
@@ -87,9 +83,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
             findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
-            message = (
-                f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
-            )
+            message = f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
             hint = "write it inside exp_result_dir, or as ./" + value
             findings.append(_recipe_error("path_without_directory", message, hint, text, name, where))
     return findings
@@ -114,13 +108,9 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
 
     argv, name = command.argv, command.name
     if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
-        yield stop(
-            "autokill", "--autokill kills every python and ray process on this host, our watcher included"
-        )
+        yield stop("autokill", "--autokill kills every python and ray process on this host, our watcher included")
     if _is_ajet(command) and any(map(_KILL.match, argv)):
-        yield stop(
-            "kills_by_name", "--kill ends every process whose command line matches, other runs included"
-        )
+        yield stop("kills_by_name", "--kill ends every process whose command line matches, other runs included")
     if name in ("pkill", "killall", "killall5", "skill", "slay"):
         yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
     if name == "tmux" and "kill-server" in argv:
@@ -129,9 +119,7 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
     if name == "kill" and "-1" in argv[2:]:
         yield stop("kills_all", "kill -1 signals every process of this user")
-    if name == "kill" and (
-        "xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))
-    ):
+    if name == "kill" and ("xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
 
 
@@ -144,12 +132,7 @@ def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator
     """Warn where the trainer's exit code is lost: a pipe into tee returns tee's, `|| true` always 0."""
     careful = re.search(r"\bpipefail\b|\bPIPESTATUS\b", text)
     for before, after in pairwise(commands):
-        if (
-            before.end in ("|", "|&")
-            and after.name in _BLIND
-            and after.end not in ("|", "|&")
-            and not careful
-        ):
+        if before.end in ("|", "|&") and after.name in _BLIND and after.end not in ("|", "|&") and not careful:
             message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
             hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
             yield _finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
@@ -199,14 +182,10 @@ def _relative(blueprint: Blueprint) -> Iterator[Finding]:
         bare = key == "exp_venv_exe" and "/" not in value
         if value and key in blueprint.lines and not value.startswith(("/", "~/")) and not bare:
             message = f"[{key}] is relative: {value}"
-            hint = (
-                "it is taken from the root of the repository that holds the blueprint, else from its folder"
-            )
+            hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
             if key == "exp_yaml_path":
                 hint = "it is looked for in the codebase, then " + hint.removeprefix("it is taken ")
-            yield _finding(
-                Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key]
-            )
+            yield _finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
 
 
 def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

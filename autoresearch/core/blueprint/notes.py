@@ -1,19 +1,22 @@
 """The notes of a blueprint: declared keys that the harness acts on, and prose that it only shows.
 
-Keys are items (`- trainer: verl`) or in a fenced yaml block, in any notes section. Prose is never run: the steps
-below a heading such as `### Preparatory Work` are left to the reader.
+Keys are items (`- trainer: verl`, possibly with a list or a code block below) or are in a fenced yaml block, in any
+notes section. Prose is never run: the steps below a heading such as `### Preparatory Work` are left to the reader.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint.document import Section, error, warning
-from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.note_entries import note_values, scalar
-from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
+from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, declared_key, note_key
+from autoresearch.core.blueprint.finding import Finding, error, warning
+from autoresearch.core.blueprint.items import SourceLine
+from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS, Notes
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.metrics.python_values import truth
@@ -23,113 +26,254 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.durations import parse_duration, problem
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
-_KINDS = {kind.value: kind for kind in SourceFormat}
+_FORMATS = {source_format.value: source_format for source_format in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*")
+_KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
-    """The declared values; empty where not declared. `text` is all notes as text, for readers."""
+class _NoteValue:
+    """One value of a key, not interpreted."""
 
-    trainer: str = ""
-    launcher: str = ""  # the target, in the syntax of `--launcher`
-    metric: str = ""
-    direction: str = ""  # maximize, minimize or ""
-    slug: str = ""
-    prepare: tuple[str, ...] = ()  # shell commands that run before the trainer
-    evaluate: tuple[str, ...] = ()  # shell commands that measure the run after its trainer has exited
-    evaluate_s: float = EVALUATE_S
-    cleanup: tuple[str, ...] = ()  # shell commands that run after any ending
-    env: Mapping[str, str] = field(default_factory=dict)
-    requires_env: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
-    writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
-    seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed
-    first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
-    keep_children: bool = False
-    resume: bool = False  # the run may continue from what an earlier run left
-    record_metrics: bool = True  # the trainer's own metric writer may be switched on
-    source: tuple[Source, ...] = ()  # files of metrics, preferred over all others
-    swarm: Swarm | None = None  # the server side of a run in AgentJet's swarm mode
-    step_line: tuple[str, ...] = ()  # format of the training-step lines of an unknown trainer
-    validation_line: tuple[str, ...] = ()
-    text: str = ""
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The declared line formats, each prefixed with its kind, `step` or `validation`."""
-        return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
+    line: int  # 0: the key is not declared
+    text: str
 
 
-def read_notes(sections: Sequence[Section], prose: str, name: str) -> tuple[Notes, list[Finding]]:
-    """Parse all notes sections, with findings; `prose` is their unparsed text."""
+@dataclass(slots=True)
+class _NoteEntry:
+    """A key with the lines that belong to it, `first` on its own line."""
+
+    key: str
+    line: int
+    first: str
+    more: list[SourceLine] = field(default_factory=list)
+
+
+def read_notes(document: Document) -> tuple[Notes, list[Finding]]:
+    """The notes of all notes sections together, with findings."""
     findings: list[Finding] = []
-    values = note_values(sections, name, findings)
-    texts = {key: _single(key, values.get(key, []), name, findings) for key in TEXTS}
-    lists = {key: _strings(key, values.get(key, [])) for key in LISTS}
+    values: dict[str, list[_NoteValue]] = {}
+    for section in document.sections:
+        if section.key == NOTES:
+            for entry in _entries(section, findings):
+                values.setdefault(entry.key, []).extend(_values(entry))
+    notes = _notes(values, _prose(document.sections), findings)
+    return notes, findings + _misplaced_keys(document.sections)
+
+
+def _prose(sections: Sequence[Section]) -> str:
+    """Notes and unknown sections as one text, headings included."""
+    parts = []
+    for section in sections:
+        if section.key in (NOTES, OTHER):
+            head = [f"{section.title}:"] if section.key == OTHER else [section.head] if section.head else []
+            parts.append("\n".join([*head, *(line.text for line in section.body)]).strip("\n"))
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def _misplaced_keys(sections: Sequence[Section]) -> list[Finding]:
+    """A warning for each key of the notes that is written in another section."""
+    findings: list[Finding] = []
+    for section in sections:
+        for line in section.body:
+            key = "" if line.block or section.key == NOTES else declared_key(line.text)
+            if key in _KEYS_ONLY and (section.key, key) != ("exp_max_time", "first_step"):  # a label in that section
+                message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
+                findings.append(warning(line.no, "misplaced_note", message, "move it to `## Notes`"))
+    return findings
+
+
+def _entries(section: Section, findings: list[Finding]) -> list[_NoteEntry]:
+    """Declared keys of a section: items outside code, and fenced yaml that contains known keys."""
+    entries: list[_NoteEntry] = []
+    blocks: dict[int, list[SourceLine]] = {}
+    current: tuple[_NoteEntry, int] | None = None
+    for line in section.body:
+        if line.block and current and (line.indent > current[1] or not (current[0].first or current[0].more)):
+            current[0].more.append(line)
+        elif line.block:
+            blocks.setdefault(line.block, []).append(line)
+        else:
+            current = _prose_line(line, current, entries, findings)
+    for block in blocks.values():
+        if block[0].info in ("yaml", "yml"):
+            entries += _yaml_entries(block, findings)
+    return entries
+
+
+def _prose_line(
+    line: SourceLine, current: tuple[_NoteEntry, int] | None, entries: list[_NoteEntry], findings: list[Finding]
+) -> tuple[_NoteEntry, int] | None:
+    """Start a new entry with a line of prose, continue the previous one, or ignore the line; returns the open entry."""
+    if current and (line.indent > current[1] or _ends_open(current[0])):
+        current[0].more.append(line)
+        return current
+    if not line.text.strip():
+        return current
+    if match := NOTE_LINE.match(line.text):
+        if key := note_key(match["key"]):
+            entries.append(_NoteEntry(key, line.no, (match["rest"] or "").strip()))
+            return entries[-1], line.indent
+        findings += _misspelt(match["key"], line.no)
+    return None
+
+
+def _ends_open(entry: _NoteEntry) -> bool:
+    """Whether the last line of prose of the entry ends in a backslash."""
+    last = entry.more[-1] if entry.more else None
+    written = entry.first if last is None else "" if last.block else last.text
+    return written.endswith("\\")
+
+
+def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[_NoteEntry]:
+    """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
+    entries: list[_NoteEntry] = []
+    strange: list[tuple[str, int]] = []
+    current: _NoteEntry | None = None
+    for line in block:
+        if re.match(r"\s*(?:#|$)", line.text) and not (current and current.first.startswith("|")):
+            continue
+        match = re.match(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$", line.text)
+        if match is None:
+            if current is not None:
+                current.more.append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
+            continue
+        current = _NoteEntry(note_key(match["key"]), line.no, (match["rest"] or "").strip())
+        if current.key:
+            entries.append(current)
+        else:
+            strange.append((match["key"], line.no))
+    nested = any(e.key in TEXT_KEYS and not e.first and e.more for e in entries)
+    if nested or not entries:
+        return []
+    for key, no in strange:
+        message = f"{key!r} is not a key that the notes know; it is ignored"
+        findings.append(warning(no, "unknown_note", message, f"known: {', '.join((*TEXT_KEYS, *LIST_KEYS))}"))
+    return entries
+
+
+def _misspelt(word: str, line: int) -> list[Finding]:
+    """A warning about a word that resembles a known key; any other word is prose."""
+    key = re.sub(r"[ -]+", "_", word.strip().lower())
+    close = difflib.get_close_matches(key, (*TEXT_KEYS, *LIST_KEYS), n=1, cutoff=0.82)
+    if not close or key in ("sources", "notes"):
+        return []
+    message = f"{word!r} is taken as prose, not as a key"
+    return [warning(line, "unknown_note", message, f"did you mean `{close[0]}:`?")]
+
+
+def _values(entry: _NoteEntry) -> list[_NoteValue]:
+    """The values of one entry: its text, its list items, or its block."""
+    code = [line for line in entry.more if line.block]
+    if code:
+        return [_NoteValue(code[0].no, "\n".join(line.text for line in code).strip("\n"))]
+    more = entry.more
+    while more and not more[-1].text.strip():
+        more = more[:-1]
+    first, below = entry.first, textwrap.dedent("\n".join(line.text for line in more))
+    if first in ("|", "|-", ">", ">-"):
+        return [_NoteValue(entry.line, below.strip("\n"))]
+    if first.startswith("[") and first.endswith("]") and entry.key in LIST_KEYS:
+        return [_NoteValue(entry.line, _scalar(part)) for part in _comma(first[1:-1]) if part.strip()]
+    if first.startswith("{") and first.endswith("}") and entry.key == "env":
+        return [_NoteValue(entry.line, part.strip()) for part in _comma(first[1:-1]) if part.strip()]
+    if not first:
+        return _list_items(entry, more)
+    return [_NoteValue(entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
+
+
+def _list_items(entry: _NoteEntry, more: Sequence[SourceLine]) -> list[_NoteValue]:
+    """Items of a bulleted list, with more deeply indented lines joined to them; without bullets, one text."""
+    bullets = [line for line in more if re.match(r"\s*[-*+]\s+\S", line.text)]
+    if not bullets:
+        if entry.key == "env":
+            return [_NoteValue(line.no, line.text.strip()) for line in more if line.text.strip()]
+        text = textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
+        return [_NoteValue(entry.line, _scalar(text))] if text else []
+    margin = min(line.indent for line in bullets)
+    items: list[tuple[int, list[str]]] = []
+    for line in more:
+        bullet = re.match(r"\s*[-*+]\s+(.*)$", line.text)
+        if bullet and line.indent <= margin:
+            items.append((line.no, [bullet[1].strip()]))
+        elif items and line.text.strip():
+            items[-1][1].append(line.text.strip())
+    return [_NoteValue(no, _scalar("\n".join(texts))) for no, texts in items]
+
+
+def _comma(text: str) -> list[str]:
+    return re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", text)
+
+
+def _notes(values: Mapping[str, Sequence[_NoteValue]], prose: str, findings: list[Finding]) -> Notes:
+    texts = {key: _single(key, values.get(key, ()), findings) for key in TEXT_KEYS}
+    lists = {key: _listed(key, values.get(key, ())) for key in LIST_KEYS}
+    plain = {key: tuple(value.text for value in lists[key]) for key in LIST_KEYS}
     return Notes(
-        trainer=texts["trainer"].lower(),
-        launcher=texts["launcher"].strip("`\"' "),
-        metric=_metric(texts["metric"], values, name, findings),
-        direction=_direction(texts["direction"], values, name, findings),
-        slug=texts["slug"],
-        prepare=tuple(text for _, text in lists["prepare"]),
-        evaluate=tuple(text for _, text in lists["evaluate"]),
-        evaluate_s=_evaluate_s(texts["evaluate_time"], values, name, findings),
-        cleanup=tuple(text for _, text in lists["cleanup"]),
-        env=_env(lists["env"], name, findings),
-        requires_env=_names(lists["requires_env"], name, findings),
-        include=tuple(text for _, text in lists["include"]),
-        writable=tuple(text for _, text in lists["writable"]),
-        seed=_seed(texts["seed"], values, name, findings),
-        first_step=_first_step(texts["first_step"], values, name, findings),
-        keep_children=_flag("keep_children", texts, values, name, findings),
-        resume=_flag("resume", texts, values, name, findings),
-        record_metrics=_flag("record_metrics", texts, values, name, findings, usual=True),
-        source=_sources(lists["source"], name, findings),
-        swarm=_swarm(texts, lists, values, name, findings),
-        step_line=tuple(text.strip() for _, text in lists["step_line"]),
-        validation_line=tuple(text.strip() for _, text in lists["validation_line"]),
+        trainer=texts["trainer"].text.lower(),
+        launcher=texts["launcher"].text.strip("`\"' "),
+        metric=_metric(texts["metric"], findings),
+        direction=_direction(texts["direction"], findings),
+        slug=texts["slug"].text,
+        prepare=plain["prepare"],
+        evaluate=plain["evaluate"],
+        evaluate_s=_evaluate_s(texts["evaluate_time"], findings),
+        cleanup=plain["cleanup"],
+        env=_env(lists["env"], findings),
+        requires_env=_variables(lists["requires_env"], findings),
+        include=plain["include"],
+        writable=plain["writable"],
+        seed=_seed(texts["seed"], findings),
+        first_step=_first_step(texts["first_step"], findings),
+        keep_children=_flag("keep_children", texts, findings),
+        resume=_flag("resume", texts, findings),
+        record_metrics=_flag("record_metrics", texts, findings, default=True),
+        source=_sources(lists["source"], findings),
+        swarm=_swarm(texts, values, plain, findings),
+        step_line=tuple(text.strip() for text in plain["step_line"]),
+        validation_line=tuple(text.strip() for text in plain["validation_line"]),
         text=prose,
-    ), findings
+    )
 
 
-def _single(key: str, values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> str:
+def _single(key: str, values: Sequence[_NoteValue], findings: list[Finding]) -> _NoteValue:
     """The single value of a key, without a trailing comment; two different values are an error."""
-    texts = [(no, re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip()) for no, text in values]
+    line = values[0].line if values else 0
+    texts = [(value.line, re.sub(r"(?<=\S)\s+#\s.*$", "", value.text).strip()) for value in values]
     texts = [(no, text) for no, text in texts if text]
     different = next((no for no, text in texts if text != texts[0][1]), 0)
     if different:
         message = f"the notes give two values for {key} (lines {texts[0][0]} and {different})"
-        findings.append(error(name, different, "note_twice", message, "keep one of them"))
+        findings.append(error(different, "note_twice", message, "keep one of them"))
     if texts and "\n" in texts[0][1]:
-        findings.append(error(name, texts[0][0], "bad_note", f"{key} must be one line"))
-        return ""
-    return texts[0][1] if texts else ""
+        findings.append(error(texts[0][0], "bad_note", f"{key} must be one line"))
+        return _NoteValue(line, "")
+    return _NoteValue(line, texts[0][1] if texts else "")
 
 
-def _strings(key: str, values: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+def _listed(key: str, values: Sequence[_NoteValue]) -> list[_NoteValue]:
+    """The values of a key, split where one line may hold several."""
     if key == "requires_env":
-        return [(no, word) for no, text in values for word in re.split(r"[\s,，、]+", text) if word]
+        return [_NoteValue(v.line, word) for v in values for word in re.split(r"[\s,，、]+", v.text) if word]
     if key in ("include", "writable"):
-        return [(no, line.strip()) for no, text in values for line in text.split("\n") if line.strip()]
-    return [(no, text) for no, text in values if text.strip()]
+        return [_NoteValue(v.line, text.strip()) for v in values for text in v.text.split("\n") if text.strip()]
+    return [value for value in values if value.text.strip()]
 
 
-def _env(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> dict[str, str]:
+def _env(values: Sequence[_NoteValue], findings: list[Finding]) -> dict[str, str]:
     """Parse `NAME=value` or `NAME: value` lines; quoted values may contain anything."""
     env: dict[str, str] = {}
-    for no, text in values:
-        for line in text.split("\n"):
-            key, mark, value = _assignment(re.sub(r"^(?:export\s+|[-*+]\s+)", "", line.strip()))
+    for value in values:
+        for line in value.text.split("\n"):
+            name, mark, text = _assignment(re.sub(r"^(?:export\s+|[-*+]\s+)", "", line.strip()))
             if not line.strip():
                 continue
-            if not mark or not _NAME.match(key):
+            if not mark or not _NAME.match(name):
                 message = f"env: {line.strip()[:60]!r} is not NAME=value"
-                findings.append(error(name, no, "bad_env", message, "a name is letters, digits and _"))
+                findings.append(error(value.line, "bad_env", message, "a name is letters, digits and _"))
             else:
-                env[key] = scalar(value)
+                env[name] = _scalar(text)
     return env
 
 
@@ -138,128 +282,128 @@ def _assignment(text: str) -> tuple[str, str, str]:
     return (match[1], match[2], match[3]) if match else (text, "", "")
 
 
-def _names(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> tuple[str, ...]:
-    for no, word in values:
-        if not _NAME.match(word.strip("`\"'$")):
-            message = f"requires_env: {word[:60]!r} is not the name of a variable"
-            findings.append(error(name, no, "bad_env", message))
-    return tuple(dict.fromkeys(word.strip("`\"'$") for _, word in values))
+def _variables(values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[str, ...]:
+    for value in values:
+        if not _NAME.match(value.text.strip("`\"'$")):
+            message = f"requires_env: {value.text[:60]!r} is not the name of a variable"
+            findings.append(error(value.line, "bad_env", message))
+    return tuple(dict.fromkeys(value.text.strip("`\"'$") for value in values))
 
 
-def _at(key: str, values: Mapping[str, list[tuple[int, str]]]) -> int:
-    return values[key][0][0] if values.get(key) else 0
-
-
-def _metric(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
+def _metric(value: _NoteValue, findings: list[Finding]) -> str:
     """The metric; an error if it is a malformed expression, a warning if it resembles one."""
-    line = _at("metric", values)
     try:
-        parse(text)
+        parse(value.text)
     except ExpressionError as broken:
-        findings.append(error(name, line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
-    if meant := near_miss(text):
-        message = f"metric: {text[:60]!r} is taken as the name of a metric"
-        findings.append(warning(name, line, "odd_metric", message, f"did you mean {meant}?"))
-    return text
+        findings.append(error(value.line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
+    if meant := near_miss(value.text):
+        message = f"metric: {value.text[:60]!r} is taken as the name of a metric"
+        findings.append(warning(value.line, "odd_metric", message, f"did you mean {meant}?"))
+    return value.text
 
 
-def _direction(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
-    word = text.lower().strip("`\"'. ")
+def _direction(value: _NoteValue, findings: list[Finding]) -> str:
+    word = value.text.lower().strip("`\"'. ")
     if not word:
         return ""
-    for wanted, names in (
+    for direction, names in (
         ("maximize", ("max", "maximize", "maximise", "higher", "up", "最大", "最大化")),
         ("minimize", ("min", "minimize", "minimise", "lower", "down", "最小", "最小化")),
     ):
         if word in names or word in (f"{names[3]} is better",):
-            return wanted
-    message = f"direction: {text[:60]!r} is neither maximize nor minimize"
-    findings.append(error(name, _at("direction", values), "bad_note", message))
+            return direction
+    message = f"direction: {value.text[:60]!r} is neither maximize nor minimize"
+    findings.append(error(value.line, "bad_note", message))
     return ""
 
 
-def _first_step(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
-    word = text.lower().strip("`\"'. ")
+def _first_step(value: _NoteValue, findings: list[Finding]) -> str:
+    word = value.text.lower().strip("`\"'. ")
     if word in ("", "any", "step", "metric", "auto"):
         return ""
     if word in ("kl", "kl_loss", "kl loss"):
         return "kl"
-    message = f"first_step: {text[:60]!r} is neither kl nor any"
-    findings.append(error(name, _at("first_step", values), "bad_note", message, "limits go to [exp_max_time]"))
+    message = f"first_step: {value.text[:60]!r} is neither kl nor any"
+    findings.append(error(value.line, "bad_note", message, "limits go to [exp_max_time]"))
     return ""
 
 
-def _seed(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> str:
-    word = text.strip("`\"' ")
+def _seed(value: _NoteValue, findings: list[Finding]) -> str:
+    word = value.text.strip("`\"' ")
     if not word or _SEED.fullmatch(word):
         return word
-    message = f"seed: {text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
-    findings.append(warning(name, _at("seed", values), "bad_note", message, "write one of them, such as `--seed`"))
+    message = f"seed: {value.text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
+    findings.append(warning(value.line, "bad_note", message, "write one of them, such as `--seed`"))
     return ""
 
 
-def _evaluate_s(text: str, values: Mapping[str, list[tuple[int, str]]], name: str, findings: list[Finding]) -> float:
-    if not text:
+def _evaluate_s(value: _NoteValue, findings: list[Finding]) -> float:
+    if not value.text:
         return EVALUATE_S
     try:
-        seconds = parse_duration(text.strip("`\"'. "))
+        seconds = parse_duration(value.text.strip("`\"'. "))
         trouble = problem(seconds)
     except ValueError as wrong:
         seconds, trouble = EVALUATE_S, f"is no time: {wrong}"
     if trouble:
-        message, hint = f"evaluate_time: {text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
-        findings.append(error(name, _at("evaluate_time", values), "bad_note", message, hint))
+        message, hint = f"evaluate_time: {value.text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
+        findings.append(error(value.line, "bad_note", message, hint))
     return seconds
 
 
-def _flag(
-    key: str,
-    texts: Mapping[str, str],
-    values: Mapping[str, list[tuple[int, str]]],
-    name: str,
-    findings: list[Finding],
-    *,
-    usual: bool = False,
-) -> bool:
-    word = texts[key].lower().strip("`\"'. ")
-    said = {"是": True, "否": False}.get(word, truth(word))
-    if said is not None:
-        return said
+def _flag(key: str, texts: Mapping[str, _NoteValue], findings: list[Finding], *, default: bool = False) -> bool:
+    word = texts[key].text.lower().strip("`\"'. ")
+    flag = {"是": True, "否": False}.get(word, truth(word))
+    if flag is not None:
+        return flag
     if word:
-        message = f"{key}: {texts[key][:60]!r} is neither true nor false"
-        told = error if key == "keep_children" else warning  # the other two are also words of prose
-        findings.append(told(name, _at(key, values), "bad_note", message, f"it counts as {str(usual).lower()}"))
-    return usual
+        message = f"{key}: {texts[key].text[:60]!r} is neither true nor false"
+        report = error if key == "keep_children" else warning  # the other two are also words of prose
+        findings.append(report(texts[key].line, "bad_note", message, f"it counts as {str(default).lower()}"))
+    return default
 
 
 def _swarm(
-    texts: Mapping[str, str],
-    lists: Mapping[str, list[tuple[int, str]]],
-    values: Mapping[str, list[tuple[int, str]]],
-    name: str,
+    texts: Mapping[str, _NoteValue],
+    values: Mapping[str, Sequence[_NoteValue]],
+    lists: Mapping[str, Sequence[str]],
     findings: list[Finding],
 ) -> Swarm | None:
     try:
-        return read_swarm(texts, {key: [text for _, text in lists[key]] for key in COMMANDS})
+        return read_swarm({key: value.text for key, value in texts.items()}, {key: lists[key] for key in COMMANDS})
     except BadNote as bad:
-        key, what, hint = bad.args
-        findings.append(error(name, _at(key, values), "bad_note", f"{key}: {what}", hint))
+        key, message, hint = bad.args
+        line = values[key][0].line if values.get(key) else 0
+        findings.append(error(line, "bad_note", f"{key}: {message}", hint))
         return None
 
 
-def _sources(values: Sequence[tuple[int, str]], name: str, findings: list[Finding]) -> tuple[Source, ...]:
-    for no, text in values:
-        word, blank, _ = text.strip().partition(" ")
-        if blank and word.isidentifier() and word.lower() not in _KINDS:
+def _sources(values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[Source, ...]:
+    for value in values:
+        word, blank, _ = value.text.strip().partition(" ")
+        if blank and word.isidentifier() and word.lower() not in _FORMATS:
             message = f"`{word}` is no kind of source: it is taken for a part of the path"
-            findings.append(warning(name, no, "odd_source", message, f"known: {', '.join(_KINDS)}"))
-    return tuple(_source(text, n) for n, (_, text) in enumerate(values))
+            findings.append(warning(value.line, "odd_source", message, f"known: {', '.join(_FORMATS)}"))
+    return tuple(_source(value.text, n) for n, value in enumerate(values))
 
 
 def _source(text: str, n: int) -> Source:
     """Parse `jsonl path`, `dict_lines path`, `console`, or a path, whose suffix then determines the format."""
     word, _, rest = text.partition(" ")
-    given = _KINDS.get(word.lower().rstrip(":"))
-    path = (rest if given else text).strip().strip("`\"'")
-    kind = given or (SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES)
-    return Source(kind, path, _DECLARED_FIRST + n)
+    declared = _FORMATS.get(word.lower().rstrip(":"))
+    path = (rest if declared else text).strip().strip("`\"'")
+    by_suffix = SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
+    return Source(declared or by_suffix, path, _DECLARED_FIRST + n)
+
+
+def _scalar(text: str) -> str:
+    """A value without the quotes around it."""
+    text = text.strip()
+    if text[:1] == '"' and text[-1:] == '"' and len(text) > 1:
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text[1:-1]
+    if text[:1] in "'`" and text[-1:] == text[:1] and len(text) > 1 and text[0] not in text[1:-1]:
+        return text[1:-1]
+    return text

@@ -14,15 +14,15 @@ The rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from autoresearch.core.blueprint.document import Section, error, warning
-from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.blueprint.items import LabelRole, SectionItem
-from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.blueprint.document import NOTES, Document, Section
+from autoresearch.core.blueprint.finding import Finding, error, warning
+from autoresearch.core.blueprint.items import LabelRole
+from autoresearch.core.blueprint.model import SECTIONS, Notes
 from autoresearch.core.blueprint.values import SectionValue
 
-TEMPLATE_NAMES = frozenset({
+_TEMPLATE_NAMES = frozenset({
     "maxtime", "max_time", "testfreq", "subject_dir", "subject_name", "exp_stage", "n", "runner",
     "path_to_blue_print", "path_to_blueprint", "max_parallel_blueprints", "exp_purpose",
     "exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_launch_command", "exp_result_dir",
@@ -33,68 +33,60 @@ _EVERY_SHELL = frozenset({
     "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "PIPESTATUS",
     "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "AUTORESEARCH_RUN_ID",
 })  # fmt: skip
-_HOLE = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
+_PLACEHOLDER = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
 _DEFINED = re.compile(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
 
-def unreplaced(
-    name: str,
-    sections: Mapping[str, Section],
-    items: Mapping[str, Sequence[SectionItem]],
-    found: Mapping[str, SectionValue],
-    notes: Notes,
-    *,
-    timed: bool,
-) -> list[Finding]:
+def unreplaced(document: Document, values: Mapping[str, SectionValue], notes: Notes, *, timed: bool) -> list[Finding]:
     """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
-    defined = {m[1].lower() for s in sections.values() for n in s.body for m in _DEFINED.finditer(n.text)}
+    sections = document.named
+    defined = {m[1].lower() for s in sections.values() for line in s.body for m in _DEFINED.finditer(line.text)}
     findings: list[Finding] = []
     for key, section in sections.items():
-        if key not in items:
+        if key in SECTIONS and not (key == "exp_max_time" and timed):
+            findings += _in_section(section, values.get(key), defined)
+    findings += _in_command(values.get("exp_launch_command"), notes)
+    return findings + (_in_notes(sections[NOTES], defined) if NOTES in sections else [])
+
+
+def _in_section(section: Section, value: SectionValue | None, defined: set[str]) -> Iterator[Finding]:
+    taken = set(value.lines) if value else set()
+    texts = [item for item in section.items if item.role is LabelRole.TEXT]
+    talk = {no for item in texts for no in (item.line, *(line.no for line in item.more))}
+    for no, name in _placeholders(section):
+        if section.key == "exp_launch_command" and no in taken:
+            continue  # checked as shell code
+        if no not in taken and name.lower() in defined:
             continue
-        value = found.get(key)
-        taken = set(value.lines) if value else set()
-        talk = {no for i in items[key] if i.role is LabelRole.TEXT for no in (i.line, *(n.no for n in i.more))}
-        for no, hole in _holes(section):
-            if key == "exp_launch_command" and no in taken:
-                continue  # checked below, as shell code
-            if no not in taken and hole.lower() in defined:
-                continue
-            if key == "exp_max_time" and timed:
-                continue
-            if no in talk and no not in taken and value is not None and key != "exp_purpose":
-                message = f"${{{hole}}} in the explanation was never replaced"
-                findings.append(warning(name, no, "placeholder", message))
-                continue
-            findings.append(_found(name, no, hole, "write the value itself; no shell reads this text"))
-    return findings + _in_shell(name, found.get("exp_launch_command"), notes) + _in_notes(name, sections, defined)
+        if no in talk and no not in taken and value is not None and section.key != "exp_purpose":
+            yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
+        else:
+            yield _unreplaced(no, name, "write the value itself; no shell reads this text")
 
 
-def _holes(section: Section) -> Iterator[tuple[int, str]]:
-    yield from ((section.line, m[1]) for m in _HOLE.finditer(section.head))
-    yield from ((n.no, m[1]) for n in section.body for m in _HOLE.finditer(n.text))
+def _placeholders(section: Section) -> Iterator[tuple[int, str]]:
+    """(line, name) of each placeholder."""
+    yield from ((section.line, m[1]) for m in _PLACEHOLDER.finditer(section.head))
+    yield from ((line.no, m[1]) for line in section.body for m in _PLACEHOLDER.finditer(line.text))
 
 
-def _found(name: str, line: int, hole: str, hint: str) -> Finding:
-    return error(name, line, "placeholder", f"the placeholder ${{{hole}}} was never replaced", hint)
+def _unreplaced(line: int, name: str, hint: str) -> Finding:
+    return error(line, "placeholder", f"the placeholder ${{{name}}} was never replaced", hint)
 
 
-def _in_shell(name: str, command: SectionValue | None, notes: Notes) -> list[Finding]:
+def _in_command(command: SectionValue | None, notes: Notes) -> Iterator[Finding]:
     if command is None:
-        return []
-    known = _EVERY_SHELL | set(notes.env) | set(notes.requires_env)
-    known |= set(_assigned(command.text)) | {n for text in notes.prepare for n in _assigned(text)}
-    findings = []
+        return
+    own = set(_assigned(command.text))
+    known = _EVERY_SHELL | set(notes.env) | set(notes.requires_env) | own
+    known |= {name for text in notes.prepare for name in _assigned(text)}
     for n, text in enumerate(command.text.split("\n")):
-        for match in _HOLE.finditer(text):
-            if (match[1] in known and match[1].lower() not in TEMPLATE_NAMES) or match[1] in _assigned(
-                command.text
-            ):
+        for match in _PLACEHOLDER.finditer(text):
+            name = match[1]
+            if name in own or (name in known and name.lower() not in _TEMPLATE_NAMES):
                 continue
             no = command.lines[min(n, len(command.lines) - 1)]
-            hint = f"write the value, or declare `requires_env: {match[1]}` in the notes"
-            findings.append(_found(name, no, match[1], hint))
-    return findings
+            yield _unreplaced(no, name, f"write the value, or declare `requires_env: {name}` in the notes")
 
 
 def _assigned(command: str) -> list[str]:
@@ -104,12 +96,9 @@ def _assigned(command: str) -> list[str]:
     )
 
 
-def _in_notes(name: str, sections: Mapping[str, Section], defined: set[str]) -> list[Finding]:
-    section = sections.get("notes")
-    if section is None:
-        return []
+def _in_notes(section: Section, defined: set[str]) -> list[Finding]:
     return [
-        _found(name, no, hole, "write the value itself")
-        for no, hole in _holes(section)
-        if hole.lower() in TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", hole)
+        _unreplaced(no, name, "write the value itself")
+        for no, name in _placeholders(section)
+        if name.lower() in _TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", name)
     ]

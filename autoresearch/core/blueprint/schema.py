@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from autoresearch.core.blueprint.note_keys import LISTS, TEXTS
-from autoresearch.core.blueprint.parser import RESULT_ROOT
+from autoresearch.core.blueprint.model import LIST_KEYS, RESULT_ROOT, TEXT_KEYS
 from autoresearch.core.blueprint.swarm_notes import MEANINGS
 from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import spoken
@@ -97,7 +96,7 @@ def schema() -> dict[str, object]:
         ],
         "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
         "notes_heading": "## Other Notes",
-        "notes": [{"name": key, "meaning": _NOTES[key], "list": key in LISTS} for key in (*TEXTS, *LISTS)],
+        "notes": [{"name": key, "meaning": _NOTES[key], "list": key in LIST_KEYS} for key in (*TEXT_KEYS, *LIST_KEYS)],
         "durations": "90s, 20m, 1h30m, 24 hours, 1.5 days, 01:30:00, 24小时",
         "labels": "24 hours in all, 20 minutes to the first step",
         "relative_paths": "from the root of the repository that holds the blueprint, else from its folder",

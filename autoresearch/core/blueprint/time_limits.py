@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.blueprint.document import error, warning
-from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.document import Document
+from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import LabelRole, SectionItem
 from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 
@@ -24,9 +24,7 @@ _BOUND = re.compile(  # words for any limit: the one last mentioned, else the to
     r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
     r"|\b(?:no|not) (?:more|longer) than\b|\bexceed\w*|\bends?\b|最多|不超过|上限|终止|超时|以内|之内"
 )
-_NOISE = re.compile(
-    r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般"
-)
+_NOISE = re.compile(r"\b(?:every|each|per|takes?|took|usually|typical\w*|about|around|roughly)\b|通常|大约|左右|一般")
 _ASIDE = re.compile(  # before a duration they show that it is not one of the limits
     r"\b(?:every|checkpoint\w*|validation|warm\w*|sav(?:e|ed|ing)|interval|poll\w*|sleep)\b|每隔|每步|验证|保存"
 )
@@ -35,13 +33,12 @@ _DEFAULTED = re.compile(r"\b(?:default\w*|n/?a|none|standard)\b|默认|缺省|�
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """The limits of the section in seconds, with their lines; None and 0 where not given."""
+class TimeLimits:
+    """The limits of the section in seconds; None where not given."""
 
     max_s: float | None = None
     first_step_s: float | None = None
     max_line: int = 0
-    first_step_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +49,34 @@ class _LimitText:
     words: str
 
 
-def times(found: Sequence[SectionItem], name: str, line: int) -> tuple[Times, list[Finding]]:
+def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     """Both limits of the section, with findings. Its values take precedence over its description and hints."""
-    findings: list[Finding] = []
-    values = [s for i in found if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
-    texts = [s for i in found if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _said(i)]
-    for said in values + texts:
-        if trouble := problem(said.seconds):
-            findings.append(error(name, said.line, "impossible_duration", f"{said.words!r} {trouble}"))
-    if errors(findings):
-        return Times(), findings
-    total = _one("total", values, texts, name, findings) or _unlabelled(values, texts, name, findings)
-    first = _one("first", values, texts, name, findings)
+    if (section := document.named.get("exp_max_time")) is None:
+        return TimeLimits(), []
+    values = [s for i in section.items if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
+    texts = [s for i in section.items if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
+    findings = [
+        error(limit.line, "impossible_duration", f"{limit.words!r} {trouble}")
+        for limit in values + texts
+        if (trouble := problem(limit.seconds))
+    ]
+    if findings:
+        return TimeLimits(), findings
+    total = _one("total", values, texts, findings) or _unlabelled(values, texts, findings)
+    first = _one("first", values, texts, findings)
     if total and first and first.seconds > total.seconds:
-        message = (
-            f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
-        )
-        findings.append(warning(name, first.line, "limits_crossed", message))
+        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+        findings.append(warning(first.line, "limits_crossed", message))
     if not total and not first:
-        findings += _wordless(found, name, line)
-    return Times(
-        total.seconds if total else None,
-        first.seconds if first else None,
-        total.line if total else 0,
-        first.line if first else 0,
-    ), findings
+        findings += _no_duration(section.items, section.line)
+    limits = TimeLimits(total.seconds if total else None, first.seconds if first else None, total.line if total else 0)
+    return limits, findings
 
 
 def _one(
-    kind: str, values: Sequence[_LimitText], texts: Sequence[_LimitText], name: str, findings: list[Finding]
+    kind: str, values: Sequence[_LimitText], texts: Sequence[_LimitText], findings: list[Finding]
 ) -> _LimitText | None:
+    """The limit of this kind, from the values if they have it; two different ones are an error."""
     for tier in (values, texts):
         same = [s for s in tier if s.kind == kind]
         other = next((s for s in same if s.seconds != same[0].seconds), None)
@@ -91,14 +86,14 @@ def _one(
                 f"[exp_max_time] says both {spoken(same[0].seconds)} (line {same[0].line}) "
                 f"and {spoken(other.seconds)} (line {other.line}) {what}"
             )
-            findings.append(error(name, other.line, "two_limits", message, "keep one of them"))
+            findings.append(error(other.line, "two_limits", message, "keep one of them"))
         if same:
             return same[0]
     return None
 
 
 def _unlabelled(
-    values: Sequence[_LimitText], texts: Sequence[_LimitText], name: str, findings: list[Finding]
+    values: Sequence[_LimitText], texts: Sequence[_LimitText], findings: list[Finding]
 ) -> _LimitText | None:
     """A single duration without a label is the total time; two different ones are an error."""
     for tier in (values, texts):
@@ -107,15 +102,15 @@ def _unlabelled(
             both = " and ".join(f"{s.words!r} (line {s.line})" for s in bare[:2])
             hint = "write `24 hours in all, 20 minutes to the first step`"
             message = f"[exp_max_time] does not say which limit is which: {both}"
-            findings.append(error(name, bare[1].line, "unlabelled_durations", message, hint))
+            findings.append(error(bare[1].line, "unlabelled_durations", message, hint))
         if bare:
             return bare[0]
     return None
 
 
-def _wordless(found: Sequence[SectionItem], name: str, line: int) -> list[Finding]:
+def _no_duration(items: Sequence[SectionItem], line: int) -> list[Finding]:
     """An error for a value without a duration: `time: 24` lacks a unit, `as long as it takes` is none."""
-    for item in found:
+    for item in items:
         text = item.text
         if item.role not in (LabelRole.VALUE, LabelRole.CONTENT) and not (
             item.role is LabelRole.PLAIN and re.search(r"\d", text)
@@ -123,24 +118,22 @@ def _wordless(found: Sequence[SectionItem], name: str, line: int) -> list[Findin
             continue
         if text and not _DEFAULTED.search(text) and "${" not in text:
             message = f"[exp_max_time] holds no duration: {text.splitlines()[0][:60]!r}"
-            return [
-                error(name, item.line or line, "no_duration", message, "write it like 24 hours or 90 min")
-            ]
+            return [error(item.line or line, "no_duration", message, "write it like 24 hours or 90 min")]
     return []
 
 
-def _said(item: SectionItem) -> list[_LimitText]:
+def _durations(item: SectionItem) -> list[_LimitText]:
     """Every duration of an item, classified by the words around it."""
-    said: list[_LimitText] = []
+    limits: list[_LimitText] = []
     heading, context = "", ""
     for no, text in _lines(item):
-        found, context = _in_line(text, no, context or heading)
-        said += found
-        if not found and text.rstrip(" *_").endswith(":"):
+        in_line, context = _in_line(text, no, context or heading)
+        limits += in_line
+        if not in_line and text.rstrip(" *_").endswith(":"):
             heading = context  # `First step success timeout:` above its value
-        if text.rstrip(" *_").endswith((".", "。", "!", ";")) or found:
+        if text.rstrip(" *_").endswith((".", "。", "!", ";")) or in_line:
             context = ""
-    return said
+    return limits
 
 
 def _lines(item: SectionItem) -> list[tuple[int, str]]:
@@ -167,24 +160,24 @@ def _heading_words(item: SectionItem) -> str:
 
 def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
     """Durations of one line, clause by clause; the kind of a clause without one applies to the next."""
-    said: list[_LimitText] = []
+    limits: list[_LimitText] = []
     for clause in _clauses(text):
-        found = find_durations(clause)
-        if not found:
+        durations = find_durations(clause)
+        if not durations:
             context = _kind(clause, context) or context
             continue
-        before = bool(_kind(clause[: found[0].start], ""))
-        for n, part in enumerate(found):
-            start = found[n - 1].end if n else 0
-            end = found[n + 1].start if n + 1 < len(found) else len(clause)
+        before = bool(_kind(clause[: durations[0].start], ""))
+        for n, part in enumerate(durations):
+            start = durations[n - 1].end if n else 0
+            end = durations[n + 1].start if n + 1 < len(durations) else len(clause)
             around = clause[start : part.start] if before else clause[part.end : end]
-            around = clause if len(found) == 1 else around
+            around = clause if len(durations) == 1 else around
             kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
             if kind != "first" and _ASIDE.search(clause[start : part.start]):
                 kind = "noise"
-            said.append(_LimitText(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
+            limits.append(_LimitText(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
         context = ""
-    return said, context
+    return limits, context
 
 
 def _clauses(text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.parser import Blueprint
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.metrics.swarm_evaluations import PREFIX
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm, is_url

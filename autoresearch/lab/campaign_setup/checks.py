@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from autoresearch.core.blueprint.document import BlueprintInvalid
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from autoresearch.core.blueprint.notes import Notes
-from autoresearch.core.blueprint.parser import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.model import Blueprint, Notes
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.trainer import Recipe, Trainer

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.parser import Blueprint
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
-from autoresearch.core.blueprint.parser import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
-from autoresearch.core.blueprint.parser import Blueprint, BlueprintInvalid
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.resolve.blueprint_file import BlueprintFile
 from autoresearch.lab.resolve.files import OURS, Files

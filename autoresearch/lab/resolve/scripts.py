@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.lint import lint_script
-from autoresearch.core.blueprint.parser import Blueprint
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.text.scripts import Script, named_scripts, recipe_lines
 from autoresearch.lab.resolve.files import OURS, Files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay

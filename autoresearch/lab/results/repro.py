@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
-from autoresearch.core.blueprint.parser import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import ReadsCommands, Trainer
 from autoresearch.core.text.naming import branch_name, campaign_name, slugify

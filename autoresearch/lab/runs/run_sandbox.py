@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint.notes import Notes
+from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.remove_tree import wipe

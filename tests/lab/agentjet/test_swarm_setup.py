@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.blueprint.parser import Blueprint, parse_blueprint
+from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm

@@ -1,0 +1,99 @@
+"""Blueprint: markdown in seven sections that states why and how to run one experiment, and notes.
+
+The format is AgentJet's (skills auto-research-blueprint-execute-classic and -swarm) and that of
+Alpha-RL-Research, whose blueprints fill the same sections with typed keys. Of its texts only commands
+(`launch_command`, `notes.prepare`, `notes.cleanup` ...) are ever run by a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autoresearch.core.blueprint import swarm_notes
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S, Limits
+from autoresearch.core.run.swarm import Swarm
+from autoresearch.core.run.trainer import Source
+
+SECTIONS = (
+    "exp_purpose",
+    "exp_codebase_dir",
+    "exp_venv_exe",
+    "exp_yaml_path",
+    "exp_launch_command",
+    "exp_result_dir",
+    "exp_max_time",
+)
+TEXT_KEYS = (  # keys of the notes with one value
+    *("trainer", "launcher", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
+    *("evaluate_time", "seed"),
+    *swarm_notes.TEXTS,
+)
+LIST_KEYS = (  # keys of the notes that may have several values
+    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "writable", "source"),
+    *("step_line", "validation_line"),
+    *swarm_notes.COMMANDS,
+)
+RESULT_ROOT = "./auto_agent/exp_results/"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The values that the notes declare; empty where not declared. `text` is all notes as text, for readers."""
+
+    trainer: str = ""
+    launcher: str = ""  # the target, in the syntax of `--launcher`
+    metric: str = ""
+    direction: str = ""  # maximize, minimize or ""
+    slug: str = ""
+    prepare: tuple[str, ...] = ()  # shell commands that run before the trainer
+    evaluate: tuple[str, ...] = ()  # shell commands that measure the run after its trainer has exited
+    evaluate_s: float = EVALUATE_S
+    cleanup: tuple[str, ...] = ()  # shell commands that run after any ending
+    env: Mapping[str, str] = field(default_factory=dict)
+    requires_env: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
+    writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
+    seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed
+    first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
+    keep_children: bool = False
+    resume: bool = False  # the run may continue from what an earlier run left
+    record_metrics: bool = True  # the trainer's own metric writer may be switched on
+    source: tuple[Source, ...] = ()  # files of metrics, preferred over all others
+    swarm: Swarm | None = None  # the server side of a run in AgentJet's swarm mode
+    step_line: tuple[str, ...] = ()  # format of the training-step lines of an unknown trainer
+    validation_line: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The declared line formats, each prefixed with its kind, `step` or `validation`."""
+        return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """One experiment as its author wrote it: paths are neither resolved nor checked. Times in seconds."""
+
+    name: str  # the file's name, for messages
+    title: str
+    slug: str
+    purpose: str
+    codebase_dir: str
+    venv_exe: str  # "" = look for one
+    yaml_path: str  # "" = there is no recipe
+    launch_command: str
+    result_dir: str
+    max_time_s: float = MAX_TIME_S
+    first_step_s: float = FIRST_STEP_S
+    max_time_given: bool = False
+    first_step_given: bool = False
+    notes: Notes = field(default_factory=Notes)
+    lines: Mapping[str, int] = field(default_factory=dict)  # section -> line of its value, else of its heading
+    findings: tuple[Finding, ...] = ()  # warnings
+
+    @property
+    def limits(self) -> Limits:
+        """The two limits of the blueprint, and autoresearch's defaults for the others."""
+        return Limits(first_step_s=self.first_step_s, max_s=self.max_time_s)
