@@ -124,8 +124,11 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         },
     ),
     "config": (
-        "The defaults of this project.",
-        {"show": ("config:show", "Every setting, its value, and where the value comes from.")},
+        "The defaults of this project, and the keys of its files.",
+        {
+            "show": ("config:show", "Every setting, its value, and where the value comes from."),
+            "schema": ("config:schema", "The keys of campaign.yaml and of autoresearch.yaml."),
+        },
     ),
 }
 
@@ -289,12 +292,23 @@ def _known(argv: Sequence[str]) -> list[str]:
     return [name] if name in COMMANDS else []
 
 
+def _former_option(argv: Sequence[str], error: Exception) -> Any:
+    """What to type instead of an option of before; None for any other error."""
+    if type(error).__name__ != "NoSuchOption":
+        return None
+    from autoresearch.commands.former_options import what_to_type
+
+    return what_to_type(_known(argv), argv, str(getattr(error, "option_name", "")))
+
+
 def _unexpected(argv: Sequence[str], error: Exception) -> int:
     """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
     from autoresearch.errors import AutoresearchError, UsageError
 
     wording = getattr(error, "format_message", None)
+    if former := _former_option(argv, error):
+        return _fail(argv, former)
     if wording is not None:
         return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *_known(argv), "--help"])))
     if type(error).__name__ == "Abort":

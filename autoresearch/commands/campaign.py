@@ -21,101 +21,61 @@ if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 
 
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any key of `autoresearch config schema`."),
+]
+
+
 def start(
     source: Annotated[str, typer.Argument(metavar="BLUEPRINT|CAMPAIGN.YAML", show_default=False)] = "",
     count: Annotated[int, typer.Option(help="Stop after so many attempted ideas; the baseline is one.")] = 0,
     deadline: Annotated[str, typer.Option(metavar="DURATION|TIME", help="Stop by then.")] = "",
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit of each run; beyond it, a failure.")] = "",
-    budget_gpu_hours: Annotated[float, typer.Option(help="Stop when so much is spent.")] = 0.0,
-    target: Annotated[str, typer.Option(metavar="'METRIC>=X'", help="Stop when a kept idea reaches it.")] = "",
     metric: Annotated[str, typer.Option(help="The objective, if not the blueprint's.")] = "",
-    direction: Annotated[str, typer.Option(help="maximize or minimize.")] = "",
-    prefix: Annotated[str, typer.Option(help="Of the branches; autoresearch/<date>-<slug>.")] = "",
-    base: Annotated[str, typer.Option(metavar="REF", help="Start from a commit, not from the working tree.")] = "",
     proposer: Annotated[str, typer.Option(help="queue, grid, random, tpe, agent or hybrid.")] = "",
     space: Annotated[str, typer.Option(metavar="YAML", help="What to search, as a file.")] = "",
     queue: Annotated[str, typer.Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
-    seed: Annotated[int, typer.Option(help="Of the proposer.")] = 0,
-    baseline: Annotated[int, typer.Option(help="Replicates of the baseline.")] = 0,
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
     launcher: Annotated[
-        str, typer.Option(metavar="PLACES", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=place_option.said)
+        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=place_option.said)
     ] = "",
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
-    gpus_per_run: Annotated[int, typer.Option(help="GPUs that one run needs.")] = -1,
-    prune: Annotated[str, typer.Option(help="End runs whose curve is behind: median or halving.")] = "",
-    warmup: Annotated[int, typer.Option(help="Steps in which --prune ends nothing.")] = -1,
-    include: Annotated[list[str] | None, typer.Option(help="An untracked input that worktrees need.")] = None,
     agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
-    agent_model: Annotated[str, typer.Option(metavar="MODEL", help="The agent's model, if not its own.")] = "",
-    agent_program: Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")] = "",
-    agent_command: Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} ...")] = "",
-    agent_share: Annotated[float, typer.Option(help="hybrid: the agent's part of the ideas, 0 to 1.")] = -1.0,
-    budget_usd: Annotated[float, typer.Option(help="Stop when the agent has cost so much.")] = 0.0,
-    budget_tokens: Annotated[int, typer.Option(help="Stop when it has read and written so many.")] = 0,
-    max_fixes: Annotated[int, typer.Option(help="Tries of the agent to mend a run that crashed.")] = -1,
-    guard: Annotated[list[str] | None, typer.Option(metavar="COMMAND", help="Must pass on each edit.")] = None,
-    protect: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="What no edit may touch.")] = None,
-    review: Annotated[bool, typer.Option("--review", help="A second turn judges each edit.")] = False,
-    sandbox: Annotated[str, typer.Option(help="Of the agent: auto, need or off.")] = "",
-    hold: Annotated[bool, typer.Option("--hold-edits", help="Code ideas wait for `campaign approve`.")] = False,
-    no_gpu_check: Annotated[bool, typer.Option("--no-gpu-check", help="Though too few GPUs are seen.")] = False,
-    no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Claim nothing at the end.")] = False,
+    set_: Set = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Start a campaign: print the plan, ask, then run ideas until a stop rule is met."""
+    """Start a campaign: print the plan, ask, then run ideas until a stop rule is met.
+
+    `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
+    """
     from autoresearch.lab import settings as project
     from autoresearch.lab.campaign_setup import controller_session, start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import declare
     from autoresearch.lab.campaign_setup.campaign_spec import charter
     from autoresearch.lab.resolve.gpu_check import checks
 
+    if count < 0 or parallel < 0:
+        raise UsageError("--count and --parallel are numbers above 0")
     flags: dict[str, Any] = {
         "count": count or None,
         "deadline": deadline,
         "timeout": timeout,
-        "budget_gpu_hours": budget_gpu_hours or None,
-        "target": target,
         "metric": metric,
-        "direction": direction,
-        "prefix": prefix,
-        "base": base,
         "proposer": proposer,
         "space": space,
         "queue": queue,
-        "seed": seed or None,
-        "baseline": baseline or None,
         "parallel": parallel or None,
         "launcher": launcher,
         "gpus": gpus,
-        "gpus_per_run": gpus_per_run if gpus_per_run >= 0 else None,
-        "prune": prune,
-        "warmup": warmup if warmup >= 0 else None,
-        "include": include or None,
         "agent": agent,
-        "agent_model": agent_model,
-        "agent_program": agent_program,
-        "agent_command": agent_command,
-        "agent_share": agent_share if agent_share >= 0 else None,
-        "budget_usd": budget_usd or None,
-        "budget_tokens": budget_tokens or None,
-        "max_fixes": max_fixes if max_fixes >= 0 else None,
-        "guard": guard or None,
-        "protect": protect or None,
-        "review": review or None,
-        "sandbox": sandbox,
-        "hold": hold or None,
-        "confirm": False if no_confirm else None,
-        "gpu_check": False if no_gpu_check else None,
     }
-    if count < 0 or parallel < 0 or baseline < 0 or budget_gpu_hours < 0:
-        raise UsageError("--count, --parallel, --baseline and --budget-gpu-hours are numbers above 0")
     from autoresearch.trainers import ask
 
     parts = real_parts()
-    campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock())
+    campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
     settings = project.load(campaign_file.blueprint.parent, environ=os.environ, flags={})
     socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
     plan = charter(campaign_file, parts, tmux_socket=socket, gpu_check=looks, project=settings)
@@ -244,7 +204,7 @@ def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
     name = f"{own.agent} {own.model}".strip()
     return [
         ("researcher", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}"),
-        ("guard", "; ".join(own.guard) or "none: --guard 'python -m pytest -q' would try each edit before its run"),
+        ("guard", "; ".join(own.guard) or "none: --set guard='python -m pytest -q' would try each edit before its run"),
     ]
 
 

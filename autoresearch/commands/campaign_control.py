@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -18,11 +19,17 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autoresearch.core.campaign.spec import Rules
+    from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
 Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
 Json = Annotated[bool, typer.Option("--json")]
+RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens")
+_PAIR = re.compile(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
 MOST_CHARACTERS = 4000  # of a note to the agent
 
 
@@ -109,8 +116,8 @@ def resume(
     if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
             f"{state.spec.name} has ended: {state.reason}",
-            hint="`campaign set` with a higher --count or a later --deadline makes it go on",
-            fix=f"autoresearch campaign set {state.spec.name} --count {state.attempted + 10}",
+            hint="`campaign set` with a higher count or a later deadline makes it go on",
+            fix=f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}",
         )
     if state.phase is CampaignPhase.PAUSED or place.controlled:
         requests.ask(place, "resume")
@@ -163,7 +170,7 @@ def add(
     lines = [f"{len(entries)} added to {state.spec.name} in {place.path}"]
     if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
         lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
-        payload["next"] = [f"autoresearch campaign set {state.spec.name} --count {state.attempted + len(entries)}"]
+        payload["next"] = [f"autoresearch campaign set {state.spec.name} count={state.attempted + len(entries)}"]
     output.emit("campaign add", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -248,35 +255,26 @@ def _overrides(pairs: list[str]) -> dict[str, Any]:
 
 
 def set_rules(
-    campaign: Name = "",
-    count: Annotated[int, typer.Option()] = 0,
-    deadline: Annotated[str, typer.Option(metavar="DURATION|TIME")] = "",
-    target: Annotated[str, typer.Option()] = "",
-    budget_gpu_hours: Annotated[float, typer.Option()] = 0.0,
-    budget_usd: Annotated[float, typer.Option()] = 0.0,
-    budget_tokens: Annotated[int, typer.Option()] = 0,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] KEY=VALUE...", show_default=False)] = None,
     as_json: Json = False,
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
-    from autoresearch.core.campaign.spec import CampaignPhase, Rules, parse_target
+    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import campaign_registry, controller_session, start_campaign
-    from autoresearch.lab.campaign_setup.campaign_options import as_deadline
     from autoresearch.lab.campaigns import requests
 
-    parts = real_parts()
-    place = campaign_registry.find(campaign, parts)
-    state = _state(place)
-    try:
-        rules = Rules(
-            count or None,
-            as_deadline(deadline, parts.clock()) if deadline else None,
-            budget_gpu_hours or None,
-            parse_target(target, state.spec.objective) if target else None,
-            budget_usd or None,
-            budget_tokens or None,
+    pairs = [word for word in words or () if _PAIR.match(word)]
+    names = [word for word in words or () if not _PAIR.match(word)]
+    if len(names) > 1 or not pairs:
+        raise UsageError(
+            f"{names[-1]!r} is no KEY=VALUE" if names else "which rule?",
+            hint=f"the rules are {', '.join(RULES)}",
+            fix=f"autoresearch campaign set {(names or ['CAMPAIGN'])[0]} count=40 deadline=10h",
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    parts = real_parts()
+    place = campaign_registry.find(names[0] if names else "", parts)
+    state = _state(place)
+    rules = _rules(pairs, state.spec.objective, parts.clock())
     changes = start_campaign.changed_rules(state.spec, rules)
     if place.controlled:
         requests.ask(place, "set", **changes)
@@ -290,6 +288,26 @@ def set_rules(
     lines = [f"{state.spec.name} in {place.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
     output.emit("campaign set", _payload(place, state), as_json=as_json, lines=lines)
     return 0
+
+
+def _rules(pairs: Sequence[str], objective: Objective, now: float) -> Rules:
+    """The rules in KEY=VALUE words, checked as a campaign file's are."""
+    from autoresearch.core.campaign.spec import Rules, parse_target
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, converted, parse_pairs
+
+    keys = {name: CAMPAIGN_KEYS[name] for name in RULES}
+    given = parse_pairs(pairs, keys, option="")
+    if unset := next((name for name, value in given.items() if value is None), None):
+        raise UsageError(f"{unset}=null: a rule of a campaign that was begun can be changed, not taken back")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            values[name] = converted(keys[name], value, now)
+            if name == "target":
+                values[name] = parse_target(values[name], objective)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise UsageError(f"{name}: {error}") from None
+    return Rules(**values)
 
 
 def confirm(

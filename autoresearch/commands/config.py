@@ -1,4 +1,4 @@
-"""`autoresearch config show`: every setting, and where its value comes from."""
+"""`autoresearch config show|schema`: every setting and where its value comes from; the keys of our YAML files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,38 @@ def show(
     else:
         output.table([*rows, *([f"launchers.{one['name']}", _words(one), str(found.file), ""] for one in declared)])
     return 0
+
+
+def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
+    """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning."""
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
+
+    blueprint = ("blueprint", "path", None, "the blueprint of the baseline; relative to the campaign file")
+    files: dict[str, list[tuple[str, str, Any, str]]] = {
+        "campaign.yaml": [
+            blueprint,
+            *((key.name, key.takes, key.default, key.meaning) for key in CAMPAIGN_KEYS.values()),
+        ],
+        project.FILE: [
+            *((key.name, key.takes, key.builtin or None, key.meaning) for key in project.KEYS),
+            (project.LAUNCHERS, "mapping", None, "targets for --launcher, by name: each a kind and its options"),
+        ],
+    }
+    if as_json:
+        names = ("name", "type", "default", "meaning")
+        keys = {file: [dict(zip(names, row, strict=True)) for row in rows] for file, rows in files.items()}
+        output.emit("config schema", {"files": keys, "next": ["autoresearch config show"]}, as_json=True)
+        return 0
+    for file, rows in files.items():
+        output.say(f"{file}:")
+        for name, takes, default, meaning in rows:
+            shown = "" if default in (None, "", []) else f"; default {_yaml(default)}"
+            output.say(f"  {name}: {meaning} ({takes}{shown})")
+    return 0
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _declared(name: str, found: project.Settings) -> dict[str, Any]:

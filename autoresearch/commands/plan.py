@@ -9,6 +9,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.lab.campaign_setup.agent_options import TURN_KEYS
 
 if TYPE_CHECKING:
     from autoresearch.core.plans.model import StagedPlan
@@ -20,11 +21,10 @@ Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.y
 Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
 Agent = Annotated[str, typer.Option(help="claude, codex ... or command: it writes the plan.")]
-Model = Annotated[str, typer.Option(help="The agent's model.")]
-Program = Annotated[str, typer.Option(metavar="PATH", help="Where the agent is.")]
-Sandbox = Annotated[str, typer.Option(help="Of the agent: auto, need or off.")]
-Command = Annotated[str, typer.Option(metavar="ARGV", help="Of `command`: {prompt_file} {schema_file} {last_file}.")]
-TurnTimeout = Annotated[str, typer.Option(metavar="DURATION", help="Of each turn.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"Of the agent: {', '.join(TURN_KEYS)}."),
+]
 
 
 def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
@@ -44,11 +44,7 @@ def write(
     topic: Topic,
     out: Out = "",
     agent: Agent = "",
-    agent_model: Model = "",
-    agent_program: Program = "",
-    agent_command: Command = "",
-    sandbox: Sandbox = "auto",
-    turn_timeout: TurnTimeout = "30m",
+    set_: Set = None,
     as_json: Json = False,
 ) -> int:
     """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
@@ -64,7 +60,7 @@ def write(
     read_topic(topic)  # before anybody is asked
     path = out_path(topic, out).absolute()
     plan_dir = new_plan_dir(path, parts)
-    chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+    chosen = chosen_agent(agent, set_)
     found = asked(chosen, topic.absolute(), path, plan_dir, parts)
     write_atomically(path, found.text.encode())
     assert found.draft.plan is not None
@@ -164,11 +160,7 @@ def revise(
     reason: Annotated[str, typer.Option(help="Why; goes into git before the next run.")],
     at: Annotated[str, typer.Option(metavar="STAGE", help="Where it goes on.")] = "",
     agent: Agent = "",
-    agent_model: Model = "",
-    agent_program: Program = "",
-    agent_command: Command = "",
-    sandbox: Sandbox = "auto",
-    turn_timeout: TurnTimeout = "30m",
+    set_: Set = None,
     as_json: Json = False,
 ) -> int:
     """Register what the plan's file says now as its next version; with --agent, an agent writes it anew first."""
@@ -180,7 +172,7 @@ def revise(
     if draft is None:
         draft = register.draft_of(_need(plan_dir), parts)
     if agent:
-        chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+        chosen = chosen_agent(agent, set_)
         draft = rewritten(plan_dir, draft, chosen, reason, parts)
     view = register.revise(plan_dir, draft, parts, reason=reason, at=at)
     payload = _version(plan_dir, view) | {"next": [f"autoresearch plan approve {plan_dir.slug}"]}

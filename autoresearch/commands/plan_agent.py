@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autoresearch.errors import UsageError
 
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from autoresearch.lab.plans.plan_dir import PlanDir
     from autoresearch.lab.plans.run_stages import Rewrite
 
-Chosen: TypeAlias = Mapping[str, str]
-"""What was typed about the agent, by the keys of a campaign file."""
+Chosen: TypeAlias = Mapping[str, Any]
+"""The agent and what was set for it, by the keys of a campaign file."""
 
 
-def chosen_agent(agent: str, model: str, program: str, command: str, sandbox: str, timeout: str) -> Chosen:
-    """What was typed, by the keys of a campaign file."""
-    return {
-        "agent": agent,
-        "agent_model": model,
-        "agent_program": program,
-        "agent_command": command,
-        "sandbox": sandbox,
-        "turn_timeout": timeout,
-    }
+def chosen_agent(agent: str, pairs: Sequence[str] | None) -> Chosen:
+    """What was typed about the agent. UsageError for a key or a value that none has."""
+    from autoresearch.lab.campaign_setup.agent_options import TURN_KEYS
+    from autoresearch.lab.campaign_setup.campaign_keys import parse_pairs
+
+    values = {key: value for key, value in parse_pairs(pairs or (), TURN_KEYS).items() if value is not None}
+    if values and not agent:
+        raise UsageError(f"--set {next(iter(values))}= is about an agent, and none is named", hint="--agent NAME")
+    return {"agent": agent, **values}
 
 
 def asked(
@@ -77,16 +76,12 @@ def rewritten(plan_dir: PlanDir, draft: Draft, chosen: Chosen, reason: str, part
 
 def _spec(chosen: Chosen) -> AgentSpec:
     """What was typed, checked as a campaign's own keys are."""
-    from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.campaign_setup.agent_options import RESEARCH, converted, research_spec
+    from autoresearch.lab.campaign_setup.agent_options import turn_spec
 
-    values = dict(RESEARCH)
-    for key, value in chosen.items():
-        try:
-            values[key] = converted(key, value, lambda text: parse_duration(str(text)))
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"--{key.replace('_', '-')}: {error}") from None
-    return research_spec(values)
+    try:
+        return turn_spec(chosen["agent"], {key: value for key, value in chosen.items() if key != "agent"})
+    except ValueError as error:
+        raise UsageError(f"--set {error}") from None
 
 
 def researcher_of(spec: AgentSpec, parts: Parts) -> tuple[Ask, bool]:

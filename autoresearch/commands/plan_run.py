@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.plan import Agent, Command, Model, Program, Sandbox, TurnTimeout
+from autoresearch.commands.plan import Agent, Set
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.runner.masking import clean_text
@@ -31,11 +31,7 @@ def run(
         bool, typer.Option("--no-human", help="Ask nobody: fixed in git all the same, and written down as such.")
     ] = False,
     agent: Agent = "",
-    agent_model: Model = "",
-    agent_program: Program = "",
-    agent_command: Command = "",
-    sandbox: Sandbox = "auto",
-    turn_timeout: TurnTimeout = "30m",
+    set_: Set = None,
     most_revisions: Annotated[int, typer.Option(help="By --agent, in this run.")] = 2,
     detach: Annotated[bool, typer.Option("--detach", help="Go on in a tmux session of its own.")] = False,
     as_json: Json = False,
@@ -49,7 +45,7 @@ def run(
 
     if agent and not no_human:
         raise UsageError("an agent that revises while the plan runs asks nobody", hint="--agent needs --no-human")
-    chosen = chosen_agent(agent, agent_model, agent_program, agent_command, sandbox, turn_timeout)
+    chosen = chosen_agent(agent, set_)
     parts = real_parts()
     plan_dir, draft = register.open_plan(plan, parts)
     if draft is not None and (no_human or plan_dir.tip):

@@ -46,13 +46,13 @@ def replay_pruning(
         lines += [f"  idea {e.index}, {e.slug}: {e.why}; {span(e.saved_s)} saved" for e in found[0].ended[:20]]
     safe = [one for one in found if one.ended and not one.kills_winner and not one.kills_best_run]
     good = max(safe, key=lambda one: one.saved_s, default=None)
-    again = f"autoresearch campaign {state.spec.blueprint} --prune {good.rule} --warmup {good.warmup}" if good else ""
+    keys = f"--set prune={good.rule} --set warmup={good.warmup}" if good else ""
     payload = {
         "campaign": state.spec.name,
         "winner": winner,
         "best_run": best_run,
         "replays": [one.to_json() for one in found],
-        "next": [again] if good else [],
+        "next": [f"autoresearch campaign {state.spec.blueprint} {keys}"] if good else [],
     }
     output.emit("campaign replay-pruning", payload, as_json=as_json, lines=lines)
     return 0

@@ -32,7 +32,7 @@ def approve(
     every: Annotated[bool, typer.Option("--all", help="Hold no code idea back any more.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Let a code idea be edited that waits for a person (--hold-edits, `pause --before-edits`).
+    """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`).
 
     Without an IDEA: what the researcher has proposed and nobody has begun, what it was told, and what it has cost.
     """

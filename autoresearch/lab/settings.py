@@ -28,6 +28,11 @@ class SettingKey:
     meaning: str
 
     @property
+    def takes(self) -> str:
+        """Its type in words."""
+        return "duration" if self.duration else "yes or no" if self.builtin in ("yes", "no") else "text"
+
+    @property
     def variable(self) -> str:
         """The environment variable that sets it."""
         return f"AUTORESEARCH_{self.name.upper()}"

@@ -94,7 +94,7 @@ ACCEPTED = (
     "autoresearch blueprint check a.md && autoresearch run a.md --detach",
     "timeout 60 autoresearch wait x",
     'autoresearch run "$HOME/bp.md"',
-    "autoresearch campaign FILE --target 'pass@1 >= 0.8'",
+    "autoresearch campaign FILE --set 'target=pass@1 >= 0.8'",
     "autoresearch logs RUN --grep 'Error|Traceback'",
 )
 """Near misses of those."""

@@ -66,7 +66,7 @@ def campaign(_: str) -> str:
     Path("ideas.yaml").write_text(
         "- {slug: up, sentence: more, overrides: {lr: 0.3}}\n- {slug: down, sentence: less, overrides: {lr: 0.15}}\n"
     )
-    flags = "--count 3 --queue ideas.yaml --baseline 1 --no-confirm --yes --detach"
+    flags = "--count 3 --queue ideas.yaml --set baseline=1 --set confirm=false --yes --detach"
     typed(f"autoresearch campaign exp.md {flags} --json")
     found = typed("autoresearch campaign wait --for 100s --json")
     while found.get("ok") and found["state"] != "ended":

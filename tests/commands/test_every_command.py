@@ -33,6 +33,7 @@ ON_A_RUN: Sequence[Line] = (
     ("queue", 0),
     ("doctor", 0),
     ("config show", 0),
+    ("config schema", 0),
     ("attach last", 0),
     ("stop last --reason x", 0),  # it is over: nothing to do
     ("close last", 0),
@@ -48,7 +49,7 @@ ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign status one", 0),
     ("campaign wait one --for 1s", 0),
     ("campaign status one --full", 0),
-    ("campaign set one --count 3", 0),
+    ("campaign set one count=3", 0),
     ("campaign add one --set lr=0.5", 0),
     ("campaign skip nobody --campaign one", 4),
     ("campaign fix x --set lr=0.1 --campaign one", 4),

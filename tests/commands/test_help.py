@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from autoresearch import cli
+from autoresearch.commands.former_options import FORMER_OPTIONS
 
 SHOWN = [
     *([name] for name in cli.COMMANDS if name not in cli.CALLED_BY_US),
@@ -62,6 +64,44 @@ def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest
     assert cli.run([*former.split(), "a b", "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["message"] == f"`{former}` is `{now}` now" and error["fix"] == f"autoresearch {now} 'a b' --json"
+
+
+@pytest.mark.parametrize(
+    ("typed", "now", "fix"),
+    [
+        ("campaign exp.md --gpus-per-run 2", "--set gpus_per_run=2", "campaign start exp.md --set gpus_per_run=2"),
+        (
+            "campaign --count 3 --no-confirm --yes",
+            "--set confirm=false",
+            "campaign start --count 3 --set confirm=false --yes",
+        ),
+        (
+            "campaign start a --prune=median --warmup 5",
+            "--set prune=median",
+            "campaign start a --set prune=median --set warmup=5",
+        ),
+        ("campaign a --guard x --guard y", "--set guard=x", """campaign start a --set 'guard=["x", "y"]'"""),
+        ("campaign set one --count 4 --json", "count=4", "campaign set one count=4 --json"),
+        ("plan write t.md --agent-model m", "--set agent_model=m", "plan write t.md --set agent_model=m"),
+    ],
+)
+def test_an_option_of_before_is_told_by_its_new_spelling(
+    typed: str, now: str, fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(typed.split()) == 2
+    said = capsys.readouterr()
+    if "--json" in typed:
+        assert json.loads(said.out)["error"]["fix"] == f"autoresearch {fix}"
+    else:
+        first, line = said.err.splitlines()
+        assert first.endswith(f"` is `{now}` now") and line == f"  type: autoresearch {fix}"
+    assert cli.run([*typed.split()[:1], "--no-such-option"]) == 2
+
+
+def test_every_option_of_before_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, options in FORMER_OPTIONS.items():
+        known = set(re.findall(r"--[a-z][a-z-]*", printed(capsys, *command.split(), "--help")))
+        assert options and not known & options.keys(), command
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("plan aprove", "approve")])

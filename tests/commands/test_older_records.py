@@ -84,7 +84,7 @@ def test_a_campaign(older: Any) -> None:
 
 def test_a_campaign_goes_on_in_this_version(older: Any) -> None:
     older.ask("campaign", "add", "old", "--set", "lr=0.3", "--slug", "more")
-    older.ask("campaign", "set", "old", "--count", "4")
+    older.ask("campaign", "set", "old", "count=4")
     older.until(lambda: older.ask("campaign", "status", "old")["attempted"] == 4)
     older.until(lambda: older.ask("campaign", "status", "old")["state"] == "ended")
     assert older.ask("campaign", "status", "old")["best"] == "more"

@@ -240,8 +240,8 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
         (("new", "empty.md"), 2, "is empty"),
         (("gone.md", "--agent", "claude"), 4, "gone.md"),
         (("exp.md", "--agent", "nobody"), 2, "there is no agent 'nobody'"),
-        (("exp.md", "--agent", "command", "--agent-command", "no-such-program-here"), 6, "not installed"),
-        (("exp.md", "--agent", "claude", "--turn-timeout", "soon"), 2, "--turn-timeout"),
+        (("exp.md", "--agent", "command", "--set", "agent_command=no-such-program-here"), 6, "not installed"),
+        (("exp.md", "--agent", "claude", "--set", "turn_timeout=soon"), 2, "--set turn_timeout: "),
         (("run", "nobody"), 4, "no plan is called 'nobody'"),
         (("status",), 4, "there is no plan yet"),
         (("wait", "--for", "soon"), 2, "--for"),
@@ -290,11 +290,8 @@ def test_an_agent_writes_the_plan(planned: Planned) -> None:
     def ask(mode: str, check: int = 0) -> dict[str, Any]:
         count, given = bench.root / f"count-{mode}", bench.root / "answer.json"
         command = f"{sys.executable} {bench.root / 'agent.py'} {mode} {count} {given}"
-        return dict(
-            bench.ask(
-                "plan", "topic.md", "--agent", "command", "--agent-command", command, "--sandbox", "off", check=check
-            )
-        )
+        of_agent = ("--agent", "command", "--set", f"agent_command={command}", "--set", "sandbox=off")
+        return dict(bench.ask("plan", "topic.md", *of_agent, check=check))
 
     failed = ask("prose", check=7)
     assert failed["error"]["code"] == "researcher_failed" and "3 answers" in failed["error"]["message"]

@@ -35,16 +35,16 @@ def test_a_campaign_prunes(bench: Any) -> None:
     bench.git("commit", "-qm", "a trainer")
     path = bench.blueprint("prune", command="python trainer.py")
     path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
-    words = ("campaign", path.name, "--queue", "ideas.yaml", "--count", 3, "--no-confirm")
+    words = ("campaign", path.name, "--queue", "ideas.yaml", "--count", 3, "--set", "confirm=false")
 
-    code, out, _ = bench.here(*words, "--prune", "median", "--json")
+    code, out, _ = bench.here(*words, "--set", "prune=median", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (2, "no_warmup")
-    code, out, _ = bench.here(*words, "--prune", "best", "--warmup", 5, "--json")
+    code, out, _ = bench.here(*words, "--set", "prune=best", "--set", "warmup=5", "--json")
     assert code == 2 and "neither median nor halving" in json.loads(out)["error"]["message"]
-    planned = bench.ask(*words, "--prune", "median", "--warmup", 5)
+    planned = bench.ask(*words, "--set", "prune=median", "--set", "warmup=5")
     assert planned["state"] == "planned" and planned["plan"]["early stop"].startswith("median, after step 5")
 
-    begun = bench.ask(*words, "--prune", "median", "--warmup", 5, "--yes", "--detach")
+    begun = bench.ask(*words, "--set", "prune=median", "--set", "warmup=5", "--yes", "--detach")
     place = Path(begun["directory"])
     bench.until(lambda: (place / "finish.flag").exists())
     with open(begun["ledger"], encoding="utf-8") as file:

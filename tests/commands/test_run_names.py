@@ -125,7 +125,7 @@ def rows(ledger: Path) -> list[Any]:
 
 ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "close last", "close last")
 ON_A_CAMPAIGN = (
-    "campaign set one --count {}",
+    "campaign set one count={}",
     "campaign add one --set lr=0.{}",
     "campaign skip lr-0-{} --campaign one",
     "campaign tell one hello",

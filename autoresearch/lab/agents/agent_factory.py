@@ -46,13 +46,13 @@ def check(spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> 
     if shutil.which(who.program(), path=environ.get("PATH")) is None:
         raise EnvironmentUnusable(
             f"the agent {spec.agent} is not installed: {who.program()} is not on PATH",
-            hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; --agent-program names another",
+            hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; `agent_program` names another",
             code="agent_not_installed",
         )
     if usd and not who.traits.money:
         raise UsageError(
             f"{spec.agent} does not say what it costs, so that a budget in USD cannot be kept",
-            hint="--budget-tokens counts what it reads and writes",
+            hint="`--set budget_tokens=N` counts what it reads and writes",
             code="no_costs",
         )
     return premises.level

@@ -75,7 +75,7 @@ def choose(wanted: str, traits: Traits) -> Level:
     if wanted == "need":  # what the agent has of its own does not confine what it edits, once that trains
         raise EnvironmentUnusable(
             f"a sandbox is needed, and bubblewrap does not work here: {why}",
-            hint="install bubblewrap (bwrap) and allow user namespaces, or go without by --sandbox auto",
+            hint="install bubblewrap (bwrap) and allow user namespaces, or go without by `--set sandbox=auto`",
             code="no_sandbox",
         )
     return Level.AGENT if traits.sandbox else Level.NONE

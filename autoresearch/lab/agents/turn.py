@@ -78,7 +78,7 @@ def run_turn(researcher: Agent, turn: Turn, premises: TurnEnvironment, stop: thr
     if answer.fault is TurnFault.ENDED and answer.said.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
             f"the agent cannot be confined: {answer.said}",
-            hint="--sandbox off goes without; what it changes is looked at all the same",
+            hint="`--set sandbox=off` goes without; what it changes is looked at all the same",
             code="sandbox_failed",
         )
     return answer

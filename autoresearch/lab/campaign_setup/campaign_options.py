@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.campaign_setup import agent_options
-from autoresearch.lab.campaign_setup.agent_options import RESEARCH
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, converted, parse_pairs, unknown_key
 from autoresearch.lab.yaml_files import load_mapping
 
 FILES = ("campaign.yaml", "campaign.yml")
-PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
-DEFAULTS: dict[str, Any] = {
-    "count": None,
-    "deadline": None,
-    "timeout": None,
-    "budget_gpu_hours": None,
-    "target": None,
-    "metric": "",
-    "direction": "",
-    "prefix": "",
-    "base": "",
-    "proposer": "",
-    "space": None,
-    "queue": "",
-    "seed": 0,
-    "baseline": 4,
-    "retests": 5,
-    "confirm": True,
-    "confirm_runs": 12,
-    "parallel": 1,
-    "launcher": None,
-    "gpus": "none",
-    "gpus_per_run": None,
-    "runs_per_gpu": 1,
-    "gpu_busy_mib": 0,
-    "include": [],
-    "min_steps": 0,
-    "prune": "",
-    "warmup": None,
-    "trees": "",
-    "gpu_check": True,
-    **RESEARCH,
-}
-_WHOLE = {"count": 1, "seed": 0, "baseline": 1, "retests": 0, "confirm_runs": 2, "parallel": 1, "gpus_per_run": 0,
-          "runs_per_gpu": 1, "gpu_busy_mib": 0, "min_steps": 0, "warmup": 0,
-          **agent_options.WHOLE}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +32,15 @@ class CampaignFile:
         return name in self.sources
 
 
-def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> CampaignFile:
-    """Read the campaign file (or take the blueprint) that `name` is, and lay the flags over it.
+def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float, pairs: Sequence[str] = ()) -> CampaignFile:
+    """Read the campaign file (or take the blueprint) that `name` is, and lay flags and `--set KEY=VALUE` pairs over it.
 
     `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
     """
+    typed_now = {key: value for key, value in flags.items() if value not in (None, "", (), [])}
+    more = parse_pairs(pairs)
+    if twice := next((key for key in more if key in typed_now), None):
+        raise UsageError(f"{twice} is given twice: --{twice.replace('_', '-')} and --set {twice}=")
     path = (start / name) if name else _find(start)
     if not path.exists():
         raise NotFoundError(
@@ -89,10 +53,13 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     for key, value in typed.items():
         if value is not None:
             values[key], sources[key] = value, str(file)
-    for key, value in flags.items():
-        if value not in (None, "", (), []):
-            values[key], sources[key] = value, f"flag --{key.replace('_', '-')}"
-    for key in values:
+    for key, value in typed_now.items():
+        values[key], sources[key] = value, f"flag --{key.replace('_', '-')}"
+    for key, value in more.items():
+        values[key], sources[key] = (DEFAULTS[key] if value is None else value), "flag --set"
+        if value is None:
+            del sources[key]
+    for key in DEFAULTS:
         values[key] = _checked(key, values[key], sources.get(key, ""), now)
     base = file.parent if file and not sources.get("queue", "").startswith("flag") else start
     if isinstance(values["queue"], list):
@@ -104,7 +71,8 @@ def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float) -> 
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",
-            hint="`warmup: 20` in the campaign file, or --warmup 20; `autoresearch campaign replay-pruning` tries some",
+            hint="`warmup: 20` in the campaign file, or --set warmup=20; "
+            "`autoresearch campaign replay-pruning` tries some",
             code="no_warmup",
         )
     if isinstance(values["space"], str):
@@ -144,11 +112,7 @@ def _read(file: Path) -> dict[str, Any]:
     data: dict[str, Any] = dict(load_mapping(file))
     known = {*DEFAULTS, "blueprint"}
     if unknown := sorted(set(data) - known):
-        import difflib
-
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-        raise UsageError(f"{file}: unknown key {unknown[0]!r}", hint=hint, code="bad_campaign_file")
+        raise unknown_key(str(file), unknown[0], known)
     return data
 
 
@@ -167,73 +131,6 @@ def _blueprint(file: Path, typed: Mapping[str, Any]) -> Path:
 def _checked(key: str, value: Any, source: str, now: float) -> Any:
     """The value in the type of its key; UsageError names key and source."""
     try:
-        return _converted(key, value, now)
-    except (ValueError, TypeError) as error:
+        return converted(CAMPAIGN_KEYS[key], value, now)
+    except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(f"{source or 'default'}: {key}: {error}", code="bad_campaign_file") from None
-
-
-def _converted(key: str, value: Any, now: float) -> Any:
-    if value is None:
-        return None
-    if key in _WHOLE:
-        number = int(value) if not isinstance(value, bool) and float(value) == int(value) else None
-        if number is None or number < _WHOLE[key]:
-            raise ValueError(f"{value!r} is not a whole number of at least {_WHOLE[key]}")
-        return number
-    if key in agent_options.KEYS:
-        return agent_options.converted(key, value, _seconds)
-    if key == "budget_gpu_hours":
-        if not float(value) > 0:
-            raise ValueError(f"{value!r} is not a number above 0")
-        return float(value)
-    if key == "timeout":
-        return _seconds(value)
-    if key == "deadline":
-        return as_deadline(value, now)
-    if key in ("confirm", "gpu_check"):
-        if (said := truth(value)) is None:
-            raise ValueError(f"{value!r} is neither true nor false")
-        return said
-    if key == "include":
-        return [value] if isinstance(value, str) else [str(item) for item in value]
-    if key == "queue" and not isinstance(value, str | list):
-        raise ValueError(f"{value!r} is neither a path nor a list of ideas")
-    if key == "direction":
-        return _direction(str(value))
-    if key == "proposer" and value not in ("", *PROPOSERS):
-        raise ValueError(f"{value!r} is not one of {', '.join(PROPOSERS)}")
-    if key == "prune" and truth(value) is False:  # `off`, which YAML takes for false
-        return ""
-    if key == "prune" and value not in ("", "median", "halving"):
-        raise ValueError(f"{value!r} is neither median nor halving")
-    return str(value) if key in ("target", "gpus", "metric", "prefix", "base", "trees") else value
-
-
-def _seconds(value: Any) -> float:
-    seconds = float(value) if isinstance(value, int | float) else parse_duration(str(value))
-    if wrong := problem(seconds):
-        raise ValueError(f"{value!r} {wrong}")
-    return seconds
-
-
-def as_deadline(value: Any, now: float) -> float:
-    """Wall clock seconds: from a duration that begins now, or from a date and time."""
-    if isinstance(value, datetime.datetime):
-        at = value.timestamp()
-    else:
-        try:
-            at = datetime.datetime.fromisoformat(str(value)).timestamp()
-        except ValueError:
-            return now + _seconds(value)
-    if at <= now:
-        raise ValueError(f"{value} has passed")
-    return at
-
-
-def _direction(text: str) -> str:
-    words = {"max": "maximize", "min": "minimize", "higher": "maximize", "lower": "minimize", "up": "maximize",
-             "down": "minimize"}  # fmt: skip
-    word = words.get(text.lower(), text.lower())
-    if word not in ("", "maximize", "minimize"):
-        raise ValueError(f"{text!r} is neither maximize nor minimize")
-    return word

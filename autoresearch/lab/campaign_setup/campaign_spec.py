@@ -166,7 +166,7 @@ def _sandbox(spec: CampaignSpec, resolved: ResolvedBlueprint, parts: Parts) -> t
     if why and spec.research.sandbox == "need":
         raise EnvironmentUnusable(
             f"a sandbox is needed, and training cannot have one: {why}",
-            hint="go without by --sandbox auto: claims about edited code then say `not sandboxed`",
+            hint="go without by `--set sandbox=auto`: claims about edited code then say `not sandboxed`",
             code="no_sandbox",
         )
     message = f"what the researcher edits trains without a sandbox ({why}): it can write wherever you can"
@@ -224,7 +224,7 @@ def _objective(campaign_file: CampaignFile, asked: TrainerSettings) -> tuple[Obj
     if direction is None:
         raise UsageError(
             f"whether {metric} is to be maximized or minimized is not said",
-            hint="--direction maximize or minimize: of a sum nobody can tell",
+            hint="`--set direction=maximize` or minimize: of a sum nobody can tell",
             code="no_direction",
         )
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
@@ -411,17 +411,17 @@ def _dirty(checkout: Checkout, spec: CampaignSpec, campaign_file: CampaignFile) 
 
 
 def named_base(plan: Charter) -> str:
-    """The commit that --base names. UsageError where it names none."""
+    """The commit that `base` names. UsageError where it names none."""
     name, checkout = plan.campaign_file["base"], plan.checkout
     with checkout.git.start("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") as asked:
         status, out, _ = asked.finish()
     if status:
-        raise UsageError(f"--base {name!r} names no commit of {checkout.root}", code="bad_base")
+        raise UsageError(f"base: {name!r} names no commit of {checkout.root}", code="bad_base")
     return os.fsdecode(out).strip()
 
 
 def with_base(plan: Charter) -> CampaignSpec:
-    """Make the base: a commit of the working tree as it is, or what --base names."""
+    """Make the base: a commit of the working tree as it is, or what `base` names."""
     spec, checkout = plan.spec, plan.checkout
     if plan.campaign_file["base"]:
         return replace(spec, base_commit=named_base(plan))

@@ -32,11 +32,11 @@ class QueueInvalid(BlueprintInvalid):
 def refuse(spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     """Raise UsageError or BlueprintError for the first thing that no campaign can do; else what is doubtful."""
     if fault := branch_fault(spec.branch("baseline")):
-        raise UsageError(f"--prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+        raise UsageError(f"the prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
     if spec.rules.budget_gpu_hours is not None and not spec.gpus_per_run:
         raise UsageError(
             "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
-            hint="--gpus all, or another stop rule: --count, --deadline, --target",
+            hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
             code="no_gpu_to_count",
         )
     return _doubtful_space(launch, tuple(spec.proposer.space))

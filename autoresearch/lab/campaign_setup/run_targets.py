@@ -79,7 +79,7 @@ def gpu_terms(campaign_file: CampaignFile, where: CampaignTargets, wanted: int, 
     if (per_run or 0) > len(uuids):
         raise UsageError(
             f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
-            hint="--gpus all, or --gpus 0,1: the pool; --gpus-per-run: how many of it each run gets",
+            hint="--gpus all, or --gpus 0,1: the pool; `--set gpus_per_run=N`: how many of it each run gets",
             code="too_few_gpus",
         )
     return GpuTerms(uuids, min(1, len(uuids)) if per_run is None else per_run, wanted, said)

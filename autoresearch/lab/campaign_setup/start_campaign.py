@@ -50,7 +50,7 @@ def preflight(plan: Charter) -> tuple[Finding, ...]:
     elif taken := branches.branch_commit(plan.checkout, plan.spec.branch("baseline")):
         raise ConflictError(
             f"the branch {plan.spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
-            hint="another --prefix keeps both",
+            hint="another prefix keeps both",
             fix=_beside(plan),
             code="prefix_taken",
         )
@@ -69,7 +69,7 @@ def _same_again(plan: Charter, campaign_dir: CampaignDir) -> None:
     if old.phase is not CampaignPhase.ENDED:
         raise ConflictError(
             f"the campaign {plan.spec.name} was begun and has not ended",
-            hint="or begin another one under --prefix NAME",
+            hint="or begin another one under another prefix",
             fix=f"autoresearch campaign resume {plan.spec.name}",
         )
     if differs := [words for name, words in _SAME.items() if _plain(old.spec, name) != _plain(plan.spec, name)]:
@@ -78,14 +78,14 @@ def _same_again(plan: Charter, campaign_dir: CampaignDir) -> None:
 
 _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
-    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of --include"},
+    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
     **{"places": "--launcher"},
-    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "--prune", "warmup": "--warmup"},
+    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`", "warmup": "`warmup`"},
 }
 
 
 def _beside(plan: Charter) -> str:
-    words = ("autoresearch", "campaign", str(plan.campaign_file.blueprint), "--prefix", f"{plan.spec.prefix}-2")
+    words = ("autoresearch", "campaign", str(plan.campaign_file.blueprint), "--set", f"prefix={plan.spec.prefix}-2")
     return shlex.join(words)
 
 
@@ -100,7 +100,7 @@ def _taken(plan: Charter, differs: str) -> ConflictError:
     name = plan.spec.name
     return ConflictError(
         f"a campaign {name} ended here with another {differs}",
-        hint=f"begin another one; or go on with that one as it was: autoresearch campaign set {name} --count N",
+        hint=f"begin another one; or go on with that one as it was: autoresearch campaign set {name} count=N",
         fix=_beside(plan),
         code="prefix_taken",
     )
@@ -158,5 +158,5 @@ def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
     old, new = asdict(spec.rules), asdict(rules)
     changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
     if not changes:
-        raise UsageError("nothing would change", hint="--count, --deadline, --target or a --budget-*")
+        raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
     return changes

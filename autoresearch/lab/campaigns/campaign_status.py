@@ -57,7 +57,7 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     """The commands that the user is likely to need next."""
     name = state.spec.name
     if phase is CampaignPhase.ENDED and state.spec.sources.get("count", "").startswith("no stop rule"):
-        more = f"autoresearch campaign set {name} --count {state.attempted + 10}"  # the question: shall it go on?
+        more = f"autoresearch campaign set {name} count={state.attempted + 10}"  # the question: shall it go on?
         return [more, f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.ENDED:
         return [f"autoresearch campaign report {name}", f"autoresearch campaign status {name} --full"]

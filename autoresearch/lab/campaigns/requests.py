@@ -95,7 +95,7 @@ def _veto(control: CampaignControl, state: CampaignState, what: str, reason: str
 def unrepairable(state: CampaignState, idea: Idea) -> tuple[str, str] | None:
     """Why an idea cannot be repaired now, and a hint what to do instead; None if it can."""
     if idea.hypothesis.is_baseline:
-        hint = f"repair it in your checkout, and begin another campaign: --prefix {state.spec.prefix}-2"
+        hint = f"repair it in your checkout, and begin another campaign: --set prefix={state.spec.prefix}-2"
         return "the baseline cannot be repaired: it is what all else is measured against", hint
     if idea.live:
         return f"{idea.slug} runs now: it can be repaired when that run is over", "campaign wait, or campaign skip IDEA"

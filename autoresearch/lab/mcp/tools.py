@@ -170,9 +170,10 @@ _CWD = Argument(about="project directory, if not the server's")
 _RUN = Argument(about="run id, slug, or last")
 _LAST = Argument("integer", "newest N")
 _SINCE = Argument("integer", "seq that was seen")
-_SET = Argument("array", "KEY=VALUE of the recipe")
+_SET = Argument("array", "KEY=VALUE of the recipe; plan, start: of campaign.yaml")
 _RULES = ("count", "deadline", "target", "budget_gpu_hours")
-_START = (*_RULES, "timeout", "proposer", "prefix", "parallel", "launcher", "gpus")
+_START = (*_RULES, "timeout", "proposer", "prefix", "parallel", "launcher", "gpus", "set")
+_BY_SET = {name: f"--set={name}={{}}" for name in ("target", "budget_gpu_hours", "prefix")}
 
 RUN = Tool(
     "run",
@@ -280,8 +281,8 @@ CAMPAIGN = Tool(
     "plan: what start would do. start: many ideas until count, deadline or target. add, skip, fix: ideas."
     " tell, veto: words to its researcher. set: stop rules. confirm: prove kept ideas. report: write it.",
     {
-        "plan": CommandTemplate(("campaign", "start", "--detach"), ("file",), _START),
-        "start": CommandTemplate(("campaign", "start", "--detach", "--yes"), ("file",), _START),
+        "plan": CommandTemplate(("campaign", "start", "--detach"), ("file",), _START, (), _BY_SET),
+        "start": CommandTemplate(("campaign", "start", "--detach", "--yes"), ("file",), _START, (), _BY_SET),
         "add": CommandTemplate(
             ("campaign", "add"),
             ("name",),
@@ -303,7 +304,7 @@ CAMPAIGN = Tool(
         "veto": CommandTemplate(
             ("campaign", "skip"), ("sentence",), ("name", "reason"), ("sentence",), {"name": "--campaign={}"}
         ),
-        "set": CommandTemplate(("campaign", "set"), ("name",), _RULES),
+        "set": CommandTemplate(("campaign", "set"), ("name",), _RULES, (), {name: f"{name}={{}}" for name in _RULES}),
         "pause": CommandTemplate(("campaign", "pause"), ("name",), ("reason",)),
         "drain": CommandTemplate(("campaign", "stop", "--drain"), ("name",), ("reason",)),
         "resume": CommandTemplate(("campaign", "resume", "--detach"), ("name",)),

@@ -17,7 +17,8 @@ from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, CampaignFile, declare
+from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile, declare
 from autoresearch.lab.campaign_setup.campaign_spec import Charter, charter
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.gpu_check import checks
@@ -197,7 +198,7 @@ def _campaign_faults(stage: Stage) -> Iterator[tuple[str, str]]:
         if key in _NOT_HERE:
             yield key, f"`{key}` is not for a stage: {_NOT_HERE[key]}"
         elif key not in DEFAULTS and key not in ("file", "blueprint"):
-            yield key, f"unknown key `{key}` of a campaign; docs/campaign.md lists them"
+            yield key, f"unknown key `{key}` of a campaign; `autoresearch config schema` lists them"
         elif stage.ideas and key in ("queue", "space", "proposer") and (key, keys[key]) != ("proposer", "queue"):
             yield key, f"the stage lists its `ideas`, so `{key}` has no effect"
 

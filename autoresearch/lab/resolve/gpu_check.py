@@ -19,7 +19,7 @@ from autoresearch.trainers import ask, ray_job
 TOO_FEW = "too_few_gpus"
 _HERE = ("127.0.0.1", "localhost", "::1", "", None)
 _STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins a running cluster
-_ANYWAY = "--no-gpu-check starts it all the same"
+_ANYWAY = "--no-gpu-check (of a campaign: `--set gpu_check=false`) starts it all the same"
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...], int, str]] = {
     "a queue that is missing": ({"queue": "nothing.yaml"}, (), 2, r"nothing.yaml is not there"),
     "an include that is missing": ({"include": ["data/"]}, (), 6, r"data"),
     "an include outside": ({"include": ["../data"]}, (), 6, r"\.\./data"),
-    "an unknown base": ({}, ("--base", "no-such-ref", "--yes"), 2, r"--base 'no-such-ref' names no commit"),
+    "an unknown base": ({}, ("--set", "base=no-such-ref", "--yes"), 2, r"base: 'no-such-ref' names no commit"),
     "a prefix that is no branch": ({"prefix": "a..b"}, (), 2, r"a\.\.b"),
     "an unknown option": ({}, ("--counts", "3"), 2, r"--counts"),
     "a number below nothing": ({}, ("--count", "-3"), 2, r"numbers above 0"),
@@ -105,7 +105,7 @@ def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
     (camp.bench.repo / "lr.yaml").write_text("lr: [0.1, 0.3]\n")
     error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another source of ideas"
-    assert "campaign set one --count N" in error["hint"] and error["fix"].endswith("--prefix autoresearch/one-2")
+    assert "campaign set one count=N" in error["hint"] and error["fix"].endswith("--set prefix=autoresearch/one-2")
     error = camp.bench.ask("campaign", path, "--yes", "--detach", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
     (camp.bench.repo / "lr.yaml").unlink()
@@ -118,7 +118,7 @@ def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
     found = camp.bench.ask("campaign", path, check=5)
     assert found["error"]["code"] == "prefix_taken"
     assert "the branch autoresearch/one/baseline exists already" in found["error"]["message"]
-    assert found["error"]["fix"].endswith("--prefix autoresearch/one-2")
+    assert found["error"]["fix"].endswith("--set prefix=autoresearch/one-2")
 
 
 def test_a_repository_without_a_commit_and_none_at_all(camp: Any, tmp_path: Path) -> None:

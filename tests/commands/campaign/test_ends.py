@@ -34,7 +34,7 @@ def test_by_deadline_and_no_run_is_begun_that_could_not_end(camp: Any) -> None:
 
 def test_by_target_which_is_met_before_count_and_deadline(camp: Any) -> None:
     queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, *WORSE)
-    flags = ("--target", "task_pass_rate@1>=0.45", "--count", "9", "--deadline", "10h")
+    flags = ("--set", "target=task_pass_rate@1>=0.45", "--count", "9", "--deadline", "10h")
     found = camp.run(*flags, queue=queue, retests=1, confirm=False)
     assert found.reason.startswith("stop condition met: task_pass_rate@1 = 0."), found.reason
     assert found.reason.endswith("reaches the target 0.45")
@@ -51,7 +51,7 @@ def test_by_budget_and_each_run_has_a_gpu_of_its_own(camp: Any) -> None:
     camp.bench.env["PATH"] = f"{tools}:{os.environ['PATH']}"
     camp.recipe(sleep=0.3)
     keys = {"queue": camp.ideas(*WORSE), "retests": 0, "confirm": False, "gpus": "all", "parallel": 2}
-    found = camp.run("--budget-gpu-hours", "0.0001", **keys)  # 0.36 s
+    found = camp.run("--set", "budget_gpu_hours=0.0001", **keys)  # 0.36 s
     assert found.reason.startswith("stop condition met: 0.00 of 0.0001 GPU hours are spent"), found.reason
     assert found.gpu_hours >= 0.0001 and found.attempted < 9
     assert {camp.told(row, "GPU") for row in found.rows} == {"GPU-aaaa", "GPU-bbbb"}

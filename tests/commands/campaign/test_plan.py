@@ -18,7 +18,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     path = camp.file(queue=queue, timeout="1m", parallel=2)
     home = Path(os.environ["HOME"])
     before = camp.bench.picture(), sorted(home.rglob("*"))
-    flags = ("--count", "24", "--deadline", "5m", "--target", "task_pass_rate@1>=0.8")
+    flags = ("--count", "24", "--deadline", "5m", "--set", "target=task_pass_rate@1>=0.8")
     found = camp.bench.ask("campaign", path, *flags)
     code, out, _ = camp.bench.here("campaign", path, *flags)
     assert (camp.bench.picture(), sorted(home.rglob("*"))) == before
@@ -43,12 +43,12 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
 def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) -> None:
     """`autoresearch campaign --yes` alone; the approving line of the plan is what is typed."""
     camp.file(queue=camp.ideas(*({"overrides": {"lr": n}} for n in (1, 2, 3, 4, 5))), retests=0, confirm=False)
-    found = camp.bench.ask("campaign", "--baseline", "1")
+    found = camp.bench.ask("campaign", "--set", "baseline=1")
     assert "no stop rule was given: the baseline and three ideas" in found["plan"]["stops at"]
     words = shlex.split(found["next"][0])[1:]
     ended = camp.known(camp.bench.ask(*words))
     assert (ended["state"], ended["attempted"], ended["remaining"]) == ("ended", 4, 0)
     assert ended["reason"] == "stop condition met: 4/4 ideas attempted"
-    assert any(line.startswith("autoresearch campaign set one --count ") for line in ended["next"])  # the question
+    assert any(line.startswith("autoresearch campaign set one count=") for line in ended["next"])  # the question
     assert [idea.index for idea in camp.state().ideas if idea.attempted] == [1, 2, 3, 4]
     assert len(camp.state().baseline.rows) == 1

@@ -58,7 +58,7 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert camp.state().reason == "lunch"
     assert ask("campaign", "skip", "unwanted")["state"] == "paused"
     assert ask("campaign", "add", "--set", "lr=0.02", "--slug", "added", "--sentence", "a person's")["added"] == 1
-    assert ask("campaign", "set", "--count", "4")["remaining"] == 2
+    assert ask("campaign", "set", "count=4")["remaining"] == 2
 
     told = wait(camp, camp.go.touch)
     assert (told["state"], told["event"], told["attempted"]) == ("paused", "news", 2)
@@ -123,7 +123,7 @@ def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
     camp.bench.ask("campaign", "add", "--set", "lr=0.02")
     camp.until(lambda: camp.state().attempted == 4)
     camp.phase("waiting")
-    camp.bench.ask("campaign", "set", "--deadline", "1s")
+    camp.bench.ask("campaign", "set", "deadline=1s")
     state = camp.over()
     assert state.reason.startswith("stop condition met: ") and state.attempted == 4
 

@@ -11,7 +11,8 @@ import pytest
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import NoCheckout
 from autoresearch.lab.campaign_setup import campaign_spec
-from autoresearch.lab.campaign_setup.campaign_options import DEFAULTS, as_deadline, declare
+from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, as_deadline
+from autoresearch.lab.campaign_setup.campaign_options import declare
 
 NOW = 1_800_000_000.0
 
@@ -35,6 +36,25 @@ def test_flags_over_file_over_built_in(place: Path) -> None:
     assert found.sources["count"] == "flag --count" and found.sources["parallel"].endswith("campaign.yaml")
     assert not found.given("baseline") and not found.given("metric")
     assert found["include"] == ["data"] and found.blueprint == place / "exp.md"
+
+
+def test_pairs_are_laid_over_the_file(place: Path) -> None:
+    (place / "campaign.yaml").write_text("blueprint: exp.md\ncount: 24\nprune: median\nqueue: ideas\n")
+
+    def found(*pairs: str, **flags: Any) -> Any:
+        return declare("campaign.yaml", flags, start=place, now=NOW, pairs=pairs)
+
+    one = found("prune=null", "guard=pytest -q", "queue=mine", parallel=2)
+    assert (one["count"], one["prune"], one["guard"], one["parallel"]) == (24, "", ["pytest -q"], 2)
+    assert one["queue"] == str(place / "mine")  # as a flag: seen from where it was typed
+    assert one.sources["guard"] == "flag --set" and not one.given("prune")
+    for pairs, flags, says in (
+        (("count=3",), {"count": 3}, "count is given twice: --count and --set count="),
+        (("baseline=0",), {}, "flag --set: baseline: 0 is not a whole number of at least 1"),
+        (("queue=[{slug: a}]",), {}, "a list of ideas stands in a file"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            found("warmup=3", *pairs, **flags)
 
 
 def test_kinds_are_made_right(place: Path) -> None:

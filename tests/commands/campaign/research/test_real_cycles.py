@@ -113,9 +113,10 @@ def test_a_whole_campaign(
         **{"agent": None, "agent_command": None, "proposer": None, "sandbox": None, "count": 4, "summarise": True},
         guard=[f"{sys.executable} -m pytest -q -p no:cacheprovider tests"],
     )
+    keys |= {"agent_program": str(agent.program), "agent_model": agent.model}
     camp.file(**keys)
     before = camp.checkout()
-    flags = ("--proposer", "agent", "--agent", name, "--agent-program", agent.program, "--agent-model", agent.model)
+    flags = ("--proposer", "agent", "--agent", name)
     camp.start(*flags, **keys)
     camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
     state = camp.state()

@@ -95,7 +95,7 @@ def test_budgets_end_it(lab: Any) -> None:
     state = lab.run(count=6, budget_tokens=400)
     assert state.research.usage.tokens == 480 and state.attempted == 2
     assert "480 of 400 tokens are spent" in state.reason
-    assert lab.camp.bench.ask("campaign", "set", "--budget-tokens", "500")["ok"], "more of it, and it goes on"
+    assert lab.camp.bench.ask("campaign", "set", "budget_tokens=500")["ok"], "more of it, and it goes on"
     state = lab.camp.over()
     assert state.attempted == 3 and " of 500 tokens are spent" in state.reason
 
@@ -162,7 +162,7 @@ def test_a_budget_that_is_spent_can_be_raised(lab: Any) -> None:
     lab.act("edit", replace=BETTER)
     state = lab.run(count=2, budget_usd=1.0)
     assert "2.00 of 1 USD are spent" in state.reason and state.attempted == 1
-    assert lab.camp.bench.ask("campaign", "set", "--budget-usd", "5")["ok"]
+    assert lab.camp.bench.ask("campaign", "set", "budget_usd=5")["ok"]
     state = lab.camp.over()
     assert state.by_slug("first").status == "keep" and state.spec.rules.budget_usd == 5.0
 
@@ -173,7 +173,7 @@ def test_a_deadline_ends_a_fix(lab: Any) -> None:
     lab.act("fix", python="time.sleep(600)")
     lab.start(count=2, deadline="2h")
     lab.camp.until(lambda: lab.place.joinpath("used", "2").exists())
-    assert lab.camp.bench.ask("campaign", "set", "--deadline", "1s")["ok"]
+    assert lab.camp.bench.ask("campaign", "set", "deadline=1s")["ok"]
     state = lab.camp.over()
     assert [turn.get("fault") for turn in lab.journal("turn")] == [None, None, "stopped"]
     assert state.attempted == 2 and [row.status for row in state.by_slug("typo").rows] == ["crash"]

@@ -1,0 +1,260 @@
+"""The keys of a campaign file in one table: type, default and meaning of each, and how a value is checked.
+
+A campaign file, `--set KEY=VALUE` and `config schema` all read this table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.lab.yaml_files import parse_any
+
+PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
+_DIRECTIONS = {"max": "maximize", "min": "minimize", "higher": "maximize", "lower": "minimize", "up": "maximize",
+               "down": "minimize"}  # fmt: skip
+
+
+class ValueType(StrEnum):
+    """What a key takes, in the words of `config schema`."""
+
+    COUNT = "whole number"
+    AMOUNT = "number above 0"
+    SHARE = "number from 0 to 1"
+    DURATION = "duration"
+    DEADLINE = "duration, or date and time"
+    SWITCH = "true or false"
+    CHOICE = "one of"
+    TEXT = "text"
+    TEXTS = "text or list of texts"
+    COMMAND = "command, or list of words"
+    SPACE = "mapping, or its file"
+    TARGETS = "targets of runs"
+    QUEUE = "path or list of ideas"
+
+
+# Values of these types are texts: `--set` takes them as they are typed, and not as YAML would read them.
+_TEXTS = (ValueType.TEXT, ValueType.CHOICE, ValueType.TEXTS, ValueType.COMMAND)
+_LISTS = (ValueType.TEXTS, ValueType.COMMAND, ValueType.QUEUE)
+_MAPPINGS = (ValueType.SPACE, ValueType.TARGETS)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignKey:
+    """One key of a campaign file; `least` bounds a whole number, `choices` are the words of a choice."""
+
+    name: str
+    type: ValueType
+    default: Any
+    meaning: str
+    least: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def takes(self) -> str:
+        """Its type in words."""
+        if self.type is ValueType.CHOICE:
+            return f"{self.type} {', '.join(self.choices)}"
+        return f"{self.type} from {self.least}" if self.type is ValueType.COUNT else self.type.value
+
+
+_T = ValueType
+_CAMPAIGN_KEYS = (
+    CampaignKey("count", _T.COUNT, None, "stop after so many attempted ideas; the baseline is one", 1),
+    CampaignKey("deadline", _T.DEADLINE, None, "time from the start, or a date and time, to stop by"),
+    CampaignKey("timeout", _T.DURATION, None, "limit of each run; beyond it the idea failed"),
+    CampaignKey("budget_gpu_hours", _T.AMOUNT, None, "stop when all runs together have used so many"),
+    CampaignKey("target", _T.TEXT, None, "stop when a kept idea reaches it: 'METRIC >= X', or X"),
+    CampaignKey("metric", _T.TEXT, "", "the objective; else the blueprint's, else the trainer's"),
+    CampaignKey("direction", _T.CHOICE, "", "which values are better", choices=("maximize", "minimize")),
+    CampaignKey("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
+    CampaignKey("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
+    CampaignKey("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS),
+    CampaignKey("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
+    CampaignKey("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
+    CampaignKey("seed", _T.COUNT, 0, "of the proposer"),
+    CampaignKey("baseline", _T.COUNT, 4, "runs of the baseline; the second repeats the seed of the first", 1),
+    CampaignKey("retests", _T.COUNT, 5, "further runs, at most, of an idea that looks better"),
+    CampaignKey("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
+    CampaignKey("confirm_runs", _T.COUNT, 12, "runs of that proof, at most", 2),
+    CampaignKey("parallel", _T.COUNT, 1, "runs at a time", 1),
+    CampaignKey("launcher", _T.TARGETS, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),
+    CampaignKey("gpus", _T.TEXT, "none", "pool of GPUs: none, all, N, 0,1 or UUIDs"),
+    CampaignKey("gpus_per_run", _T.COUNT, None, "GPUs that one run needs"),
+    CampaignKey("runs_per_gpu", _T.COUNT, 1, "runs that share one GPU", 1),
+    CampaignKey("gpu_busy_mib", _T.COUNT, 0, "a GPU of which others use so much is not taken; 0: 1 GiB, or 5 %"),
+    CampaignKey("include", _T.TEXTS, [], "untracked inputs that worktrees need; linked"),
+    CampaignKey("min_steps", _T.COUNT, 0, "a run with fewer steps judges nothing"),
+    CampaignKey("prune", _T.CHOICE, "", "end runs whose curve is behind; needs warmup", choices=("median", "halving")),
+    CampaignKey("warmup", _T.COUNT, None, "steps in which no run is ended for its curve"),
+    CampaignKey("trees", _T.TEXT, "", "directory of the worktrees; else below the state directory"),
+    CampaignKey("gpu_check", _T.SWITCH, True, "refuse recipes that ask for more GPUs than there are"),
+)
+AGENT_KEYS = (
+    CampaignKey("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
+    CampaignKey("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
+    CampaignKey("agent", _T.TEXT, "", "claude, codex, opencode, gemini, qwen, aider or command"),
+    CampaignKey("agent_program", _T.TEXT, "", "path of the agent, where it is not on PATH"),
+    CampaignKey("agent_model", _T.TEXT, "", "model of the agent, if not its own default"),
+    CampaignKey("agent_args", _T.COMMAND, [], "further words of the agent's command line"),
+    CampaignKey("agent_command", _T.COMMAND, [], "of the agent `command`: {prompt_file}, {schema_file}, {last_file}"),
+    CampaignKey("agent_env", _T.TEXTS, [], "secret variables that the agent may see, beside its own key"),
+    CampaignKey("agent_share", _T.SHARE, 0.5, "hybrid: the agent's part of the ideas"),
+    CampaignKey("ideas_per_turn", _T.COUNT, 3, "ideas that the agent is asked for at a time", 1),
+    CampaignKey("turn_timeout", _T.DURATION, 1800.0, "of each turn of the agent"),
+    CampaignKey("turn_steps", _T.COUNT, 60, "steps of the agent in one turn, at most", 1),
+    CampaignKey("turn_usd", _T.AMOUNT, None, "cost of one turn, at most"),
+    CampaignKey("max_fixes", _T.COUNT, 2, "tries of the agent to repair a run that crashed"),
+    CampaignKey("guard", _T.TEXTS, [], "commands that must pass on each edit"),
+    CampaignKey("guard_timeout", _T.DURATION, 600.0, "of each guard command"),
+    CampaignKey("protect", _T.TEXTS, [], "patterns of files that no edit may touch"),
+    CampaignKey("allow", _T.TEXTS, [], "patterns of protected files that edits may touch all the same"),
+    CampaignKey("review", _T.SWITCH, False, "a second turn judges each edit"),
+    CampaignKey("summarise", _T.SWITCH, True, "let the agent write a summary at the end"),
+    CampaignKey("sandbox", _T.CHOICE, "auto", "of the agent", choices=("auto", "need", "off")),
+    CampaignKey("hold", _T.SWITCH, False, "code ideas wait for `campaign approve`"),
+    CampaignKey("tell", _T.TEXTS, [], "notes that the agent reads from its first turn on"),
+)
+CAMPAIGN_KEYS = {key.name: key for key in (*_CAMPAIGN_KEYS, *AGENT_KEYS)}
+DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.values()}
+
+
+def converted(key: CampaignKey, value: Any, now: float) -> Any:
+    """The value in the type of its key. ValueError or TypeError, with one clause, where it has none."""
+    if value is None:
+        return None
+    match key.type:
+        case ValueType.COUNT:
+            return _count(key, value)
+        case ValueType.AMOUNT | ValueType.SHARE:
+            return _number(key.type, value)
+        case ValueType.DURATION:
+            return seconds(value)
+        case ValueType.DEADLINE:
+            return as_deadline(value, now)
+        case ValueType.SWITCH:
+            if (switch := truth(value)) is None:
+                raise ValueError(f"{value!r} is neither true nor false")
+            return switch
+        case ValueType.CHOICE:
+            return _choice(key, value)
+        case ValueType.TEXTS | ValueType.COMMAND:
+            return _texts(key.type, value)
+        case ValueType.TEXT:
+            return str(value).strip()
+        case ValueType.QUEUE if not isinstance(value, str | list):
+            raise ValueError(f"{value!r} is neither a path nor a list of ideas")
+    return value
+
+
+def _count(key: CampaignKey, value: Any) -> int:
+    number = int(value) if not isinstance(value, bool) and float(value) == int(value) else None
+    if number is None or number < key.least:
+        raise ValueError(f"{value!r} is not a whole number of at least {key.least}")
+    return number
+
+
+def _number(kind: ValueType, value: Any) -> float:
+    number = float(value)
+    if isinstance(value, bool) or not (0.0 <= number <= 1.0 if kind is ValueType.SHARE else number > 0):
+        raise ValueError(f"{value!r} is not a {kind}")
+    return number
+
+
+def _choice(key: CampaignKey, value: Any) -> str:
+    word = str(value).strip()
+    if key.name == "direction":
+        word = _DIRECTIONS.get(word.lower(), word.lower())
+    if key.name in ("prune", "sandbox") and truth(value) is False:  # `off`, which YAML takes for false
+        word = "off" if key.name == "sandbox" else ""
+    if word not in ("", *key.choices) or (not word and key.default):
+        neither = len(key.choices) == 2
+        words = f"neither {' nor '.join(key.choices)}" if neither else f"not one of {', '.join(key.choices)}"
+        raise ValueError(f"{value!r} is {words}")
+    return word
+
+
+def _texts(kind: ValueType, value: Any) -> list[str]:
+    if not isinstance(value, str | list | tuple):
+        raise ValueError(f"{value!r} is no list")
+    if isinstance(value, str):
+        return shlex.split(value) if kind is ValueType.COMMAND else [value]
+    return [str(item) for item in value]
+
+
+def seconds(value: Any) -> float:
+    """A duration, or a number of seconds. ValueError for one that nothing could wait for."""
+    found = float(value) if isinstance(value, int | float) else parse_duration(str(value))
+    if wrong := problem(found):
+        raise ValueError(f"{value!r} {wrong}")
+    return found
+
+
+def as_deadline(value: Any, now: float) -> float:
+    """Wall clock seconds: from a duration that begins now, or from a date and time."""
+    if isinstance(value, datetime.datetime):
+        at = value.timestamp()
+    else:
+        try:
+            at = datetime.datetime.fromisoformat(str(value)).timestamp()
+        except ValueError:
+            return now + seconds(value)
+    if at <= now:
+        raise ValueError(f"{value} has passed")
+    return at
+
+
+def parse_pairs(
+    pairs: Iterable[str], keys: Mapping[str, CampaignKey] = CAMPAIGN_KEYS, *, option: str = "--set"
+) -> dict[str, Any]:
+    """The values of KEY=VALUE words, read as a campaign file would have them; None for `null`: the default.
+
+    Numbers, truth values, lists and mappings are YAML's; a text needs no quotes. Raises UsageError that names the
+    nearest key for one that is unknown, and for a word that is no pair, says nothing or stands twice.
+    """
+    found: dict[str, Any] = {}
+    start = f"{option} " if option else ""
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        name, text = name.strip().replace("-", "_"), text.strip()
+        if not sign or not name:
+            raise UsageError(f"{start}{pair!r} is no KEY=VALUE", hint=f"such as {start}{next(iter(keys))}=VALUE")
+        if name not in keys:
+            raise unknown_key(f"{start or ''}{pair!r}".strip(), name, keys)
+        if name in found:
+            raise UsageError(f"{start}{name} stands twice", hint=f"a list is one value: {start}{name}='[A, B]'")
+        if not text:
+            raise UsageError(f"{start}{name}= has no value", hint=f"{start}{name}=null is its default")
+        found[name] = _value(keys[name], text, f"{start}{name}")
+    return found
+
+
+def unknown_key(source: str, name: str, keys: Iterable[str]) -> UsageError:
+    """The error for a key that nobody knows; its hint is the nearest key, else all of them."""
+    near = difflib.get_close_matches(name, keys, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(keys))}"
+    return UsageError(f"{source}: unknown key {name!r}", hint=hint, code="bad_campaign_file")
+
+
+def _value(key: CampaignKey, text: str, source: str) -> Any:
+    if text in ("null", "~"):
+        return None
+    flow = text[0] in "\"'" or (text[0] == "[" and key.type in _LISTS) or (text[0] == "{" and key.type in _MAPPINGS)
+    if key.type in _TEXTS and not flow:
+        return text
+    try:
+        value = parse_any(text.encode(), source)
+    except BlueprintError as bad:
+        if not flow:
+            return text
+        raise UsageError(bad.message, hint="quote the value for the shell: --set 'guard=[A, B]'") from None
+    keep = flow or not isinstance(value, str | dict | list) or (isinstance(value, dict) and key.type in _MAPPINGS)
+    return value if keep else text

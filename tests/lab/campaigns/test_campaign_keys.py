@@ -1,0 +1,136 @@
+"""The table of keys of a campaign file, and KEY=VALUE words that are read by it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.agent_options import turn_spec
+from autoresearch.lab.campaign_setup.campaign_keys import (
+    AGENT_KEYS,
+    CAMPAIGN_KEYS,
+    DEFAULTS,
+    ValueType,
+    converted,
+    parse_pairs,
+)
+
+NOW = 1_800_000_000.0
+
+# what is typed, and what the campaign then holds
+PAIRS: dict[str, Any] = {
+    "gpus_per_run=2": 2,
+    "gpus-per-run=2": 2,
+    "count=24": 24,
+    "confirm=false": False,
+    "confirm=no": False,
+    "review=on": True,
+    "prune=off": "",
+    "prune=median": "median",
+    "sandbox=off": "off",
+    "direction=higher": "maximize",
+    "guard=python -m pytest -q": ["python -m pytest -q"],
+    "guard=pytest -q  # all: of them": ["pytest -q  # all: of them"],
+    "guard=[pytest -q, make lint]": ["pytest -q", "make lint"],
+    "guard='one, two'": ["one, two"],
+    "protect=data/**": ["data/**"],
+    "protect=*.json": ["*.json"],
+    "agent_command={prompt_file} {cwd}": ["{prompt_file}", "{cwd}"],
+    "agent_command=[agent, '--ask {prompt_file}']": ["agent", "--ask {prompt_file}"],
+    "tell=note: the reward saturates": ["note: the reward saturates"],
+    "target=pass@1 >= 0.8": "pass@1 >= 0.8",
+    "target=>=0.8": ">=0.8",
+    "base=0123456": "0123456",
+    "gpus=0,1": "0,1",
+    "gpus=2": "2",
+    "prefix=autoresearch/night-3": "autoresearch/night-3",
+    "agent_model=a=b": "a=b",
+    "timeout=1h": 3600.0,
+    "timeout=90": 90.0,
+    "deadline=10h": NOW + 36000,
+    "budget_usd=20": 20.0,
+    "agent_share=0.3": 0.3,
+    "space=space.yaml": "space.yaml",
+    "space={lr: [1, 2]}": {"lr": [1, 2]},
+    "space=lr: [1, 2]": {"lr": [1, 2]},
+    "launcher=local:2, ssh:gpu1:4": "local:2, ssh:gpu1:4",
+    "queue=ideas/": "ideas/",
+    "warmup=null": None,
+    "guard=~": None,
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_what_is_typed(pair: str) -> None:
+    ((name, value),) = parse_pairs([pair]).items()
+    assert converted(CAMPAIGN_KEYS[name], value, NOW) == PAIRS[pair]
+
+
+def test_a_date_may_be_a_deadline() -> None:
+    value = parse_pairs(["deadline=2099-01-01 07:00"])["deadline"]
+    assert converted(CAMPAIGN_KEYS["deadline"], value, NOW) == datetime.datetime(2099, 1, 1, 7).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message", "hint"),
+    [
+        (["paralell=2"], "--set 'paralell=2': unknown key 'paralell'", "did you mean 'parallel'?"),
+        (["zebra=2"], "--set 'zebra=2': unknown key 'zebra'", "known: agent, agent_args"),
+        (["count"], "--set 'count' is no KEY=VALUE", "such as --set count=VALUE"),
+        (["=3"], "--set '=3' is no KEY=VALUE", ""),
+        (["launcher="], "--set launcher= has no value", "--set launcher=null is its default"),
+        (["guard=a", "guard=b"], "--set guard stands twice", "a list is one value: --set guard='[A, B]'"),
+        (["guard=[a"], "--set guard:2: ", "quote"),
+    ],
+)
+def test_what_is_no_pair(pairs: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_pairs(pairs)
+    assert caught.value.message.startswith(message) and hint in caught.value.hint
+
+
+# a key, a value that it does not take, and what is said of it
+REFUSED = (
+    ("count", "many", "'many'"),
+    ("count", True, "True is not a whole number of at least 1"),
+    ("count", 2.5, "2.5 is not a whole number of at least 1"),
+    ("confirm_runs", 1, "1 is not a whole number of at least 2"),
+    ("budget_usd", 0, "0 is not a number above 0"),
+    ("budget_gpu_hours", "nan", "'nan' is not a number above 0"),
+    ("agent_share", 1.5, "1.5 is not a number from 0 to 1"),
+    ("confirm", "maybe", "'maybe' is neither true nor false"),
+    ("proposer", "oracle", "'oracle' is not one of queue, grid, random"),
+    ("prune", "best", "'best' is neither median nor halving"),
+    ("direction", "sideways", "'sideways' is neither maximize nor minimize"),
+    ("sandbox", "", "'' is not one of auto, need, off"),
+    ("sandbox", True, "True is not one of auto, need, off"),
+    ("include", 3, "3 is no list"),
+    ("queue", 3, "3 is neither a path nor a list of ideas"),
+    ("timeout", "soon", "soon"),
+    ("deadline", "2001-01-01", "2001-01-01 has passed"),
+)
+
+
+@pytest.mark.parametrize(("name", "value", "says"), REFUSED)
+def test_what_a_key_does_not_take(name: str, value: Any, says: str) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        converted(CAMPAIGN_KEYS[name], value, NOW)
+    assert says in str(caught.value)
+
+
+def test_the_table_holds_together() -> None:
+    for key in CAMPAIGN_KEYS.values():
+        assert (key.type is ValueType.CHOICE) == bool(key.choices), key.name
+        assert 8 < len(key.meaning) < 80 and not key.meaning.endswith("."), key.name
+        assert converted(key, key.default, NOW) == key.default, key.name
+    assert DEFAULTS.keys() == CAMPAIGN_KEYS.keys() and {key.name for key in AGENT_KEYS} < CAMPAIGN_KEYS.keys()
+
+
+def test_an_agent_outside_a_campaign_takes_some_of_them() -> None:
+    spec = turn_spec("command", {"agent_command": "agent {prompt_file}", "turn_timeout": "90s", "sandbox": False})
+    assert (spec.template, spec.turn_s, spec.sandbox) == (("agent", "{prompt_file}"), 90.0, "off")
+    with pytest.raises(ValueError, match=r"^turn_timeout: .*soon"):
+        turn_spec("command", {"turn_timeout": "soon"})
