@@ -82,20 +82,19 @@ def check(
 ) -> int:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab.agentjet.swarm_setup import trainer_of
     from autoresearch.lab.remote_files.remote_code import files_of
     from autoresearch.lab.resolve.blueprint_file import read_blueprint
     from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
     from autoresearch.lab.resolve.run_limits import limits_of
     from autoresearch.lab.resolve.trainer_settings import ask_trainer
     from autoresearch.lab.settings import load
-    from autoresearch.trainers import ask
+    from autoresearch.trainers import ask, registry
 
     settings = load(Path(path).absolute().parent, environ=os.environ)
     file = read_blueprint(Path(path))
     resolved = resolve_blueprint(file, environ=os.environ, files=files_of(file.blueprint, settings, parts()))
     blueprint = resolved.blueprint
-    trainer = trainer_of(blueprint, blueprint.notes.trainer or settings.text("trainer"))
+    trainer = registry.for_blueprint(blueprint, blueprint.notes.trainer or settings.text("trainer"))
     asked = ask_trainer(trainer, resolved, job="ajet_check")
     found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():

@@ -2,93 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.run.server import HasPrograms
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.lab.agentjet.swarm_dir import SwarmDir
+    from autoresearch.core.run.spec import RunSpec
+    from autoresearch.core.run.trainer import Trainer
+    from autoresearch.records.rundir import RunDir
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
 
 
 def up(run: RunArgument) -> int:
     """Start the server, see the engine off and one episode work: a `prepare` step."""
-    from autoresearch.lab.agentjet.up import up as bring_up
-
-    return _telling(lambda: bring_up(_place(run), real_parts(), output.say))
+    return _program("up", run)
 
 
 def serve(run: RunArgument) -> int:
     """Be the server's session."""
-    from autoresearch.lab.agentjet.child import pass_on
-    from autoresearch.lab.agentjet.serve import serve as be_server
-
-    return pass_on(be_server(_place(run), output.say))
+    return _program("serve", run)
 
 
 def client(run: RunArgument) -> int:
     """Be the client's session: the launch command, watched."""
-    from autoresearch.lab.agentjet.client import client as be_client
-
-    codes: list[int] = []
-    return _telling(lambda: codes.append(be_client(_place(run), output.say))) or codes[0]
+    return _program("client", run)
 
 
 def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
-    from autoresearch.lab.agentjet.down import down as take_down
+    from autoresearch.lab.runs.end_leftovers import end_processes
+    from autoresearch.trainers import ask
 
-    place = _place(run)
-    said: list[str] = []
-    if place.rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not _inside(place):
-        raise ConflictError(f"{place.spec.run} still runs", fix=f"autoresearch stop {place.spec.run}")
+    rundir, spec, trainer = _run(run)
+    lines: list[str] = []
+    inside = os.environ.get("AUTORESEARCH_RUN_ID") == spec.run  # we are a step of this very run
+    if rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not inside:
+        raise ConflictError(f"{spec.run} still runs", fix=f"autoresearch stop {spec.run}")
     if not as_json:
-        output.say(f"{place.spec.run} in {place.rundir.path}:")
-    free = take_down(place, said.append if as_json else output.say)
+        output.say(f"{spec.run} in {rundir.path}:")
+    say = lines.append if as_json else output.say
+    free = ask.server(trainer).stop_server(str(rundir.path), end_processes, say)
     if as_json:
-        payload = {"run": place.spec.run, "run_dir": str(place.rundir.path), "down": free, "said": said, "next": []}
+        payload = {"run": spec.run, "run_dir": str(rundir.path), "down": free, "said": lines, "next": []}
         output.emit("swarm down", payload, as_json=True)
     return 0 if free else ConflictError.exit_code
 
 
-def _inside(place: SwarmDir) -> bool:
-    """Whether we are a step of this very run."""
-    import os
+def _program(name: str, run: str) -> int:
+    rundir, _, trainer = _run(run)
+    assert isinstance(trainer, HasPrograms)
+    return trainer.run_program(name, str(rundir.path), host_services(), output.say)
 
-    return os.environ.get("AUTORESEARCH_RUN_ID") == place.spec.run
 
-
-def _place(run: str) -> SwarmDir:
-    from autoresearch.lab.agentjet.swarm_dir import place_of
+def _run(run: str) -> tuple[RunDir, RunSpec, Trainer]:
+    """The run of this name or directory, and its trainer. UsageError for one that has no server."""
     from autoresearch.lab.runs import sessions
+    from autoresearch.records import spec_file
     from autoresearch.records.rundir import RunDir
+    from autoresearch.trainers import registry
 
     here = RunDir(Path(run))
     rundir = here if here.path.is_absolute() and here.spec.is_file() else sessions.find(run, real_parts())
     try:
-        place = place_of(rundir)
+        spec = spec_file.read(rundir)
     except OSError as error:
         raise NotFoundError(f"{rundir.path}: the run directory is gone ({error.strerror})") from error
-    if place is None:
+    trainer = registry.by_name(spec.trainer)
+    if spec.swarm is None or not isinstance(trainer, HasPrograms):
         raise UsageError(f"{rundir.path.name} is no run of swarm mode", hint="its blueprint has no `swarm_` notes")
-    return place
-
-
-def _telling(act: Callable[[], None]) -> int:
-    from autoresearch.lab.agentjet.fault import EXIT, SwarmFault
-
-    try:
-        act()
-    except SwarmFault as fault:
-        for line in fault.lines():
-            output.say(line)
-        return EXIT
-    return 0
+    return rundir, spec, trainer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.server import HasServer, NoServer
 from autoresearch.core.run.trainer import (
     Circumstances,
     DeclaresLines,
@@ -62,6 +63,11 @@ def findings(
 def steps_known(trainer: Trainer) -> bool:
     """Whether the format of a training step is known, from a trainer module or from the blueprint's `step_line:`."""
     return trainer.named or (isinstance(trainer, DeclaresLines) and trainer.declares(SignalKind.STEP))
+
+
+def server(trainer: Trainer) -> HasServer:
+    """The hooks of a server beside the run; those of a trainer that needs none do nothing."""
+    return trainer if isinstance(trainer, HasServer) else NoServer(trainer.name)
 
 
 def companions(trainer: Trainer) -> tuple[str, ...]:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.trainers import ask
 
-NAMES = ("tinygrpo", "agentjet_swarm", "agentjet", "nemo_rl", "openrlhf", "slime", "trl", "verl", "generic")
+_REFERENCES = {
+    "tinygrpo": "autoresearch.trainers.tinygrpo:TinyGrpo",
+    "agentjet_swarm": "autoresearch.agentjet.swarm_trainer:AgentJetSwarm",
+    "agentjet": "autoresearch.trainers.agentjet:AgentJet",
+    "nemo_rl": "autoresearch.trainers.nemo_rl:NemoRl",
+    "openrlhf": "autoresearch.trainers.openrlhf:OpenRlhf",
+    "slime": "autoresearch.trainers.slime:Slime",
+    "trl": "autoresearch.trainers.trl:Trl",
+    "verl": "autoresearch.trainers.verl:Verl",
+    "generic": "autoresearch.trainers.generic:Generic",
+}
+"""Name -> `module:class`, as in an entry point, so that a trainer may live in a room, or a package, of its own."""
+
+NAMES = tuple(_REFERENCES)
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
@@ -14,43 +31,15 @@ def by_name(name: str, lines: tuple[str, ...] = ()) -> Trainer:
 
     `lines`: the lines that the blueprint declares, see `trainers.declared`; only the generic trainer uses them.
     """
-    match name.strip().lower():
-        case "tinygrpo":
-            from autoresearch.trainers.tinygrpo import TinyGrpo
+    key = name.strip().lower()
+    if lines and key == NAMES[-1]:
+        from autoresearch.trainers.generic import Declaring
 
-            return TinyGrpo()
-        case "agentjet_swarm":
-            from autoresearch.trainers.agentjet_swarm import AgentJetSwarm
-
-            return AgentJetSwarm()
-        case "agentjet":
-            from autoresearch.trainers.agentjet import AgentJet
-
-            return AgentJet()
-        case "nemo_rl":
-            from autoresearch.trainers.nemo_rl import NemoRl
-
-            return NemoRl()
-        case "openrlhf":
-            from autoresearch.trainers.openrlhf import OpenRlhf
-
-            return OpenRlhf()
-        case "slime":
-            from autoresearch.trainers.slime import Slime
-
-            return Slime()
-        case "trl":
-            from autoresearch.trainers.trl import Trl
-
-            return Trl()
-        case "verl":
-            from autoresearch.trainers.verl import Verl
-
-            return Verl()
-        case "generic":
-            from autoresearch.trainers.generic import Declaring, Generic
-
-            return Declaring(lines=lines) if lines else Generic()
+        return Declaring(lines=lines)
+    if key in _REFERENCES:
+        module, _, attribute = _REFERENCES[key].partition(":")
+        trainer: Trainer = getattr(import_module(module), attribute)()
+        return trainer
     known = ", ".join(NAMES)
     raise UsageError(f"there is no trainer {name!r}", hint=f"known trainers: {known}", code="unknown_trainer")
 
@@ -80,3 +69,10 @@ def choose(name: str, command: str, lines: tuple[str, ...] = ()) -> Trainer:
     if name.strip():
         return by_name(name)
     return next((trainer for trainer in every() if trainer.recognises(command)), by_name(NAMES[-1]))
+
+
+def for_blueprint(blueprint: Blueprint, name: str = "") -> Trainer:
+    """The trainer of a blueprint: by this name, else by its notes (the name, or a server), else by its command."""
+    notes = blueprint.notes
+    name = name or notes.trainer or next((one.name for one in every() if ask.server(one).declared_by(notes)), "")
+    return choose(name, blueprint.launch_command, notes.lines)

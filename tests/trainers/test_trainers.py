@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from typing import Any
 
 import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.run.scaffold import HasScaffold
+from autoresearch.core.run.server import HasPrograms, HasServer
 from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.trainers import registry
@@ -46,6 +50,29 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert "verrl" in caught.value.message
     assert "verl" in caught.value.hint
     assert "generic" in caught.value.hint
+
+
+@pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
+@pytest.mark.parametrize("protocol", [Trainer, HasServer, HasPrograms, HasScaffold])
+def test_every_trainer_has_the_methods_of_its_protocols(trainer: Trainer, protocol: Any) -> None:
+    """The registry names classes by strings, so that no type checker compares them with the protocols."""
+    if protocol is not Trainer and not isinstance(trainer, protocol):
+        return
+    for name, member in vars(protocol).items():
+        if name.startswith("_"):
+            continue
+        own = getattr(type(trainer), name)
+        if inspect.isfunction(member):
+            declared, given = inspect.signature(member), inspect.signature(own)
+            more = list(given.parameters.values())[len(declared.parameters) :]
+            assert all(one.default is not one.empty for one in more), f"{trainer.name}.{name}: {given}"
+            same = [one for one in given.parameters.values() if one not in more]
+            assert given.replace(parameters=same) == declared, f"{trainer.name}.{name}"
+
+
+def test_one_trainer_has_a_server_and_a_scaffold() -> None:
+    for protocol in (HasServer, HasPrograms, HasScaffold):
+        assert [one.name for one in registry.every() if isinstance(one, protocol)] == ["agentjet_swarm"]
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)

@@ -24,7 +24,6 @@ from autoresearch.git_repo.checkout import Checkout, NoCheckout
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.survey import survey
 from autoresearch.lab.agent_work.agent_proposer import HYBRID
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.agent_options import research_spec
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
@@ -44,7 +43,7 @@ from autoresearch.proposers.registry import check_packages
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain
-from autoresearch.trainers import ask, ray_job
+from autoresearch.trainers import ask, ray_job, registry
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -88,7 +87,7 @@ def charter(
     room = where(campaign_file, project, resolved.blueprint.notes.launcher)
     refuse_in_campaign(room.places)
     raise_on_errors(resolved)
-    trainer = swarm_setup.trainer_of(resolved.blueprint)
+    trainer = registry.for_blueprint(resolved.blueprint)
     checkout = repository.locate(resolved.codebase)
     if isinstance(checkout, NoCheckout):
         raise _no_repository(checkout)
@@ -118,8 +117,7 @@ def charter(
     spec = _spec(campaign_file, asked, checkout, objective, rules, parts)
     spec = replace(spec, sources=sources | _proposer_source(campaign_file), tmux_socket=tmux_socket, gpu_check=looks)
     spec = replace(spec, places=room.places, parallel=room.parallel, gpus=share.uuids, gpus_per_run=share.per_run)
-    raise_on(swarm_setup.one_server_for_all(trainer.name, resolved.blueprint, spec.parallel))
-    raise_on(tuple(finding for place in spec.places for finding in swarm_setup.only_here(trainer.name, place)))
+    raise_on(ask.server(trainer).check_server(resolved.blueprint, spec.places, spec.parallel))
     raise_on(_secrets(spec, resolved))
     findings = (*resolved.findings, *lint, *_promise(spec), *_seen_in_prints(spec, resolved))
     environ = {**parts.environ, **resolved.blueprint.notes.env}
@@ -183,7 +181,7 @@ def _seen_in_prints(spec: CampaignSpec, resolved: ResolvedBlueprint) -> tuple[Fi
 
 def _gpus_wanted(asked: TrainerSettings, parts: Parts) -> int:
     """How many GPUs the recipe asks for; 0 where it says nothing, or has them elsewhere."""
-    if swarm_setup.engine_elsewhere(asked.trainer.name, asked.resolved.blueprint):
+    if ask.server(asked.trainer).server_elsewhere(asked.resolved.blueprint.notes):
         return 0
     environ = {**parts.environ, **asked.resolved.blueprint.notes.env}
     return asked.gpus_needed(environ)
@@ -203,7 +201,7 @@ def _objective(campaign_file: CampaignFile, asked: TrainerSettings) -> tuple[Obj
     usual = trainer.objective(asked.whole)
     said: dict[str, str] = {}
     wanted = campaign_file["metric"].strip() or notes.metric or (usual.metric if usual else "")
-    metric = swarm_setup.named_here(wanted, trainer.name, asked.resolved.blueprint)
+    metric = ask.server(trainer).recorded_metric(wanted, notes)
     if not metric:
         raise UsageError(
             f"the trainer {trainer.name} has no usual metric and none is named",

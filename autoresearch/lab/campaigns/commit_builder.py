@@ -18,11 +18,10 @@ from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.agentjet.swarm_setup import trainer_of
 from autoresearch.lab.resolve.overrides import LaunchSettings, rewritten, variables
 from autoresearch.lab.resolve.recipe_parents import inherited
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
-from autoresearch.trainers import ask
+from autoresearch.trainers import ask, registry
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
@@ -49,7 +48,7 @@ class CommitBuilder:
     def of(cls, spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
         """Parse the campaign's blueprint from the text stored in its spec."""
         blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
-        return cls(spec, checkout, blueprint, trainer_of(blueprint))
+        return cls(spec, checkout, blueprint, registry.for_blueprint(blueprint))
 
     @property
     def evaluation(self) -> Notes:

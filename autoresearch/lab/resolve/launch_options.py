@@ -11,7 +11,6 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
@@ -109,6 +108,7 @@ class ResolvedRun:
     def refuse(self) -> None:
         """Raise an AutoresearchError for whatever prevents the run on this machine now."""
         self.trainer_settings.refuse_to_resume()
-        raise_on(swarm_setup.only_here(self.trainer_settings.trainer.name, self.options.target))
+        server = ask.server(self.trainer_settings.trainer)
+        raise_on(server.check_server(self.resolved.blueprint, (self.options.target,)))
         if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
             raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)

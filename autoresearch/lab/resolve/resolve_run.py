@@ -19,7 +19,6 @@ from autoresearch.core.text.durations import spoken
 from autoresearch.errors import UsageError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve import gpu_check, run_names
@@ -33,7 +32,7 @@ from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, volume
 from autoresearch.launchers.host_sandbox_check import driven_by
 from autoresearch.records.secrets import mask_environment, mask_text
-from autoresearch.trainers import ask
+from autoresearch.trainers import ask, registry
 
 
 def resolve_run(path: Path, settings: Settings, parts: Parts, run_options: RunOptions) -> ResolvedRun:
@@ -52,7 +51,7 @@ def resolve_run(path: Path, settings: Settings, parts: Parts, run_options: RunOp
 def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_options: RunOptions) -> ResolvedRun:
     blueprint, campaign_run, fixed = resolved.blueprint, run_options.campaign_run, run_options.fix_of
     token, created = run_names.new_token(), parts.clock()
-    trainer = swarm_setup.trainer_of(
+    trainer = registry.for_blueprint(
         blueprint, run_options.trainer or blueprint.notes.trainer or settings.text("trainer")
     )
     job = naming.session_name(fixed.slug if fixed else blueprint.slug, token)
@@ -68,14 +67,14 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     if fixed:
         names = _names_of_repair(fixed, options.checkout, names.branch)
     spec = _spec(trainer_settings, environment, names, limits, fixed, (token, created))
-    spec = swarm_setup.arrange(replace(spec, gpus=uuids, driven_by=driven_by(parts.environ)), blueprint)
+    spec = ask.server(trainer).with_server(replace(spec, gpus=uuids, driven_by=driven_by(parts.environ)), blueprint)
     if campaign_run:
         spec = _in_campaign(spec, campaign_run)
     if not resolved.files.here:
         spec = remote_code.at_home(spec)
     findings = (
         *(*resolved.findings, *lint, *_unjudged(spec), *_crossed(spec, resolved)),
-        *swarm_setup.findings(spec, blueprint),
+        *ask.server(trainer).check_server(blueprint),
         *_gpu_findings(trainer_settings, spec, options, settings),
     )
     return ResolvedRun(spec, options, trainer_settings, findings)

@@ -12,10 +12,11 @@ from typing import Any
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.cancel import never_begun, take_back
-from autoresearch.lab.runs.end_leftovers import SWEEP_S, carriers, sweep
+from autoresearch.lab.runs.end_leftovers import SWEEP_S, carriers, end_processes, sweep
 from autoresearch.lab.runs.kernel_log import killed_for_memory
 from autoresearch.lab.runs.outcome import Outcome, load
 from autoresearch.records import events, evidence, exit_record, finish_flag, journal
@@ -213,20 +214,27 @@ def _why_it_died(identity: Mapping[str, Any]) -> str:
 
 def _end_server(rundir: RunDir, spec: RunSpec) -> None:
     """End the server of a swarm mode run: it has a Runner of its own, which may live."""
-    from autoresearch.lab.agentjet.down import down
-    from autoresearch.lab.agentjet.swarm_dir import place_of
+    if trainer := _trainer_of(spec):
+        from autoresearch.trainers import ask
 
-    if place := place_of(rundir):
-        down(place, lambda text: journal.append(Path(spec.result_dir), text))
+        log = Path(spec.result_dir)
+        ask.server(trainer).stop_server(str(rundir.path), end_processes, lambda text: journal.append(log, text))
+
+
+def _trainer_of(spec: RunSpec) -> Trainer | None:
+    """The trainer of a recorded run; None for one that only a newer version knows."""
+    from autoresearch.trainers import registry
+
+    return registry.by_name(spec.trainer) if spec.trainer in registry.NAMES else None
 
 
 def _end_companions(spec: RunSpec, grace_s: float) -> int:
     """End daemons that its trainer started and wrote down; returns how many processes were ended."""
     from autoresearch.lab.runs.end_leftovers import sweep_companions
-    from autoresearch.trainers import ask, registry
+    from autoresearch.trainers import ask
 
-    known = spec.trainer in registry.NAMES  # else it is a newer version's
-    patterns = ask.companions(registry.by_name(spec.trainer)) if known else ()
+    trainer = _trainer_of(spec)
+    patterns = ask.companions(trainer) if trainer else ()
     written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
     return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
 

@@ -32,6 +32,11 @@ def sweep(run: str, *, grace_s: float) -> int:
     return _end(lambda: carriers(run), grace_s)
 
 
+def end_processes(run: str, grace_s: float) -> int:
+    """The same with at most SWEEP_S of grace, for those whose spec allows more."""
+    return sweep(run, grace_s=min(grace_s, SWEEP_S))
+
+
 def sweep_companions(files: Iterable[Path], run: str, since: float, *, grace_s: float) -> int:
     """The same for daemons recorded in files `*.HASH.HOST.*`, each with the number of a process group.
 

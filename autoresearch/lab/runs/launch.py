@@ -8,7 +8,6 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.launch_options import ResolvedRun
@@ -24,6 +23,7 @@ from autoresearch.records import finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked, write_atomically
 from autoresearch.records.secrets import masked_file
+from autoresearch.trainers import ask
 
 
 def launch(run: ResolvedRun, parts: Parts) -> Launched:
@@ -40,7 +40,7 @@ def prepare(run: ResolvedRun, parts: Parts, *, ahead: bool = False, runner: bool
     _refuse(run, parts, ahead=ahead)
     visible = hide_records(run)  # before the first record
     run = claim(run, parts, ahead=ahead)
-    run = replace(run, spec=swarm_setup.located(run.spec))
+    run = replace(run, spec=ask.server(run.trainer_settings.trainer).with_server_metrics(run.spec))
     held = contextlib.ExitStack()
     try:
         held.enter_context(locked(run.directory.launching))
@@ -81,7 +81,7 @@ def _refuse(run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
     if run.options.target.is_local:
         check_nrl(run.spec.command, run.spec.cwd, run.options.environment)
     if not ahead:  # when prepared ahead, the previous run still has the port
-        swarm_setup.refuse_taken_port(run.spec)
+        ask.server(run.trainer_settings.trainer).check_port(run.spec)
 
 
 def _prepare_result_dir(run: ResolvedRun) -> None:

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.launchers import gpus
 from autoresearch.records import journal, spec_file
+from autoresearch.trainers import ask
 
 RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
 
@@ -28,7 +28,7 @@ def keys_of_runner(run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, run.options.environment)],
         "await_launch": "ahead" if ahead else "now",
         "first_step": run.resolved.blueprint.notes.first_step,
-        "start": swarm_setup.start_command(spec),
+        "start": ask.server(run.trainer_settings.trainer).start_command(spec),
     }
 
 

@@ -14,7 +14,6 @@ import pytest
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agentjet import swarm_setup
 from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns import slots as module
 from autoresearch.lab.campaigns.slots import RunSlot, SlotPool
@@ -223,16 +222,6 @@ def test_a_place_that_does_not_answer_gets_nothing_new(box: Box, tmp_path: Path)
     order_file.observe(live["a"], Observed(RunState.RUNNING.value, 3.0, 3.0))
     again = pool.assign(live)
     assert again is not None and again.target.name == "slurm"
-
-
-def test_swarm_mode_stays_where_its_sessions_are() -> None:
-    (found,) = swarm_setup.only_here("agentjet_swarm", parse_pool("slurm:2", {})[0])
-    assert found.code == "swarm_is_local" and "slurm" in found.message
-    assert (
-        swarm_setup.only_here("agentjet_swarm", LOCAL)
-        == ()
-        == swarm_setup.only_here("verl", parse_pool("slurm", {})[0])
-    )
 
 
 @pytest.mark.system

@@ -1,0 +1,103 @@
+"""A child in a process group of its own: waited for without a busy loop, ended politely, its exit status passed on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+INTERRUPT_S = 10.0  # between INT and TERM; a client that gets two signals within it ends faster
+TERM_S = 10.0
+
+
+class Child:
+    """One command; the Runner above still owns the whole tree, and ends what this class leaves."""
+
+    def __init__(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], out: int | None = None) -> None:
+        self._process = subprocess.Popen(
+            argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0
+        )
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def ended(self, seconds: float) -> bool:
+        """Sleep until it ends, at most so long; returns whether it has."""
+        if self._process.returncode is None:
+            select.select([self._pidfd], [], [], max(0.0, seconds))
+        return self._process.poll() is not None
+
+    @property
+    def returncode(self) -> int | None:
+        """As in `subprocess`: -n for signal n; None while it runs."""
+        return self._process.poll()
+
+    def send(self, number: int) -> None:
+        """Signal its process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def end(self, *, signalled: bool = False) -> None:
+        """INT like a person at the keyboard, then TERM, then KILL. `signalled`: it got an INT a moment ago."""
+        for number, seconds in ((signal.SIGINT, INTERRUPT_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, TERM_S)):
+            if not signalled:  # a second INT makes many servers skip their cleanup
+                self.send(number)
+            signalled = False
+            if self.ended(seconds):
+                break
+        self.send(signal.SIGKILL)  # what its leader left in the group
+
+    def close(self) -> None:
+        """Release it; a child that still runs is ended."""
+        if not self.ended(0.0):
+            self.end()
+        os.close(self._pidfd)
+
+
+def shell(command: str, cwd: str | Path, env: Mapping[str, str], out: int | None = None) -> Child:
+    """`bash -c command`, as the Runner starts a trainer."""
+    return Child(["bash", "-c", command], str(cwd), env, out)
+
+
+class SignalRelay:
+    """Records TERM, INT and HUP to this process and passes them on."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.children: list[Child] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.number = self.number or number
+        for child in self.children:
+            child.send(number)
+
+
+@contextlib.contextmanager
+def listening_to_signals() -> Iterator[SignalRelay]:
+    """Inside, signals are recorded instead of ending this process; afterwards the old handlers return."""
+    relay = SignalRelay()
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, relay) for number in numbers]
+    try:
+        yield relay
+    finally:
+        for number, former in zip(numbers, before, strict=True):
+            signal.signal(number, former)
+
+
+def pass_on(returncode: int) -> int:
+    """Exit as the child did: the same exit code, or by the same signal (then this does not return)."""
+    if returncode >= 0:
+        return returncode
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # one core is enough
+    if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-returncode, signal.SIG_DFL)
+    os.kill(os.getpid(), -returncode)
+    time.sleep(1.0)  # a signal to oneself may take a moment
+    return 128 - returncode

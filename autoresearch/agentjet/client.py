@@ -1,0 +1,175 @@
+"""The client of a swarm run, watched: its output unchanged, its exit status passed on, its engine monitored.
+
+The Runner starts this program instead of the client and reads its lines like the client's own. It ends the client only
+for failures that the client itself would not notice: an engine that dies while booting or goes away during training, a
+dead server, an exception that is retried for ever. A server that just does not answer is only reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from autoresearch.agentjet import server_session
+from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, shell
+from autoresearch.agentjet.engine_status import OFFLINE
+from autoresearch.agentjet.engine_watch import CONFIRMED, TAG, SwarmWatch
+from autoresearch.agentjet.fault import EXIT, SwarmFault
+from autoresearch.agentjet.follow_logs import ClientLog, ServerLog
+from autoresearch.agentjet.gate import boot_failed
+from autoresearch.agentjet.retry_storm import Storm
+from autoresearch.agentjet.swarm_run import SwarmRun, surroundings
+from autoresearch.agentjet.up import server_died
+from autoresearch.core.run.server import Say
+
+_IDLE = re.compile(r"ENGINE\.OFFLINE|Engine not ready|Try again")  # repeated for ever by a client that hangs
+_WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
+
+WAITS_S = 30.0  # ajet's client prints every minute how long it has waited, and never gives up
+LAST_S = 5.0  # a dying server's Runner needs a moment to record how it ended
+OVER_S = 60.0  # a client may still evaluate or save when its engine is off; after that it hangs
+
+
+def client(swarm_run: SwarmRun, say: Say) -> int:
+    """Run the client to its end; returns its exit code, or 3 if the run cannot go on."""
+    look = swarm_run.server().look()
+    if look.status != OFFLINE:
+        state = f"the engine is {look.status}" if look.status else f"no engine status: {look.trouble}"
+        raise SwarmFault("engine_busy", f"{state} before the client was started")
+    watched = Watched(swarm_run, say)
+    child = shell(swarm_run.spec.command, swarm_run.spec.cwd, {**os.environ, **surroundings(swarm_run.url())})
+    try:
+        with listening_to_signals() as relay:
+            relay.children.append(child)
+            returncode = _watch(watched, child)
+        watched.look_at_logs()
+        if returncode == 0:
+            watched.judge_success()
+        elif returncode != EXIT and not relay.number:
+            watched.last_words()
+    finally:
+        child.close()
+        watched.close()
+    return pass_on(returncode)
+
+
+def _watch(watched: Watched, child: Child) -> int:
+    try:
+        while not child.ended(watched.swarm_run.swarm.poll_s):
+            if watched.look(time.monotonic()):
+                child.end()
+                return 0
+    except SwarmFault as fault:
+        for line in fault.lines():  # before the client's last lines
+            watched.say(line)
+        child.end()
+        return EXIT
+    return child.returncode or 0
+
+
+class Watched:
+    """The observed state of one client, its engine and its server."""
+
+    def __init__(self, swarm_run: SwarmRun, say: Say) -> None:
+        self.swarm_run = swarm_run
+        self.say = say
+        self.watch = SwarmWatch()
+        self.storm = Storm(*swarm_run.swarm.retries)
+        self.client_log = ClientLog(swarm_run.rundir.log)
+        self.server_log = ServerLog(swarm_run.server_dir.log)
+        self._moved_at = 0.0
+        self._gone_at: float | None = None
+        self._spoke_at = 0.0  # when the client last printed something that a hanging one does not
+        self._warned = False
+        self._complete = False  # the client reported it
+        self._waited = 0  # seconds that it reports having waited for an engine that is off
+
+    def look(self, now: float) -> bool:
+        """Check everything once; True if all is done though the client hangs. SwarmFault ends the run."""
+        for line in self.watch.see(now, self.swarm_run.server().look()):
+            self.say(line)
+        self.look_at_logs()
+        if self.watch.moved_at != self._moved_at:
+            self._moved_at = self.watch.moved_at
+            self.storm.moved()
+        if self.server_log.booted:
+            self.watch.heard_boot(now)
+        for line in self.client_log.lines():
+            self.storm.line(now, line)
+            self._spoke_at = self._spoke_at if _IDLE.search(line) else now
+            self._complete = self._complete or "Training complete" in line
+            waits = _WAITS.search(line)
+            self._waited = int(waits[1]) if waits else self._waited
+        self._warn_of_resume()
+        return self._decide(now)
+
+    def look_at_logs(self) -> None:
+        """Report steps, with their KL, from the server's log."""
+        for step, kl in self.server_log.steps():
+            for line in self.watch.step_done(step, kl):
+                self.say(line)
+        for line in self.server_log.nan_lines():
+            self.say(f"{TAG}nan: {line}")
+
+    def _warn_of_resume(self) -> None:
+        resumed = self.server_log.resumed or (f"it begins at step {s}" if (s := self.watch.first_step or 1) > 2 else "")
+        if resumed and not self._warned:
+            self._warned = True
+            self.say(f"{TAG}error resumed: the engine goes on from an earlier run: {resumed}")
+
+    def _decide(self, now: float) -> bool:
+        swarm_run, watch = self.swarm_run, self.watch
+        if watch.boot_failed:
+            raise boot_failed(swarm_run, self.server_log.begin, now - watch.booting_since)
+        if not watch.own and watch.last.status == OFFLINE and self._waited >= WAITS_S:
+            text = f"the client waits for an engine that is off, since {self._waited} s: its boot failed unseen"
+            raise SwarmFault("boot_failed", text, tuple(self.server_log.evidence()))
+        if swarm_run.swarm.ours and (ended := server_session.how_it_ended(swarm_run)):
+            raise server_died(swarm_run, f"ended while the client ran: {ended}")
+        if raging := self.storm.raging(now):
+            raise SwarmFault("retry_storm", raging)
+        if not watch.gone:
+            self._gone_at = None
+            return False
+        self._gone_at = now if self._gone_at is None else self._gone_at
+        self._raise_if_crashed()
+        return now - self._gone_at >= OVER_S and self._hangs(now)
+
+    def _hangs(self, now: float) -> bool:
+        if self._complete or self.server_log.complete(self.watch.done):
+            if now - self._spoke_at < OVER_S:
+                return False  # it saves, plots or uploads
+            self.say(f"{TAG}the engine is off after its last step, and the client does not end by itself")
+            return True
+        text = f"the engine went off after step {self.watch.done}, and {OVER_S:.0f} s later the client still waits"
+        raise SwarmFault("engine_offline", text, tuple(self.server_log.evidence()))
+
+    def _raise_if_crashed(self) -> None:
+        cause = self.server_log.crash
+        if cause and not self._complete and not self.server_log.complete(self.watch.done):
+            text = f"the engine went off after step {self.watch.done}: {cause}"
+            raise SwarmFault("engine_crashed", text, tuple(self.server_log.evidence()))
+
+    def last_words(self) -> None:
+        """Report faults of engine or server if the client ended badly before they were seen; its exit code stays."""
+        until = time.monotonic() + LAST_S
+        try:
+            while time.monotonic() < until:
+                self.look(time.monotonic())
+                if self.watch.answers and not 0 < self.watch.offline < CONFIRMED:
+                    return
+                time.sleep(0.1)
+        except SwarmFault as fault:
+            for line in fault.lines():
+                self.say(line)
+
+    def judge_success(self) -> None:
+        """Raise if the engine crashed: a client that is stopped while waiting for it may still exit well."""
+        if self.watch.own and self.watch.last.status == OFFLINE:
+            self._raise_if_crashed()
+
+    def close(self) -> None:
+        """Close the logs."""
+        self.client_log.close()
+        self.server_log.close()

@@ -1,0 +1,133 @@
+"""The watch on a swarm engine: turns polls of its status into state and log lines.
+
+Every line begins with `[swarm] `; the trainer's Signals match them. Pure: callers pass the time, in seconds.
+
+The engine goes OFFLINE -> BOOTING -> ROLLING(step 1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... and back to
+OFFLINE at its end, by a crash or by a stop. ROLLING with step N means that N is being collected and N-1 is done. The
+server keeps step and counters of the previous run, so nothing counts until this run's own boot was seen.
+(modelscope/AgentJet, ajet/tuner_lib/experimental/swarm_server.py at c0ef49bb.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autoresearch.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, Look
+
+TAG = "[swarm] "
+HEARTBEAT_S = 30.0  # while it boots: each line suspends the first-step clock for a while
+COUNTERS_S = 10.0  # shortest interval between lines about the filling of the pool
+UNREACHABLE_S = 60.0
+CONFIRMED = 2  # consecutive polls that must report OFFLINE: a client may restart an engine
+
+
+class SwarmWatch:
+    """The observed state of one engine since its client was started."""
+
+    def __init__(self) -> None:
+        self.own = False  # the engine left OFFLINE: its status is about this run
+        self.trained = False  # it was seen in a status after BOOTING
+        self.first_step: int | None = None  # the first step that it collected
+        self.done = 0  # the last optimizer step known to be done
+        self.offline = 0  # consecutive polls that reported OFFLINE after another status
+        self.last = Look(OFFLINE)
+        self.moved_at = 0.0  # time of the last change of status, step or counters
+        self.booting_since = 0.0
+        self._reported_at = -1e9
+        self._lost_at: float | None = None
+        self._lost_reported_at = 0.0
+        self._kl_of = 0
+
+    @property
+    def boot_failed(self) -> bool:
+        """Whether it went OFFLINE while booting."""
+        return self.own and not self.trained and self.offline >= CONFIRMED
+
+    @property
+    def gone(self) -> bool:
+        """Whether it went OFFLINE after it had trained: finished or crashed."""
+        return self.trained and self.offline >= CONFIRMED
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server answered the last poll."""
+        return self._lost_at is None
+
+    def heard_boot(self, now: float) -> None:
+        """The server's log reports a boot, which may be over before the next poll."""
+        if not self.own:
+            self.own, self.booting_since = True, now
+
+    def see(self, now: float, look: Look) -> list[str]:
+        """Take in one poll; returns the log lines to print for it."""
+        if not look.status:
+            return [TAG + line for line in self._unreachable(now, look)]
+        lines = list(self._reached(now))
+        before, self.last = self.last, look
+        lines += self._status(now, before, look)
+        return [TAG + line for line in lines]
+
+    def step_done(self, step: int, kl: float | None = None) -> list[str]:
+        """An optimizer step is done, by status or server log; returns its log line, but each only once."""
+        news = step > self.done or (step == self.done and kl is not None and self._kl_of < step)
+        if step <= 0 or not news:
+            return []
+        self.done = max(self.done, step)
+        if kl is None:
+            return [f"{TAG}step {step}"]
+        self._kl_of = step
+        return [f"{TAG}step {step} kl {kl!r}"]
+
+    def _unreachable(self, now: float, look: Look) -> Iterator[str]:
+        if self._lost_at is None:
+            self._lost_at, self._lost_reported_at = now, now
+            yield f"the server does not answer: {look.trouble}"
+        elif now - self._lost_reported_at >= UNREACHABLE_S:
+            self._lost_reported_at = now
+            yield f"the server does not answer for {now - self._lost_at:.0f} s: {look.trouble}"
+
+    def _reached(self, now: float) -> Iterator[str]:
+        if self._lost_at is not None:
+            yield f"the server answers again after {now - self._lost_at:.0f} s"
+        self._lost_at = None
+
+    def _status(self, now: float, before: Look, look: Look) -> Iterator[str]:
+        if look.status == OFFLINE:
+            self.offline += self.own
+            if before.status != OFFLINE:
+                self.moved_at = self._reported_at = now
+                yield f"engine {OFFLINE}"
+            return
+        self.offline = 0
+        if look.status == BOOTING and (not self.own or before.status != BOOTING):
+            self.booting_since = now
+        self.own = True
+        for line in self._steps(before, look):
+            yield line.removeprefix(TAG)
+        changed = look.status != before.status or (look.status in STEPPING and look.step != before.step)
+        counted = replace(look, step=None) != replace(before, step=None)
+        if changed or (look.episodes, look.tasks) != (before.episodes, before.tasks):  # a claim is not progress
+            self.moved_at = now
+        pause = HEARTBEAT_S if look.status == BOOTING else COUNTERS_S
+        if changed or (now - self._reported_at >= pause and (counted or look.status == BOOTING)):
+            self._reported_at = now
+            yield self._words(now, look)
+
+    def _steps(self, before: Look, look: Look) -> list[str]:
+        if look.status not in STEPPING:
+            return []
+        self.trained = True
+        if self.first_step is None and look.step is not None:
+            self.first_step = look.step
+        if look.step is not None and self.first_step is not None and look.step > self.first_step:
+            return self.step_done(look.step - 1)  # ROLLING itself may be over between two polls
+        if look.step is None and (before.status, look.status) == (SYNCING, ROLLING):
+            return self.step_done(self.done + 1)
+        return []
+
+    def _words(self, now: float, look: Look) -> str:
+        if look.status == BOOTING:
+            return f"engine {BOOTING} for {now - self.booting_since:.0f} s"
+        step = "" if look.step is None or look.status not in STEPPING else f" global_step {look.step}"
+        return f"engine {look.status}{step}" + (f" {look.counters}" if look.counters else "")

@@ -1,0 +1,117 @@
+"""Follows the two logs of a swarm run: repeated messages of the client, and the engine's lines in the server's log.
+
+The words that distinguish the end of training from a crash: modelscope/AgentJet, ajet/backbone/trainer_verl.py (at
+81e2b7d7).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from autoresearch.agentjet.engine_watch import TAG
+from autoresearch.agentjet.server_failure import evidence, root_cause
+from autoresearch.core.metrics import metric_keys, step_line
+from autoresearch.core.text.lines import logical_lines
+from autoresearch.runner.log_follower import LogFollower
+
+_TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
+_RESUMED = re.compile(
+    r"Resuming from \S*global_step_[1-9]\d*|Setting global step to [1-9]\d*|Load from checkpoint folder: \S+"
+)
+_BOOTS = "Changed engine status to ENGINE.BOOTING"
+_WELL = "Final validation metrics"
+_KEPT = 2000  # lines of the server's log that may explain its end
+_NEAR = 400  # lines: a traceback farther before the end belongs to some request, and was survived
+_NAN = ("loss", "grad_norm", "kl", "entropy")
+
+
+class ClientLog:
+    """The client's own lines in a run's log, from now on."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = _at_the_end(path)
+
+    def lines(self) -> Iterator[str]:
+        """The added lines."""
+        for chunk in self._follower.poll():
+            yield from (line for line in logical_lines(chunk) if not line.startswith(TAG))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._follower.close()
+
+
+class ServerLog:
+    """The server's log from now on; empty if the log is on another machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = _at_the_end(path)
+        self.begin = self._follower.offset
+        self.total: int | None = None  # steps that the trainer plans
+        self.resumed = ""
+        self.booted = False
+        self._ended_well = False
+        self._since = _NEAR + 1  # lines since the last traceback began
+        self._kept: list[str] = []  # at most twice _KEPT
+        self._nan: list[str] = []
+
+    def steps(self) -> Iterator[tuple[int, float | None]]:
+        """(step, KL) of each training step printed since the last call."""
+        for chunk in self._follower.poll():
+            for line in logical_lines(chunk):
+                self._kept = [*self._kept[-_KEPT:], line] if len(self._kept) > 2 * _KEPT else self._kept
+                self._kept.append(line)
+                self._since += 1
+                yield from self._take(line)
+
+    def nan_lines(self) -> list[str]:
+        """Metrics that became NaN, each reported once."""
+        found, self._nan = self._nan, []
+        return found
+
+    def complete(self, done: int) -> bool:
+        """Whether training reached its end: AgentJet's own clients stop when the last step would begin."""
+        if self._ended_well and self._since > _NEAR:
+            return True
+        return self.total is not None and done >= max(1, self.total - 1)
+
+    @property
+    def crash(self) -> str:
+        """The exception that ended the engine; "" if the log shows none."""
+        return (root_cause(self._kept) or "a traceback in the server's log") if self._since <= _NEAR else ""
+
+    def evidence(self) -> Iterator[str]:
+        """The last lines of the log."""
+        return evidence(self._kept, "the server's log")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._follower.close()
+
+    def _take(self, line: str) -> Iterator[tuple[int, float | None]]:
+        if "step:" in line and (parsed := step_line.parse(line)) is not None:
+            step, metrics = parsed
+            if step > 0 and any(key.startswith(metric_keys.TRAINING_PREFIXES) for key in metrics):
+                self._nan += [f"{k} at step {step}" for k, v in metrics.items() if math.isnan(v) and k.endswith(_NAN)]
+                yield step, metric_keys.kl_of(metrics)
+            return
+        if found := _TOTAL.search(line):
+            self.total = int(found[1])
+        elif found := _RESUMED.search(line):
+            self.resumed = self.resumed or found[0]
+        elif _BOOTS in line:
+            self.booted = True
+        elif line.startswith("Traceback (most recent call last):"):
+            self._since = 0
+        elif _WELL in line:
+            self._ended_well = True
+
+
+def _at_the_end(path: Path) -> LogFollower:
+    try:
+        return LogFollower(str(path), path.stat().st_size)
+    except OSError:
+        return LogFollower(str(path))

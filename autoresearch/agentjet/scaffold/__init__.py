@@ -1,0 +1,1 @@
+"""The files that train the model behind a black-box agent: written, and tried before any GPU is taken."""

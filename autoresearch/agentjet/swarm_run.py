@@ -1,0 +1,128 @@
+"""The files of a swarm run's server half, and the environment that both halves share.
+
+<run dir>/swarm.json    the server's address, and whether this run owns its engine
+<run dir>/gate.log      the output of the one-episode check
+<run dir>/server/       the run directory of the server's own Runner: run.log, exit.json, session.json ...
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.agentjet.server_api import SwarmServer
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import PORT, Swarm
+from autoresearch.errors import UsageError
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir, read_json, write_json
+
+SUFFIX = "_srv"
+_QUIET = {"NO_COLOR": "1", "LOGURU_COLORIZE": "NO", "RAY_COLOR_PREFIX": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmRun:
+    """The two halves of one run: every path and name."""
+
+    rundir: RunDir
+    spec: RunSpec
+    swarm: Swarm
+
+    @property
+    def server_dir(self) -> RunDir:
+        return RunDir(self.rundir.path / "server")
+
+    @property
+    def state(self) -> Path:
+        return self.rundir.path / "swarm.json"
+
+    @property
+    def gate_log(self) -> Path:
+        return self.rundir.path / "gate.log"
+
+    @property
+    def session(self) -> str:
+        """`ajet_<slug>_<id>_srv`, within the 60 characters after `ajet_`."""
+        return server_session(self.spec.session)
+
+    @property
+    def server_run(self) -> str:
+        """The run id of the server's processes: it differs from the client's, whose Runner must spare them."""
+        return f"{self.spec.run}{SUFFIX}"
+
+    def url(self) -> str:
+        """The server's address; "" before it is known."""
+        return str((read_json(self.state) or {}).get("url") or "")
+
+    def server(self) -> SwarmServer:
+        return SwarmServer(self.url())
+
+    def owns_engine(self) -> bool:
+        """Whether this run saw the engine offline first, so that its later work is this run's."""
+        return bool((read_json(self.state) or {}).get("owned"))
+
+    def note(self, **more: object) -> None:
+        """Record something about the server in one small file, replaced by a rename."""
+        write_json(self.state, {**(read_json(self.state) or {}), **more}, durable=False)
+
+
+def server_session(session: str) -> str:
+    """The name of the server's session, beside the client's."""
+    return f"{session[: 65 - len(SUFFIX)]}{SUFFIX}"
+
+
+def read(run_dir: str) -> SwarmRun:
+    """Read a run's spec. Raises UsageError for one that is not in swarm mode."""
+    rundir = RunDir(Path(run_dir))
+    spec = spec_file.read(rundir)
+    if spec.swarm is None:
+        raise UsageError(f"{rundir.path.name} is no run of swarm mode", hint="its blueprint has no `swarm_` notes")
+    return SwarmRun(rundir, spec, spec.swarm)
+
+
+def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
+    """The server's address, from the notes, the caller's AJET_SWARM_URL, the command's port, or a free port.
+
+    A forward gets the server's remote port, unless it is taken locally.
+    """
+    if swarm.ssh:
+        port = swarm.port or PORT
+        return f"http://127.0.0.1:{free_port() if listening(port) else port}"
+    if swarm.url:
+        return swarm.url
+    if not swarm.ours and environ.get("AJET_SWARM_URL"):
+        return environ["AJET_SWARM_URL"].rstrip("/")
+    return f"http://127.0.0.1:{swarm.port or free_port()}"
+
+
+def port_of(url: str) -> int:
+    """The port of an address that `is_url`."""
+    tail = url.rpartition(":")[2].rstrip("/")
+    return int(tail) if tail.isdecimal() else PORT
+
+
+def surroundings(url: str) -> dict[str, str]:
+    """The variables that server, check and client get beside the run's own."""
+    return {"AJET_SWARM_URL": url, "AJET_SWARM_PORT": str(port_of(url))}
+
+
+def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that disable colours in the server's log, unless they are set already."""
+    return {name: value for name, value in _QUIET.items() if name not in environ}
+
+
+def free_port() -> int:
+    """A loopback port that is free now."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def listening(port: int) -> bool:
+    """Whether a program listens on this local port."""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

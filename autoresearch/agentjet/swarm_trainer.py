@@ -1,0 +1,242 @@
+"""AgentJet in swarm mode: a client script runs agents against a training server (modelscope/AgentJet).
+
+The lines that matter here (engine status, pool, steps) are autoresearch's own: `autoresearch swarm client` prints them
+between the client's lines (engine_watch.py). verl's step lines are in the server's log. The trainer never validates
+in this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints `[EVAL @ step 10]
+AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
+
+Overrides: in the client's code, or in the YAML that it sends. Leaves behind: an engine whose processes left their
+process group, `saved_checkpoints/<project>/<experiment>`, from which the next run with that name resumes, and the Ray
+that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch swarm down` sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.agentjet import server_setup
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.model import Blueprint, Notes
+from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import step_line
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.metrics.python_values import NUMBER
+from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.swarm_evaluations import PREFIX, Evaluations, share
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
+from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
+from autoresearch.core.run.server import EndProcesses, HostServices, Say
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import Target
+from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.text.regex import later
+
+HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
+MOVED_S = 0.001  # a filling pool is not a stall, but must not suspend the first-step limit
+
+_CLIENT = later(
+    r"\bagent_roll\w*\.py\b|\bAJET_SWARM_URL=|\bajet\.tuner_lib\.\S*swarm_client\b|\bauto_research/auto_train\.py\b"
+)
+_TAG = r"^\[swarm\] "
+_NEEDLE = ("[swarm] ",)
+_SIGNALS = (
+    SignalPattern(
+        SignalKind.STEP, rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?(?=\r?$)", needles=_NEEDLE
+    ),
+    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.BOOTING\b", HOLD_S, _NEEDLE),
+    SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.(?!BOOTING|OFFLINE)[A-Z_]{{1,40}}", MOVED_S, _NEEDLE),
+    SignalPattern(
+        SignalKind.ERROR, rf"{_TAG}error (?P<kind>[a-z_]{{1,40}}): (?P<text>[^\r\n]{{1,300}})", needles=_NEEDLE
+    ),
+    SignalPattern(SignalKind.NAN, rf"{_TAG}nan: (?P<text>[^\r\n]{{1,120}})", needles=_NEEDLE),
+    SignalPattern(SignalKind.VALIDATION, r"\[EVAL @ step \d{1,9}\] \S", needles=("[EVAL @ step ",)),
+    SignalPattern(SignalKind.PROGRESS, r"^EVAL [^\r\n]{1,120} @ step \d{1,9}: {1,4}\d{1,3}%", HOLD_S, (" @ step ",)),
+    fatal_lines.TRACEBACK,
+    fatal_lines.OUT_OF_MEMORY,
+)
+_EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
+_PAIR = later(r"([\w@.-]{1,60})=(\S+)")
+_STEP = later(rf"\[swarm\] step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?\Z")
+_COMMON = "ajet.trainer_common"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJetSwarm:
+    """Reads the client's evaluations, the server's step lines, and the engine status printed by autoresearch.
+
+    Implements `HasServer` and `HasPrograms` (core/run/server.py) and `HasScaffold` (core/run/scaffold.py).
+    """
+
+    name: str = "agentjet_swarm"
+    named: bool = True
+
+    def recognises(self, command: str) -> bool:
+        """Matches client scripts named as in AgentJet's skills and tutorials, and AJET_SWARM_URL in the command."""
+        return _CLIENT.search(command) is not None
+
+    def signals(self) -> tuple[SignalPattern, ...]:
+        """autoresearch's swarm lines, the client's evaluations, and the fatal lines of any Python program."""
+        return _SIGNALS
+
+    def objective(self, recipe: Recipe) -> Objective | None:
+        """The client's pass rate; `swarm/` separates it from that of classic mode, which counts differently."""
+        return Objective(f"{PREFIX}task_pass_rate@1", Direction.MAXIMIZE)
+
+    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
+        """The trainer's table of steps, if the recipe names one and the server is on this machine."""
+        path = text_of(recipe, f"{_COMMON}.train_print_to_markdown_file_path")
+        return (Source(SourceFormat.DICT_LINES, path, 20),) if path else ()
+
+    def reader(self) -> LogReader:
+        """A stateful reader: the name of an evaluation's metrics depends on the evaluations before it."""
+        return _Lines()
+
+    def read_line(self, line: str) -> Reading | None:
+        """Read one line on its own: a step, or an evaluation as if there were only one data set."""
+        return _Lines().line(line)
+
+    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
+        """Settings that crash or are ignored in this mode, lengths that do not fit, and LoRA settings."""
+        return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
+
+    def seed(self, recipe: Recipe) -> int | None:
+        """None: ajet's recipe sets no seed, and the client decides the order of the tasks."""
+        return None
+
+    @property
+    def seed_key(self) -> str:
+        return ""
+
+    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
+        """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""
+        path = f"{_COMMON}.train_print_to_markdown_file_path"
+        table = [Output(path, "train_results.md")] if text_of(recipe, path) else []
+        return (*table, *([Output("ajet.experiment_name")] if text_of(recipe, "ajet.experiment_name") else []))
+
+    def space(self, recipe: Recipe) -> Mapping[str, object]:
+        """Learning rate and KL loss coefficient, if the recipe sets them."""
+        return around(recipe, f"{_COMMON}.optim.lr", f"{_COMMON}.kl_loss_coef")
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """The marker file of a checkpoint under this experiment's name; verl's resume_mode is auto here."""
+        experiment = text_of(recipe, "ajet.experiment_name")
+        if not experiment or experiment == "read_yaml_name":
+            return ()
+        base = text_of(recipe, f"{_COMMON}.checkpoint_base_dir") or "./saved_checkpoints"
+        project = text_of(recipe, "ajet.project_name") or "ajet_default_project"
+        return (f"{base}/{project}/{experiment}/latest_checkpointed_iteration.txt",)
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """The server's GPUs: GPUs per node (default 8) times nodes (default 1); None without an `ajet:` section."""
+        if look_up(recipe, "ajet") is None:
+            return None
+        return product(recipe, (f"{_COMMON}.n_gpus_per_node", 8), (f"{_COMMON}.nnodes", 1))
+
+    def declared_by(self, notes: Notes) -> bool:
+        """Whether there are `swarm_` notes."""
+        return notes.swarm is not None
+
+    def recorded_metric(self, metric: str, notes: Notes) -> str:
+        return server_setup.recorded_metric(metric, notes)
+
+    def server_elsewhere(self, notes: Notes) -> bool:
+        return server_setup.server_elsewhere(notes)
+
+    def check_server(
+        self, blueprint: Blueprint, targets: Sequence[Target] = (), parallel: int = 1
+    ) -> tuple[Finding, ...]:
+        return server_setup.check_server(blueprint, targets, parallel)
+
+    def with_server(self, spec: RunSpec, blueprint: Blueprint) -> RunSpec:
+        return server_setup.with_server(spec, blueprint)
+
+    def check_port(self, spec: RunSpec) -> None:
+        from autoresearch.agentjet import programs  # it costs an HTTP client, as the other two do
+
+        programs.check_port(spec)
+
+    def with_server_metrics(self, spec: RunSpec) -> RunSpec:
+        return server_setup.with_server_metrics(spec)
+
+    def start_command(self, spec: RunSpec) -> str:
+        return server_setup.start_command(spec)
+
+    def stop_server(self, run_dir: str, end_processes: EndProcesses, say: Say) -> bool:
+        from autoresearch.agentjet import programs
+
+        return programs.stop(run_dir, end_processes, say)
+
+    def run_program(self, program: str, run_dir: str, host: HostServices, say: Say) -> int:
+        from autoresearch.agentjet import programs
+
+        return programs.run(program, run_dir, host, say)
+
+    def write_scaffold(
+        self, options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
+    ) -> tuple[str, ...]:
+        from autoresearch.agentjet.scaffold import write
+
+        return write.write_scaffold(options, Path(directory), Path(base), templates, force=force)
+
+    def check_scaffold(self, directory: str, python: str, endpoint: Endpoint, item: str = "") -> ScaffoldResult:
+        from autoresearch.agentjet.scaffold import check
+
+        return check.check_scaffold(Path(directory), python, endpoint, item)
+
+
+class _Lines:
+    """Reads a client's log, or a server's."""
+
+    needles = ("step:", "[EVAL @ step ", "[swarm] step ")
+
+    def __init__(self) -> None:
+        self._evaluations = Evaluations()
+
+    def line(self, text: str) -> Reading | None:
+        """Read a step of the server, a step printed by autoresearch, or an evaluation."""
+        if "[EVAL @ step " in text:
+            found = _EVAL.search(text)
+            return self._evaluation(int(found["step"]), found["name"].strip(), found["pairs"]) if found else None
+        if found := _STEP.match(text):
+            metrics = {"actor/kl_loss": float(found["kl"])} if found["kl"] else {}
+            return Reading(SignalKind.STEP, int(found["step"]), metrics)
+        return step_line.read(text) if "step:" in text else None
+
+    def end(self) -> None:
+        """None: no reading spans several lines."""
+
+    def _evaluation(self, step: int, name: str, pairs: str) -> Reading | None:
+        values = {key: value for key, text in _PAIR.findall(pairs) if (value := share(text)) is not None}
+        return Reading(SignalKind.VALIDATION, step, self._evaluations.add(step, name, values)) if values else None
+
+
+def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
+    for key in ("val_before_train", "val_only"):
+        if true_at(recipe, f"{_COMMON}.{key}"):
+            message = f"{_COMMON}.{key} is true: in swarm mode the engine stops with an AssertionError"
+            yield Finding(Severity.ERROR, f"swarm_{key}", message, "set it to False; the client evaluates")
+    if (whole_number(recipe, f"{_COMMON}.test_freq") or 0) > 0:
+        message = f"{_COMMON}.test_freq is not read in swarm mode: only the client evaluates"
+        yield Finding(Severity.WARNING, "swarm_test_freq", message, "have the client evaluate every so many steps")
+    if text_of(recipe, f"{_COMMON}.val_print_to_markdown_file_path"):
+        message = f"{_COMMON}.val_print_to_markdown_file_path is never written in swarm mode"
+        yield Finding(Severity.WARNING, "swarm_val_file", message, "have the client write val_results.md")
+
+
+def _lint_lengths(recipe: Recipe) -> Iterator[Finding]:
+    prompt, response = (whole_number(recipe, f"ajet.data.max_{what}_length") for what in ("prompt", "response"))
+    whole = whole_number(recipe, "ajet.rollout.max_model_len")
+    if prompt and response and whole and prompt + response > whole:
+        message = f"max_prompt_length {prompt} + max_response_length {response} is more than max_model_len {whole}"
+        hint = f"set ajet.rollout.max_model_len to {prompt + response}"
+        yield Finding(Severity.ERROR, "lengths_do_not_fit", message, hint)
+
+
+def _lint_lora(recipe: Recipe) -> Iterator[Finding]:
+    if not (whole_number(recipe, "ajet.lora.lora_rank") or 0) > 0:
+        return
+    if text_of(recipe, "ajet.lora.load_format") != "safetensors" or not true_at(recipe, "ajet.lora.layered_summon"):
+        message = "ajet.lora needs load_format safetensors and layered_summon true, or the first weight sync fails"
+        yield Finding(Severity.WARNING, "lora_sync", message, "set both keys")

@@ -1,0 +1,91 @@
+"""A swarm run without tmux: its run directory, the fake server as a process, and what our programs said."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from autoresearch.agentjet import swarm_run
+from autoresearch.agentjet.swarm_run import SwarmRun
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.server import HostServices
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.swarm import Swarm
+from autoresearch.records.rundir import RunDir
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"
+
+
+@dataclass
+class Stand:
+    """One run in a temporary directory, whose server is somebody else's unless the notes say otherwise."""
+
+    root: Path
+    eventually: Callable[[Callable[[], object]], None]
+    said: list[str] = field(default_factory=list)
+    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def log(self) -> str:
+        return "\n".join(self.said)
+
+    @property
+    def host(self) -> HostServices:
+        def no_session(*_: object) -> dict[str, object]:
+            raise AssertionError("no session is wanted here")
+
+        return HostServices({}, str(self.root / "state"), no_session, lambda cwd, commit: commit)
+
+    def swarm_run(self, command: str = "true", debug: str = "", **more: object) -> SwarmRun:
+        """The run, with an engine that is polled often."""
+        rundir = RunDir(self.root / "run")
+        rundir.path.mkdir(exist_ok=True)
+        given = Swarm(debug=f"{sys.executable} {debug}" if debug else "", poll_s=0.05)
+        swarm = replace(given, **more)  # type: ignore[arg-type]
+        spec = RunSpec(
+            **dict.fromkeys(("slug", "purpose", "campaign", "experiment", "blueprint", "blueprint_sha"), "x"),
+            **{"run": "try-aaaaaa", "recipe": "", "trainer": "agentjet_swarm", "session": "ajet_try_aaaaaa"},
+            **{"cwd": str(self.root), "interpreter": sys.executable, "run_dir": str(rundir.path)},
+            **{"result_dir": str(self.root), "ledger": str(self.root / "l.tsv")},
+            command=f"{sys.executable} {command}" if command != "true" else command,
+            **{"index": 1, "replicate": 1, "created": 0.0, "limits": Limits(grace_s=1.0), "swarm": swarm},
+        )  # type: ignore[arg-type]
+        return SwarmRun(rundir, spec, swarm)
+
+    def serve(self, given: SwarmRun, *words: str) -> int:
+        """Start the fake server, with its log where that of a server of ours is; its port, once it is healthy."""
+        given.server_dir.path.mkdir(exist_ok=True)
+        port = swarm_run.free_port()
+        with given.server_dir.log.open("ab") as log:
+            argv = [sys.executable, str(SAMPLES / "fake_swarm_server.py"), f"--swarm-port={port}", *words]
+            self.servers.append(subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        given.note(url=f"http://127.0.0.1:{port}")
+        self.eventually(lambda: swarm_run.listening(port))
+        return port
+
+    def end(self) -> None:
+        """End the servers, by their pids."""
+        for server in self.servers:
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+
+
+@pytest.fixture
+def stand(
+    tmp_path: Path, eventually: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stand]:
+    for path in SAMPLES.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    monkeypatch.setenv("AUTORESEARCH_RESULT_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    monkeypatch.delenv("AJET_SWARM_URL", raising=False)
+    one = Stand(tmp_path, eventually)
+    yield one
+    one.end()

@@ -1,0 +1,198 @@
+"""The client, watched: a real client and server, and the ways in which a swarm run goes wrong unseen."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from autoresearch.agentjet import client as clients
+from autoresearch.agentjet.fault import SwarmFault
+
+
+def run(stand: Any, given: Any) -> int:
+    """The exit code; the client's own output goes where pytest takes it."""
+    return clients.client(given, stand.said.append)
+
+
+@pytest.mark.system
+def test_steps_are_told_once_with_their_kl(stand: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    given = stand.swarm_run("agent_roll.py steps=3")
+    stand.serve(given)
+    assert run(stand, given) == 0
+    steps = re.findall(r"^\[swarm\] step (\d+)(?: kl (\S+))?$", stand.log, re.MULTILINE)
+    assert steps == [("1", "0.001"), ("2", "0.002")]
+    assert re.search(r"^\[swarm\] engine ENGINE\.BOOTING for 0 s$", stand.log, re.MULTILINE)
+    assert "Training complete!" in capfd.readouterr().out
+
+
+@pytest.mark.system
+def test_the_exit_code_is_the_clients(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py steps=1 rc=7")
+    stand.serve(given)
+    assert run(stand, given) == 7
+
+
+@pytest.mark.system
+def test_an_engine_that_is_not_off_is_not_given_to_a_client(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py reuse")
+    stand.serve(given, "--state", "ROLLING:3")
+    with pytest.raises(SwarmFault, match=r"ENGINE\.ROLLING before the client was started"):
+        run(stand, given)
+    assert given.server().look().status == "ENGINE.ROLLING"
+
+
+@pytest.mark.system
+def test_old_steps_and_errors_of_the_server_are_no_news(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py steps=2")
+    stand.serve(given, "--state", "OFFLINE:7")
+    assert run(stand, given) == 0
+    assert set(re.findall(r"^\[swarm\] step (\d+)", stand.log, re.MULTILINE)) == {"1"}
+
+
+@pytest.mark.system
+def test_booting_to_offline_ends_a_client_that_would_wait_for_ever(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py")
+    stand.serve(given, "--fault", "boot_failure")
+    assert run(stand, given) == 3
+    assert "error boot_failed: the engine went from BOOTING to OFFLINE" in stand.log
+    assert "ModuleNotFoundError: No module named 'verl'" in stand.said  # as a line of its own, for who explains it
+
+
+@pytest.mark.system
+def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> None:
+    given = stand.swarm_run("-c 'import time; time.sleep(600)'")
+    stand.serve(given)
+    watched = clients.Watched(given, stand.said.append)
+    with given.server_dir.log.open("a") as log:
+        log.write("07:34 | Changed engine status to ENGINE.BOOTING\nValueError: no such model\n")
+    assert not watched.look(0.0)
+    with pytest.raises(SwarmFault, match="no such model") as caught:
+        for now in range(1, 4):
+            watched.look(float(now))
+    assert caught.value.kind == "boot_failed"
+    watched.close()
+
+
+@pytest.mark.system
+def test_a_client_that_waits_for_an_engine_that_is_off(stand: Any) -> None:
+    given = stand.swarm_run()
+    stand.serve(given)
+    watched = clients.Watched(given, stand.said.append)
+    with given.rundir.log.open("a") as log:
+        log.write("07:34 | Current engine status (already waited 20.0s): ENGINE.OFFLINE\n")
+    assert not watched.look(0.0)
+    with given.rundir.log.open("a") as log:
+        log.write("07:35 | Current engine status (already waited 60.0s): ENGINE.OFFLINE\n")
+    with pytest.raises(SwarmFault, match="waits for an engine that is off") as caught:
+        watched.look(1.0)
+    assert caught.value.kind == "boot_failed"
+    watched.close()
+
+
+@pytest.mark.system
+def test_an_exception_without_end(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py storm", retries=(5, 0.2))
+    given.rundir.log.touch()
+    stand.serve(given)
+    with given.rundir.log.open("ab") as log:  # the Runner's part: the client's output is the run's log
+        done = _as_a_program(given, log)
+    text = given.rundir.log.read_text()
+    assert done == 3, text
+    assert re.search(r"error retry_storm: \d+ times within .*: KeyError: 'tool_call_\d+'", text)
+
+
+def test_claims_that_fail_are_no_storm(stand: Any) -> None:
+    from autoresearch.agentjet.retry_storm import Storm
+
+    storm = Storm(2, 0.0)
+    for now in range(5):
+        storm.line(now, "RuntimeError: No available episodes to claim. Try again (maybe 1 minute) later.")
+        storm.line(now, "RuntimeError: SwarmClient error 404: episode was not claimed")
+    assert storm.raging(5.0) == ""
+    storm.line(0.0, "RuntimeError: x")
+    storm.line(1.0, "RuntimeError: x")
+    assert storm.raging(2.0).startswith("2 times")
+
+
+@pytest.mark.system
+def test_an_engine_that_crashes_in_the_middle(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py steps=9")
+    stand.serve(given, "--fault", "crash", "--total", "9")
+    assert run(stand, given) == 3
+    assert re.search(r"error engine_crashed: the engine went off after step 0: .*CUDA out of memory", stand.log)
+
+
+@pytest.mark.system
+def test_an_engine_that_is_done_ends_a_client_that_hangs(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "OVER_S", 0.2)
+    given = stand.swarm_run("agent_roll.py steps=99")  # never begins, as the engine ends at 2
+    stand.serve(given, "--total", "2")
+    assert run(stand, given) == 0
+    assert "off after its last step, and the client does not end by itself" in stand.log
+
+
+@pytest.mark.system
+def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py")
+    stand.serve(given)
+    watched = clients.Watched(given, stand.said.append)
+    try:
+        for now, line, hangs in (
+            (10.0, "[INFO] Training complete!", False),
+            (80.0, "saving the last checkpoint", False),
+            (139.0, "Engine not ready. Current status: [ENGINE.OFFLINE]", False),
+            (141.0, "Engine not ready. Current status: [ENGINE.OFFLINE]", True),
+        ):
+            with given.rundir.log.open("a") as log:
+                log.write(line + "\n")
+            watched.look(now)
+            assert watched._hangs(now) is hangs
+    finally:
+        watched.close()
+
+
+@pytest.mark.system
+def test_an_engine_that_was_stopped_under_a_client(stand: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "OVER_S", 0.2)
+    given = stand.swarm_run("agent_roll.py steps=99")
+    stand.serve(given, "--total", "99")
+    told = stand.said.append
+
+    def stop_at_the_second_step(line: str) -> None:
+        told(line)
+        if "global_step 2" in line:
+            given.server()._ask("/stop_engine", {})
+
+    assert clients.client(given, stop_at_the_second_step) == 3
+    assert "error engine_offline: the engine went off after step" in stand.log
+
+
+@pytest.mark.system
+def test_an_engine_that_goes_on_from_an_old_checkpoint_is_told(stand: Any) -> None:
+    given = stand.swarm_run("agent_roll.py steps=6")
+    stand.serve(given, "--fault", "resume", "--total", "6")
+    assert run(stand, given) == 0
+    assert "error resumed: the engine goes on from an earlier run: Resuming from" in stand.log
+
+
+@pytest.mark.system
+def test_a_signal_is_passed_on_exactly(stand: Any) -> None:
+    given = stand.swarm_run("-c 'import os; os.kill(os.getpid(), 11)'")
+    stand.serve(given)
+    given.rundir.log.touch()
+    with given.rundir.log.open("ab") as log:
+        assert _as_a_program(given, log) == -signal.SIGSEGV
+
+
+def _as_a_program(given: Any, log: Any) -> int:
+    """`autoresearch swarm client RUN_DIR`, as the Runner starts it."""
+    from autoresearch.records import spec_file
+
+    spec_file.write(given.rundir, given.spec, {})
+    argv = [sys.executable, "-m", "autoresearch", "swarm", "client", str(given.rundir.path)]
+    return subprocess.run(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=120).returncode

@@ -1,0 +1,162 @@
+"""What looks at a swarm engine mean, look by look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from autoresearch.agentjet.engine_status import Look, look_of
+from autoresearch.agentjet.engine_watch import SwarmWatch
+from autoresearch.agentjet.retry_storm import Storm
+
+OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
+POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"
+
+
+def watched(*looks: tuple[str, int | None] | str, every: float = 2.0) -> tuple[SwarmWatch, list[str]]:
+    watch, lines = SwarmWatch(), []
+    for n, look in enumerate(looks):
+        status, step = (look, None) if isinstance(look, str) else look
+        seen = Look(trouble="refused") if not status else Look(f"ENGINE.{status}", step)
+        lines += [line.removeprefix("[swarm] ") for line in watch.see(n * every, seen)]
+    return watch, lines
+
+
+def steps(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if line.startswith("step ")]
+
+
+def test_a_run_from_boot_to_end() -> None:
+    watch, lines = watched(
+        (OFF, None), (BOOT, None), (ROLL, 1), (POST, 1), (SYNC, 1), (ROLL, 2), (POST, 2), (ROLL, 3), (OFF, 0), (OFF, 0)
+    )
+    assert lines == [
+        "engine ENGINE.BOOTING for 0 s",
+        "engine ENGINE.ROLLING global_step 1",
+        "engine ENGINE.ROLLING_POST global_step 1",
+        "engine ENGINE.WEIGHT_SYNCING global_step 1",
+        "step 1",
+        "engine ENGINE.ROLLING global_step 2",
+        "engine ENGINE.ROLLING_POST global_step 2",
+        "step 2",
+        "engine ENGINE.ROLLING global_step 3",
+        "engine ENGINE.OFFLINE",
+    ]
+    assert (watch.gone, watch.boot_failed, watch.done) == (True, False, 2)
+
+
+def test_a_step_that_is_left_over_is_nobodys() -> None:
+    watch, lines = watched((OFF, 7), (BOOT, 7), (ROLL, 1), (ROLL, 2))
+    assert steps(lines) == ["step 1"]
+    assert watch.first_step == 1
+
+
+def test_an_engine_that_was_never_seen_to_boot_is_not_gone() -> None:
+    watch, lines = watched((OFF, 3), (OFF, 3), (OFF, 3))
+    assert (watch.own, watch.gone, watch.boot_failed, lines) == (False, False, False, [])
+
+
+@pytest.mark.parametrize(
+    ("looks", "failed"),
+    [
+        ([OFF, BOOT, OFF], False),  # a client may start it again
+        ([OFF, BOOT, OFF, OFF], True),
+        ([OFF, BOOT, OFF, BOOT, OFF], False),
+        ([OFF, BOOT, ROLL, OFF, OFF], False),  # it has trained: gone, not failed
+        ([OFF, BOOT, "", "", ""], False),
+    ],
+)
+def test_a_boot_that_fails(looks: list[str], failed: bool) -> None:
+    assert watched(*looks)[0].boot_failed is failed
+
+
+def test_the_edge_from_syncing_is_a_step_where_no_number_says_so() -> None:
+    assert steps(watched(OFF, BOOT, ROLL, POST, SYNC, ROLL, SYNC, ROLL)[1]) == ["step 1", "step 2"]
+
+
+def test_rolling_may_be_over_between_two_looks() -> None:
+    assert steps(watched(OFF, BOOT, (ROLL, 1), (POST, 2), (SYNC, 3))[1]) == ["step 1", "step 2"]
+
+
+def test_a_step_is_told_again_only_for_its_kl() -> None:
+    watch = SwarmWatch()
+    told = [
+        watch.step_done(1),
+        watch.step_done(1),
+        watch.step_done(1, 0.5),
+        watch.step_done(1, 0.5),
+        watch.step_done(0),
+    ]
+    assert told == [["[swarm] step 1"], [], ["[swarm] step 1 kl 0.5"], [], []]
+    assert watch.step_done(2, 1e-05) == ["[swarm] step 2 kl 1e-05"]
+    assert watch.step_done(2) == []
+
+
+def test_booting_has_a_heartbeat_and_a_pool_is_told_now_and_then() -> None:
+    _, lines = watched(OFF, *[BOOT] * 32)
+    assert lines == [f"engine ENGINE.BOOTING for {n} s" for n in (0, 30, 60)]
+    watch = SwarmWatch()
+    pool = [Look("ENGINE.ROLLING", 1, (n, 32), (0, 8), 4) for n in range(12)]
+    lines = [line for n, look in enumerate(pool) for line in watch.see(2.0 * n, look)]
+    counted = [line.split(" completed ")[1] for line in lines]
+    assert counted == [f"{n}/32 episodes 0/8 tasks running 4" for n in (0, 5, 10)]
+    assert watch.moved_at == 22.0
+
+
+def test_a_claim_is_no_progress() -> None:
+    watch = SwarmWatch()
+    for n in range(4):
+        watch.see(float(n), Look("ENGINE.ROLLING", 1, (0, 32), (0, 8), n))
+    assert watch.moved_at == 0.0
+
+
+def test_a_server_that_does_not_answer_is_told_and_judged_by_nobody() -> None:
+    watch, lines = watched(OFF, BOOT, *[""] * 40, (ROLL, 1))
+    assert lines[1] == "the server does not answer: refused"
+    assert lines[2] == "the server does not answer for 60 s: refused"
+    assert lines[-2:] == ["the server answers again after 80 s", "engine ENGINE.ROLLING global_step 1"]
+    assert not watch.boot_failed and not watch.gone
+
+
+def test_a_storm_is_the_same_exception_again_and_again() -> None:
+    storm = Storm(3, 10.0)
+    for n in range(3):
+        storm.line(5.0 * n, f"KeyError: 'call_{n}'")
+    assert storm.raging(9.0) == ""
+    assert storm.raging(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
+    storm.moved()
+    assert storm.raging(99.0) == ""
+
+
+def test_an_evaluation_that_gets_on_is_no_storm() -> None:
+    storm = Storm(2, 0.0)
+    for done in (1, 2, 3):
+        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
+        storm.line(0.0, f"EVAL AIME-2025 @ step 0:  33%|███ | {done}/3840 [20:20<23:47, 1.81it/s]")
+    assert storm.raging(9.0) == ""
+    for _ in range(2):
+        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
+        storm.line(0.0, "EVAL AIME-2025 @ step 0:  33%|███ | 3/3840 [20:20<23:47, 1.81it/s]")
+    assert storm.raging(9.0)
+
+
+@pytest.mark.parametrize(
+    "line", ["INFO: no error", "def f(): raise ValueError", "Errors: 3", "retrying after ValueError"]
+)
+def test_lines_that_are_no_exception(line: str) -> None:
+    storm = Storm(1, 0.0)
+    storm.line(0.0, line)
+    assert storm.raging(1.0) == ""
+
+
+def test_what_the_server_answers() -> None:
+    status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
+    pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
+    look = look_of(status, {**pool, "running_episode_details": {"a": {}}})
+    assert look == Look("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
+    assert look.counters == "completed 12/32 episodes 3/8 tasks running 1"
+    assert look_of(status, {"running_episode_details": None}).counters == ""
+    assert look_of({"engine_status": None}, {}).status == ""
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
+    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
