@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.document import NOTES, OTHER, Document, declared_key, note_key, read_document
+from autoresearch.core.blueprint.document import NOTES, OTHER, Document, read_document
 from autoresearch.core.blueprint.items import LabelRole
 
 
@@ -74,16 +74,14 @@ def test_what_is_no_text_has_no_sections(data: bytes, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "key"),
-    [("trainer", "trainer"), ("Requires env", "requires_env"), ("sources", "source"), ("trainers", "")],
+    ("line", "codes"),
+    [
+        ("- trainer: verl", ["misplaced_note"]),
+        ("trainer: verl", []),
+        ("- framework: verl", []),
+        ("      - trainer: verl", []),
+        ("- source: a word of prose", []),
+    ],
 )
-def test_the_keys_of_the_notes_have_aliases(word: str, key: str) -> None:
-    assert note_key(word) == key
-
-
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [("- trainer: verl", "trainer"), ("trainer: verl", ""), ("- framework: verl", ""), ("      - trainer: verl", "")],
-)
-def test_a_declaring_line_has_a_bullet_and_the_exact_name(line: str, key: str) -> None:
-    assert declared_key(line) == key
+def test_a_key_of_the_notes_in_another_section_has_a_bullet_and_the_exact_name(line: str, codes: list[str]) -> None:
+    assert [f.code for f in document("## [exp_purpose]\n" + line + "\n").findings] == codes

@@ -28,6 +28,19 @@ def refused(body: str) -> str:
     return caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("- framework: verl", "trainer", "verl"),
+        ("- Objective: pass@1", "metric", "pass@1"),
+        ("- required env: A, B", "requires_env", ("A", "B")),
+        ("- frameworks: verl", "trainer", ""),
+    ],
+)
+def test_keys_have_aliases(line: str, field: str, value: object) -> None:
+    assert getattr(notes(line), field) == value
+
+
 def test_an_evaluation() -> None:
     found = notes("- evaluate: python eval.py --on $AUTORESEARCH_RESULT_DIR\n- evaluate_time: 5m\n- metric: pass@1")
     assert (found.evaluate, found.evaluate_s) == (("python eval.py --on $AUTORESEARCH_RESULT_DIR",), 300.0)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
@@ -37,16 +37,12 @@ _NOTES_TITLE = re.compile(
     r"|(?:其他|其它|附加|补充|额外)(?:说明|备注|信息|事项)|备注|注意事项)\]?\s*(?P<rest>.*)$",
     re.IGNORECASE,
 )
-_NOTE_ALIASES = {
-    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
-    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
-    "framework": "trainer", "includes": "include",
-}  # fmt: skip
 # `- trainer: verl`, with its bullet and emphasis or without
 NOTE_LINE = re.compile(
     r"^(?P<indent>\s*)(?P<bullet>[-*+•]\s+)?(?:\*\*|`)?(?P<key>[A-Za-z][A-Za-z_ -]{1,20}?)(?:\*\*|`)?\s?"
     r"(?:：|:(?:\*\*)?(?=\s|$))\s*(?P<rest>.*)$"
 )
+_KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +65,7 @@ class Document:
     title: str = ""
     sections: tuple[Section, ...] = ()
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def named(self) -> dict[str, Section]:
-        """The first section of each key."""
-        named: dict[str, Section] = {}
-        for section in self.sections:
-            named.setdefault(section.key, section)
-        return named
+    named: Mapping[str, Section] = field(default_factory=dict)  # the first section of each key
 
 
 def read_document(data: bytes) -> Document:
@@ -91,7 +80,13 @@ def read_document(data: bytes) -> Document:
     title, sections = _split(lines)
     findings += [_unknown(section) for section in sections if section.key not in (*SECTIONS, NOTES, OTHER)]
     findings += _occurrences(sections)
-    return Document(title, tuple(map(_itemised, sections)), tuple(findings))
+    sections = [_itemised(section) for section in sections]
+    named: dict[str, Section] = {}
+    for section in sections:
+        named.setdefault(section.key, section)
+    if named.keys() & set(SECTIONS):
+        findings += _misplaced_keys(sections)
+    return Document(title, tuple(sections), tuple(findings), named)
 
 
 def _unreadable(data: bytes) -> Finding | None:
@@ -246,7 +241,7 @@ def _bare_notes(lines: Sequence[SourceLine], at: int, current: Section | None) -
     if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
         return None
     below = next((n for n in lines[at + 1 :] if n.text.strip()), None)
-    if below is None or below.block or not declared_key(below.text):
+    if below is None or below.block or not _declared_key(below.text):
         return None
     return Section(NOTES, lines[at].no, title, "", current.level if current else 2)
 
@@ -307,14 +302,19 @@ def _occurrences(sections: Sequence[Section]) -> list[Finding]:
     return findings
 
 
-def note_key(word: str) -> str:
-    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
-    key = re.sub(r"[ -]+", "_", word.strip().lower())
-    key = _NOTE_ALIASES.get(key, key)
-    return key if key in (*TEXT_KEYS, *LIST_KEYS) else ""
+def _misplaced_keys(sections: Sequence[Section]) -> list[Finding]:
+    """A warning for each key of the notes that is written in another section."""
+    findings: list[Finding] = []
+    for section in sections:
+        for line in section.body:
+            key = "" if line.block or section.key == NOTES else _declared_key(line.text)
+            if key in _KEYS_ONLY and (section.key, key) != ("exp_max_time", "first_step"):  # a label in that section
+                message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
+                findings.append(warning(line.no, "misplaced_note", message, "move it to `## Notes`"))
+    return findings
 
 
-def declared_key(line: str) -> str:
+def _declared_key(line: str) -> str:
     """The key of the notes that a bulleted line declares by its exact name; "" for any other line."""
     item = NOTE_LINE.match(line)
     if item is None or not item["bullet"] or len(item["indent"]) > 3:

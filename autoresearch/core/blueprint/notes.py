@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, declared_key, note_key
+from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import SourceLine
 from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS, Notes
@@ -29,7 +29,11 @@ _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over thos
 _FORMATS = {source_format.value: source_format for source_format in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*")
-_KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
+_ALIASES = {
+    "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
+    "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
+    "framework": "trainer", "includes": "include",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def read_notes(document: Document) -> tuple[Notes, list[Finding]]:
             for entry in _entries(section, findings):
                 values.setdefault(entry.key, []).extend(_values(entry))
     notes = _notes(values, _prose(document.sections), findings)
-    return notes, findings + _misplaced_keys(document.sections)
+    return notes, findings
 
 
 def _prose(sections: Sequence[Section]) -> str:
@@ -70,18 +74,6 @@ def _prose(sections: Sequence[Section]) -> str:
             head = [f"{section.title}:"] if section.key == OTHER else [section.head] if section.head else []
             parts.append("\n".join([*head, *(line.text for line in section.body)]).strip("\n"))
     return "\n\n".join(part for part in parts if part.strip())
-
-
-def _misplaced_keys(sections: Sequence[Section]) -> list[Finding]:
-    """A warning for each key of the notes that is written in another section."""
-    findings: list[Finding] = []
-    for section in sections:
-        for line in section.body:
-            key = "" if line.block or section.key == NOTES else declared_key(line.text)
-            if key in _KEYS_ONLY and (section.key, key) != ("exp_max_time", "first_step"):  # a label in that section
-                message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
-                findings.append(warning(line.no, "misplaced_note", message, "move it to `## Notes`"))
-    return findings
 
 
 def _entries(section: Section, findings: list[Finding]) -> list[_NoteEntry]:
@@ -117,6 +109,13 @@ def _prose_line(
             return entries[-1], line.indent
         findings += _misspelt(match["key"], line.no)
     return None
+
+
+def note_key(word: str) -> str:
+    """The key of the notes that a word names, directly or as an alias; "" for any other word."""
+    key = re.sub(r"[ -]+", "_", word.strip().lower())
+    key = _ALIASES.get(key, key)
+    return key if key in (*TEXT_KEYS, *LIST_KEYS) else ""
 
 
 def _ends_open(entry: _NoteEntry) -> bool:

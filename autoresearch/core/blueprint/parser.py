@@ -16,7 +16,7 @@ from autoresearch.core.blueprint.model import RESULT_ROOT, SECTIONS, Blueprint, 
 from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.placeholders import unreplaced
 from autoresearch.core.blueprint.time_limits import TimeLimits, read_time_limits
-from autoresearch.core.blueprint.values import SectionValue, read_values, written
+from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.naming import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
@@ -72,6 +72,10 @@ def _located(findings: Sequence[Finding], name: str) -> list[Finding]:
     return [replace(f, where=name) for f in sorted(findings, key=lambda f: f.line)]
 
 
+def _text(values: Mapping[str, SectionValue], key: str) -> str:
+    return values[key].text if key in values else ""
+
+
 def _title(document: Document) -> str:
     return _GENERIC_TITLE.sub("", document.title) or document.title
 
@@ -81,7 +85,7 @@ def _slug(name: str, document: Document, values: Mapping[str, SectionValue], not
     if slug := slugify(notes.slug, fallback=""):
         return slug
     title = _GENERIC_TITLE.sub("", _title(document))  # a bare "Blueprint" is no title
-    for text in (title, written(values, "exp_purpose")):
+    for text in (title, _text(values, "exp_purpose")):
         if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
             return slug
     return slugify(re.sub(r"\.(?:md|markdown|txt)$", "", name.rsplit("/", 1)[-1], flags=re.IGNORECASE))
@@ -123,7 +127,7 @@ def _valid_result_dir(document: Document, values: Mapping[str, SectionValue], fi
     """The directory as written; "" if none is given or the section has an error."""
     section = document.named.get("exp_result_dir")
     lines = {section.line, *(line.no for line in section.body)} if section else set()
-    return "" if lines.intersection(f.line for f in errors(findings)) else written(values, "exp_result_dir")
+    return "" if lines.intersection(f.line for f in errors(findings)) else _text(values, "exp_result_dir")
 
 
 def _blueprint(
@@ -136,19 +140,19 @@ def _blueprint(
     findings: Sequence[Finding],
 ) -> Blueprint:
     """The values and, for those that are missing, the defaults."""
-    venv = written(values, "exp_venv_exe")
+    venv = _text(values, "exp_venv_exe")
     lines = {key: section.line for key, section in document.named.items() if key in (*SECTIONS, NOTES)}
     lines |= {key: value.line for key, value in values.items()}
     return Blueprint(
         name=name,
         title=_title(document),
         slug=slug,
-        purpose=written(values, "exp_purpose"),
-        codebase_dir=written(values, "exp_codebase_dir") or "./",
+        purpose=_text(values, "exp_purpose"),
+        codebase_dir=_text(values, "exp_codebase_dir") or "./",
         venv_exe="" if re.match(r"(?:auto|default)\b", venv, re.IGNORECASE) else venv,
-        yaml_path=written(values, "exp_yaml_path"),
-        launch_command=written(values, "exp_launch_command"),
-        result_dir=written(values, "exp_result_dir") or f"{RESULT_ROOT}{slug}/",
+        yaml_path=_text(values, "exp_yaml_path"),
+        launch_command=_text(values, "exp_launch_command"),
+        result_dir=_text(values, "exp_result_dir") or f"{RESULT_ROOT}{slug}/",
         max_time_s=MAX_TIME_S if times.max_s is None else times.max_s,
         first_step_s=FIRST_STEP_S if times.first_step_s is None else times.first_step_s,
         max_time_given=times.max_s is not None,

@@ -7,14 +7,14 @@ not a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import Document, Section
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import LabelRole, SectionItem, SourceLine, label_of, with_role
 
-PATHS = ("exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_result_dir")
+_PATHS = ("exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_result_dir")
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
 _NOTHING = re.compile(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
@@ -78,7 +78,7 @@ class SectionValue:
 
 
 def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Finding]]:
-    """section -> its value, for all sections that have one except [exp_max_time]; with findings."""
+    """section -> its value, for all sections that have one except [exp_max_time]; a path that says NA is "" here."""
     sections = document.named
     values: dict[str, SectionValue] = {}
     findings: list[Finding] = []
@@ -88,20 +88,14 @@ def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Findi
         else:
             hint = "say what the experiment is for and how it differs from the others"
             findings.append(warning(section.line, "no_explanation", "[exp_purpose] says nothing", hint))
-    for key in PATHS:
+    for key in _PATHS:
         if key in sections and (path := _path(sections[key].items)):
-            values[key] = path
+            values[key] = replace(path, text="") if means_nothing(path.text) else path
             findings += [*path.findings, *_too_many_lines(key, path)]
     command, problems = _launch_command(sections.get("exp_launch_command"))
     if command:
         values["exp_launch_command"] = command
     return values, findings + problems
-
-
-def written(values: Mapping[str, SectionValue], key: str) -> str:
-    """The value of a section; "" where there is none, and for a path that says NA."""
-    value = values.get(key)
-    return value.text if value and not (key in PATHS and means_nothing(value.text)) else ""
 
 
 def means_nothing(text: str) -> bool:
