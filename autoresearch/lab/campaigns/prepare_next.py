@@ -22,7 +22,7 @@ from autoresearch.lab.campaigns.idea_run import RunRequest, SharedOutputError, g
 from autoresearch.lab.campaigns.prefetch import be_quick
 from autoresearch.lab.campaigns.trouble import is_trouble
 from autoresearch.lab.resolve.run_names import new_token
-from autoresearch.lab.results.collect import charged
+from autoresearch.lab.results.collected import charged
 from autoresearch.records import evidence, journal
 from autoresearch.records.failpoint import failpoint
 

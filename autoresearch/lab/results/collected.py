@@ -1,0 +1,181 @@
+"""What is recorded of a run that is over: its outcome, and its row in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.run.ending import EVALUATION_FAILED, FROM_ITS_PLACE, METRIC_UNREAD, NO_STEP, Ending
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.lab.results.diagnosis import BADLY
+from autoresearch.lab.results.finished_run import ExaminedRun, FinishedRun
+from autoresearch.lab.results.judge import Judgement, is_pruned
+from autoresearch.lab.runs.outcome import Outcome
+from autoresearch.readers.run_urls import urls_in
+from autoresearch.records import evidence, order_file
+from autoresearch.records.secrets import mask_text
+
+APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
+UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
+MOST_WARNINGS = 8  # of a measurement, kept in the records
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A finished run with its verdict, ready to be written down."""
+
+    examined: ExaminedRun
+    judgement: Judgement
+    outcome: Outcome
+    doubt: str  # "" unless the training printed another value than was measured
+
+    def row(self, state: CampaignState | None) -> LedgerRow:
+        """Its row in the ledger. `state`: of its campaign; None for a single run."""
+        flags = "; ".join(filter(None, (*self.examined.tampered, self.examined.changed, self.doubt)))
+        return charged(replace(_row(self.outcome, self.judgement, self.examined.finished), flags=flags), state)
+
+
+def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) -> Collected:
+    """The outcome of a judged run. `results`: where its document will be."""
+    spec, measurement, idle = examined.finished.spec, examined.measurement, examined.idle
+    doubt = doubt_of(examined, judgement.noise)
+    unkept = f"no snapshot of the code was kept: {spec.no_snapshot}" if spec.no_snapshot else ""
+    warnings = (*filter(None, (unkept, doubt)), *measurement.warnings)
+    examined = replace(examined, measurement=replace(measurement, warnings=warnings))
+    outcome = _outcome(examined, judgement, results)
+    if idle and not outcome.failure:
+        outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
+    if examined.tampered and not outcome.failure:
+        line = examined.tampered[0].removeprefix(evidence.TAMPERED)
+        outcome = replace(outcome, failure="tampered", failure_line=line)
+    return Collected(examined, judgement, outcome, doubt)
+
+
+def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outcome:
+    finished, measurement, failure = examined.finished, examined.measurement, examined.failure
+    spec, end = finished.spec, finished.end
+    return Outcome(
+        spec=spec,
+        exit=end,
+        verdict=judgement.verdict,
+        verdict_reason=judgement.reason,
+        metric_value=measurement.last[1] if measurement.last else None,
+        metric_step=measurement.last[0] if measurement.last else None,
+        best_value=measurement.best[1] if measurement.best else None,
+        metric_source=measurement.source,
+        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else _cause(finished),
+        failure_line=failure.line if failure else "",
+        results=results,
+        warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),
+        run_urls=urls_in(Path(spec.run_dir) / "run.log"),
+    )
+
+
+def doubt_of(examined: ExaminedRun, noise: float | None) -> str:
+    """A warning if the training printed another metric value than was measured, beyond noise; otherwise ""."""
+    objective, measurement = examined.finished.spec.objective, examined.measurement
+    if objective is None or measurement.printed is None or measurement.last is None:
+        return ""
+    printed, measured = measurement.printed[1], measurement.last[1]
+    if abs(printed - measured) <= max(APART_SD * (noise or 0.0), APART * max(abs(printed), abs(measured))):
+        return ""
+    return f"the training printed {objective.metric} = {printed:g}, the evaluation measured {measured:g}"
+
+
+def _cause(finished: FinishedRun) -> str:
+    """The failure class of a bad ending that no log line explains: the signal, the limit, the launch's cause."""
+    end = finished.end
+    if is_pruned(end):
+        return PRUNED
+    if end.ending is Ending.MAX_TIME:
+        return finished.spec.timed_by or "exp_max_time"
+    if end.ending not in BADLY:
+        return ""
+    if end.error_kind and end.cause in ("", "exit_code", "prepare_failed"):
+        return end.error_kind  # the trainer's own name for it, if only a code is known
+    if end.cause:
+        return end.cause
+    if end.signal:
+        return f"signal_{end.signal}"
+    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell reports its last command so
+        return f"signal_{end.returncode - 128}"
+    return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
+
+
+def _row(outcome: Outcome, judgement: Judgement, finished: FinishedRun) -> LedgerRow:
+    spec, end, rundir = outcome.spec, outcome.exit, finished.rundir
+    memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
+    return LedgerRow(
+        index=spec.index,
+        branch=spec.branch if spec.commit else "",  # otherwise it was killed before the branch was created
+        parent_commit=spec.parent_commit,
+        commit=spec.commit,
+        recipe=spec.recipe_in_commit or spec.recipe,
+        metric_name=spec.objective.metric if spec.objective else "",
+        metric_value=outcome.metric_value,
+        memory_gb=round(memory / 1e9, 3) if memory else None,
+        elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
+        launcher=spec.launcher,
+        job_id=_job_id(finished),
+        command=spec.command,
+        log_path=str(rundir.log),
+        status=outcome.verdict.value,
+        description=describe(outcome, judgement.reason),
+        run_id=spec.run,
+        replicate=spec.replicate,
+        ending=end.ending.value,
+        returncode=end.returncode,
+        seed=spec.seed,
+        seed_by=spec.seed_by,
+        parent_branch=spec.parent_branch,
+        metric_noise=judgement.noise,
+        metric_step=outcome.metric_step,
+        best_value=outcome.best_value,
+        steps=finished.steps,
+        first_step_s=end.first_step_s,
+        failure=outcome.failure,
+        trainer=spec.trainer,
+        result_dir=spec.result_dir,
+        run_dir=str(rundir.path),
+        fix_of=spec.fix_of,
+        campaign=spec.campaign,
+        driven_by=spec.driven_by,
+        started=end.started or spec.created,
+        ended=end.ended,
+        run_urls=" ".join(outcome.run_urls),
+        sandbox=spec.sandbox,
+    )
+
+
+def _job_id(finished: FinishedRun) -> str:
+    """The launcher's name for it: the local tmux session, or the remote job; "" if it was never submitted."""
+    order = order_file.read(finished.rundir)
+    if order is None:
+        return finished.spec.session
+    return order.handle.native if order.handle else ""
+
+
+def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
+    """The row with the agent's cost of making this run possible, and flags for suspicious edits."""
+    idea = next((i for i in state.ideas if i.index == row.index), None) if state else None
+    run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
+    if state is None or idea is None or run is None:
+        return row
+    cost = state.research.cost(run.turns)
+    flags = "; ".join((*([row.flags] if row.flags else []), *idea.hypothesis.flags))
+    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags)
+
+
+def describe(outcome: Outcome, reason: str = "") -> str:
+    """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
+    purpose = " ".join(outcome.spec.purpose.split())[:200]
+    if outcome.exit.ending in BADLY:
+        return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
+    if outcome.failure in UNMEASURED:
+        reason = f"{outcome.failure}: {outcome.failure_line}"
+    if outcome.failure == NO_SIGNAL and not reason:
+        reason = f"{NO_SIGNAL}: {outcome.failure_line}"
+    return f"{purpose} [{reason}]"[:400] if reason else purpose

@@ -1,0 +1,113 @@
+"""A run that is over: what its records and its log show, before it is judged."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.statistics.no_signal import no_signal
+from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
+from autoresearch.lab.results.measure import Measurement, measure, traceback_of
+from autoresearch.records import events, evidence
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run that is over, as its directory records it."""
+
+    rundir: RunDir
+    spec: RunSpec
+    end: ExitRecord
+
+    @property
+    def trainer(self) -> Trainer:
+        """The trainer that ran."""
+        return registry.by_name(self.spec.trainer, self.spec.lines)
+
+    @property
+    def steps(self) -> int | None:
+        """The number of training steps seen."""
+        return self.end.last_step if self.end.last_step is not None else (self.end.steps_seen or None)
+
+    @property
+    def hung(self) -> bool:
+        """Whether a stall was reported before its end, and no signal followed."""
+        return open_stall(events.read(self.rundir.events)[0]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedRun:
+    """A run that is over, measured and diagnosed."""
+
+    finished: FinishedRun
+    measurement: Measurement
+    failure: Failure | None
+    traceback: str
+    tampered: tuple[str, ...]  # one flag for each record that was tampered with
+    changed: str = ""  # the tracked files that it changed, in a sentence
+
+    @property
+    def value(self) -> float | None:
+        """The metric that counts; None for a run that exited with 0 although its log shows a crash."""
+        crashed = self.finished.end.ending is Ending.FINISHED and self.failure is not None
+        return self.measurement.last[1] if self.measurement.last and not crashed else None
+
+    @property
+    def idle(self) -> str:
+        """Why it had nothing to learn from; "" if it had."""
+        return no_signal(self.measurement.steps)
+
+    @property
+    def needs_metric(self) -> bool:
+        """Whether a run without a metric is a failed one."""
+        return self.finished.spec.objective is not None or self.failure is not None or bool(self.tampered)
+
+
+def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
+    """Measure a run, find out why it failed, and whether its records are its own."""
+    spec, end, log, trainer = finished.spec, finished.end, finished.rundir.log, finished.trainer
+    ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
+    measurement = measure(spec, trainer, log, ended=end.returncode == 0) if ran else Measurement(())
+    failure = diagnose(spec, end, log, trainer, hung=finished.hung).cause
+    traceback = traceback_of(log, trainer) if failure or end.ending in BADLY else ""
+    tampered, changed = _tampered(finished), ""
+    if in_campaign and spec.worktree:
+        from autoresearch.lab.campaigns import worktree_check
+
+        foreign, changed = worktree_check.after(finished.rundir, spec)
+        tampered += [f"{evidence.TAMPERED}{foreign}"] if foreign else []
+    unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
+    if unmeasured or tampered:  # earlier output does not count as a metric
+        measurement = replace(measurement, series=(), last=None, best=None)
+    examined = ExaminedRun(finished, measurement, failure, traceback, tuple(tampered), changed)
+    if failure is None and not tampered:
+        examined = replace(examined, failure=why_unmeasured(spec, end, trainer, log, measurement))
+    return examined
+
+
+def _tampered(finished: FinishedRun) -> list[str]:
+    """One flag for each record of this run that was tampered with."""
+    flags, rundir = [], finished.rundir
+    if rundir.foreign_exit.exists():
+        flags.append(f"{evidence.TAMPERED}it had an exit record that its Runner did not write")
+    digest = (finished.end.evaluation or {}).get("sha256")
+    if digest and digest != sha256(rundir.evaluation):
+        flags.append(f"{evidence.TAMPERED}its evaluation.log is not what the evaluation printed")
+    return flags
+
+
+def sha256(path: Path) -> str | None:
+    """The digest of a file, hex; None if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
