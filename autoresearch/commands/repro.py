@@ -27,7 +27,8 @@ def repro(
     """Check a row's commit out again and print what to type; with --run, launch it."""
     from autoresearch.lab import settings as project
     from autoresearch.lab.results import ledger_rows
-    from autoresearch.lab.results.repro import redo, run_again
+    from autoresearch.lab.results.repro import redo
+    from autoresearch.lab.results.rerun import run_again
 
     parts = real_parts()
     redone = redo(ledger_rows.find(row, parts), parts)

@@ -16,7 +16,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.experiment import Experiment, begin, checked
 from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.records import order_file

@@ -19,8 +19,8 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.campaigns.worktree_paths import environment_in, places_in
-from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.runner.spawn import FOR_EVALUATION
 
 REASON = "where runs are evaluated"

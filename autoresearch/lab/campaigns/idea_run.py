@@ -21,8 +21,8 @@ from autoresearch.lab.campaigns.worktree_paths import at_home_in, environment_in
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import seeds
-from autoresearch.lab.resolve.launch_options import CampaignRun, ResolvedRun, RunOptions
 from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.runs.launch import prepare
 from autoresearch.lab.runs.prepared_run import PreparedRun

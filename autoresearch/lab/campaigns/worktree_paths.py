@@ -17,8 +17,8 @@ from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaigns.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
-from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.lab.resolve.path_mapping import Mapped, Places, map_launch
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
 
 

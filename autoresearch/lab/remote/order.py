@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import directory_of
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import order_file
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_json

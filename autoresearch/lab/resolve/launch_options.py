@@ -1,114 +1,72 @@
-"""What is decided about a run before it starts: what its campaign and the command line say, and the result."""
+"""Decides the options of a launch: where it goes, its environment, its GPUs, the repository that keeps its code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import LOCAL, Target
-from autoresearch.errors import EnvironmentUnusable
-from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
-from autoresearch.lab.runs.run_sandbox import RunSandbox
-from autoresearch.records.rundir import RunDir
+from autoresearch.core.run.targets import Target
+from autoresearch.errors import UsageError
+from autoresearch.git_repo import checkout as repository
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve import gpu_check
+from autoresearch.lab.resolve.resolved_run import CampaignRun, LaunchOptions
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.lab.settings import Settings
+from autoresearch.launchers import gpus, volume
 from autoresearch.trainers import ask
 
-ROUTINE = frozenset({"no_explanation", "relative_path"})
+
+def launch_options(
+    trainer_settings: TrainerSettings,
+    settings: Settings,
+    target: Target,
+    campaign_run: CampaignRun | None,
+    environment: Mapping[str, str],
+) -> LaunchOptions:
+    """The options of a launch to a target, with the trainer's environment."""
+    resolved = trainer_settings.resolved
+    lone_here = campaign_run is None and resolved.files.here  # otherwise its code is kept by somebody else
+    checkout = repository.find(resolved.codebase) if lone_here else None
+    needed = trainer_settings.gpus_needed(environment)
+    return LaunchOptions(
+        environment=environment,
+        checkout=checkout,
+        no_git=repository.why_not(resolved.codebase) if lone_here and checkout is None else "",
+        require_snapshot=settings.text("require_snapshot").lower() in ("yes", "true", "on", "1"),
+        tmux_socket=settings.text("tmux_socket"),
+        campaign_run=campaign_run,
+        target=target,
+        remote_gpus=gpu_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
+        caches=volume.find(settings.text("big_volume"), environment).variables,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignRun:
-    """What a campaign decides about one of its runs; its code is committed and checked out before."""
-
-    campaign: str
-    directory: Path  # of the campaign
-    experiment: str
-    index: int
-    replicate: int
-    branch: str
-    commit: str
-    parent_commit: str
-    parent_branch: str
-    why: str
-    claims: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    fix_of: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)  # overrides the caller's
-    gpus: int | None = None  # leased for this run from the campaign's; None: the request was for the campaign
-    seed: int = 0
-    seed_by: str = ""
-    remote_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
+def one_target(settings: Settings, note: str = "") -> Target:
+    """The target of a single run. Raises UsageError if several are named."""
+    targets = settings.targets(note)
+    if len(targets) > 1:
+        names = ", ".join(target.name for target in targets)
+        message = f"a run goes to one target, and {len(targets)} are named: {names}"
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
+    return targets[0]
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of the command line; an empty one means that blueprint or settings decide."""
-
-    trainer: str = ""
-    gpus: str = ""
-    fix_of: RunSpec | None = None
-    campaign_run: CampaignRun | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
-    """What a launch needs besides the spec, and what no record holds as it stands."""
-
-    environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
-    checkout: Checkout | None = None  # the repository in which the code is kept
-    no_git: str = ""  # why there is none; "" if there is one
-    require_snapshot: bool = False  # refuse the run if its code cannot be kept
-    tmux_socket: str = ""
-    campaign_run: CampaignRun | None = None
-    target: Target = LOCAL  # a campaign sets it when it starts the run
-    remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
-    sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
-    caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
+def gpus_of(chosen: str, parts: Parts) -> tuple[str, ...]:
+    """UUIDs to lease; a number picks free ones, and the lease itself decides in the Runner."""
+    if chosen in ("", "none"):
+        return ()
+    visible = gpus.visible(gpus.find(), parts.environ)
+    busy = {g.uuid for g in visible if gpus.is_leased(g.uuid, parts.environ) or not g.idle}
+    return gpus.select(chosen, visible, taken=busy)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRun:
-    """A run as it will be started; `--dry-run` prints exactly this."""
-
-    spec: RunSpec
-    options: LaunchOptions
-    trainer_settings: TrainerSettings
-    findings: tuple[Finding, ...]
-
-    @property
-    def resolved(self) -> ResolvedBlueprint:
-        """The blueprint that it runs."""
-        return self.trainer_settings.resolved
-
-    @property
-    def directory(self) -> RunDir:
-        """Its run directory."""
-        return RunDir(Path(self.spec.run_dir))
-
-    @property
-    def campaign_dir(self) -> Path:
-        """The directory of the ledger, with the run directories beside it."""
-        return Path(self.spec.ledger).parent
-
-    @property
-    def remarks(self) -> tuple[Finding, ...]:
-        """The findings to print at every run; routine ones are left to `blueprint check`."""
-        return tuple(f for f in self.findings if f.code not in ROUTINE)
-
-    @property
-    def first_step_rule(self) -> str:
-        """What the limit to the first step will do, in a sentence."""
-        return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
-
-    def refuse(self) -> None:
-        """Raise an AutoresearchError for whatever prevents the run on this machine now."""
-        self.trainer_settings.refuse_to_resume()
-        server = ask.server(self.trainer_settings.trainer)
-        raise_on(server.check_server(self.resolved.blueprint, (self.options.target,)))
-        if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
-            raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
+def environment_of(
+    trainer_settings: TrainerSettings, parts: Parts, campaign_run: CampaignRun | None, uuids: tuple[str, ...]
+) -> dict[str, str]:
+    """The trainer's environment: the caller's, under the campaign's, the blueprint's and the trainer's own."""
+    given = {**ask.QUIET, **parts.environ, **(campaign_run.environment if campaign_run else {})}
+    env = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
+    env |= trainer_settings.resolved.blueprint.notes.env
+    if uuids:
+        env |= gpus.variables(uuids)
+    return env | dict(trainer_settings.environment)

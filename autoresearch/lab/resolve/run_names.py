@@ -4,14 +4,64 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.text import naming
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.remote_files import remote_code
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.settings import Settings
 
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no characters that look alike
+
+
+@dataclass(frozen=True, slots=True)
+class RunNames:
+    """What a run is called, and where its records are."""
+
+    slug: str
+    campaign: str
+    campaign_dir: Path
+    branch: str  # "" without a repository
+    parent_commit: str = ""
+    parent_branch: str = ""
+
+    @property
+    def experiment(self) -> str:
+        """The name of its run directory, which nobody has yet."""
+        return free_name(self.campaign_dir, self.slug)
+
+
+def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float) -> RunNames:
+    """The names of a new lone run, made at a wall time in seconds."""
+    slug = resolved.blueprint.slug
+    root = checkout.root / "reports" if checkout else resolved.result_dir
+    if not resolved.files.here:
+        root = remote_code.records_root(resolved.path)
+    campaign = naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug)
+    campaign = writable_name(root / "auto_research", campaign)
+    campaign_dir = root / "auto_research" / campaign
+    if checkout:
+        branch = free_branch(checkout, settings, campaign, slug)
+        return RunNames(slug, campaign, campaign_dir, branch, checkout.head, checkout.branch)
+    # of a remote repository, the host's git checks whether the branch is taken
+    branch = "" if resolved.files.here else branch_in(settings, campaign, slug)
+    return RunNames(slug, campaign, campaign_dir, branch)
+
+
+def names_of_repair(
+    fixed: RunSpec, resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings
+) -> RunNames:
+    """A repaired rerun stays in the campaign, and on the branch, of the run that it repairs."""
+    campaign_dir = Path(fixed.ledger).parent
+    if checkout:
+        return RunNames(fixed.slug, fixed.campaign, campaign_dir, fixed.branch, fixed.commit, fixed.branch)
+    branch = "" if resolved.files.here else branch_in(settings, fixed.campaign, fixed.slug)
+    return RunNames(fixed.slug, fixed.campaign, campaign_dir, branch)
 
 
 def branch_in(settings: Settings, campaign: str, slug: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,31 +17,23 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import ReadsCommands, Trainer
-from autoresearch.core.text.naming import branch_name, campaign_name, slugify
-from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
-from autoresearch.git_repo import branches
+from autoresearch.core.text.naming import slugify
+from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
-from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import recipes
-from autoresearch.lab.resolve.host_check import check_remote
 from autoresearch.lab.resolve.import_proof import import_environment
-from autoresearch.lab.resolve.launch_options import CampaignRun, RunOptions
 from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.path_mapping import Places, map_launch
-from autoresearch.lab.resolve.resolve_run import one_target, resolve_run
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.ledger_rows import LedgerMatch
-from autoresearch.lab.runs.launch import prepare
-from autoresearch.lab.runs.prepared_run import Launched
-from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
-from autoresearch.records import order_file, spec_file
+from autoresearch.records import spec_file
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import MASK
@@ -119,51 +110,6 @@ def redo(found: LedgerMatch, parts: Parts) -> Redone:
             *_caveats(found, old, there, overrides),
         ),
     )
-
-
-def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
-    """Launch it in the ordinary way, as a single run with a ledger of its own beside the row's campaign.
-
-    Its target is that of the `launcher` setting, wherever the row's run was. Nothing is created if it cannot go there.
-    """
-    old = redone.found.spec
-    assert old is not None
-    if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
-        raise UsageError(
-            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
-            hint=f"write it into {redone.blueprint} and start that",
-            fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
-            code="secret_needed",
-        )
-    target = one_target(settings)
-    check_remote(target, parts)
-    order = order_file.read(RunDir(Path(old.run_dir)))
-    gpus = order.gpus if order else len(old.gpus)
-    name = campaign_name(time.strftime("%Y%m%d", time.localtime(parts.clock())), f"repro-{old.slug}")
-    home = Path(old.ledger).parent.parent
-    directory = home / free_name(home, name)
-    if pattern := pattern_for(redone.checkout, home):
-        exclude(redone.checkout, pattern)
-    branch = branches.claim_branch(redone.checkout, branch_name(directory.name, old.slug), redone.follow_up)
-    campaign_run = CampaignRun(
-        campaign=directory.name,
-        directory=directory,
-        experiment=old.slug,
-        index=1,
-        replicate=1,
-        branch=branch,
-        commit=redone.follow_up,
-        parent_commit=redone.commit,
-        parent_branch=old.branch,
-        why="",
-        timeout_s=old.limits.max_s,
-        environment=_imports(redone.worktree, redone.cwd, parts.environ),
-        remote_gpus=gpus or None,
-    )
-    leased = str(gpus) if gpus and target.is_local else "none"
-    run_options = RunOptions(trainer=old.trainer, gpus=leased, campaign_run=campaign_run)
-    run = resolve_run(redone.blueprint, settings, parts, run_options)
-    return prepare(run, parts, runner=target.is_local).go(target=target)
 
 
 def _read(found: LedgerMatch) -> tuple[Checkout, _Old]:
@@ -280,7 +226,7 @@ def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, obj
         return inside, command
 
 
-def _imports(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def import_path(worktree: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """PYTHONPATH with the worktree first: otherwise an editable install of the checkout would win."""
     inside = os.path.relpath(cwd, worktree)
     return {"PYTHONPATH": import_environment(environ, worktree, (inside, f"{inside}/src"))["PYTHONPATH"]}
@@ -294,7 +240,7 @@ def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: s
             yield f"export {name}=...  # it was masked in the record: give it yourself"
         elif name != "PYTHONPATH":
             yield f"export {name}={shlex.quote(moved(value, spec.result_dir, result_dir))}"
-    yield f"export PYTHONPATH={shlex.quote(_imports(worktree, cwd, {})['PYTHONPATH'])}"
+    yield f"export PYTHONPATH={shlex.quote(import_path(worktree, cwd, {})['PYTHONPATH'])}"
     yield f"export PATH={shlex.quote(str(Path(spec.interpreter).parent))}:$PATH"
     yield from spec.prepare
     yield f"bash -c {shlex.quote(command)}"

@@ -11,7 +11,7 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFound
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.runs.runner_spec import write_spec
 from autoresearch.records import journal, ledger, spec_file

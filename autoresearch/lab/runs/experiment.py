@@ -8,28 +8,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
-from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.errors import ConflictError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote_files.remote_code import files_of
-from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint, read_bytes
+from autoresearch.lab.resolve.blueprint_file import read_bytes
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
-from autoresearch.lab.resolve.launch_options import ResolvedRun, RunOptions
-from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
 from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.launch import launch
+from autoresearch.lab.runs.mark_refused import refusals_marked
 from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.lab.runs.snapshot_code import check_snapshot
 from autoresearch.lab.settings import Settings
-from autoresearch.records import finish_flag, journal
+from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
-from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask
 
 
@@ -80,7 +75,7 @@ def begin(experiment: Experiment) -> Begun:
     read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
     with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
-        with _refusals_marked(experiment):
+        with refusals_marked(experiment.path, experiment.settings, parts):
             run = experiment.resolve()
             running = _running(run.spec, parts)
             if running is not None:
@@ -108,46 +103,6 @@ def _nothing_launched_if_interrupted() -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(str(error) or "interrupted: nothing was launched") from None
-
-
-@contextlib.contextmanager
-def _refusals_marked(experiment: Experiment) -> Iterator[None]:
-    """Mark the result directory of a refused blueprint as finished: a leader may poll for finish.flag."""
-    try:
-        yield
-    except BlueprintError as refusal:
-        with contextlib.suppress(AutoresearchError, OSError):  # the refusal matters more
-            _mark_refused(experiment, refusal)
-        raise
-
-
-def _mark_refused(experiment: Experiment, refusal: BlueprintError) -> None:
-    """Write finish.flag, unless a run was, is or is being started there."""
-    parts = experiment.parts
-    result_dir = _result_dir(experiment)
-    if result_dir is None or parts.index.by_directory(str(result_dir)) or journal.has_run(result_dir):
-        return
-    for checkout in filter(None, [repository.find(experiment.path.absolute().parent)]):
-        if pattern := pattern_for(checkout, result_dir):
-            exclude(checkout, pattern)
-    finish_flag.write_refusal(
-        result_dir, blueprint=str(experiment.path.absolute()), reason=mask_text(refusal.message), t=parts.clock()
-    )
-
-
-def _result_dir(experiment: Experiment) -> Path | None:
-    """The result directory of the refused run; None if unknown or on another machine."""
-    try:
-        file = read_blueprint(experiment.path)
-    except BlueprintInvalid as error:
-        named = Path(error.result_dir).expanduser()
-        return base_of(experiment.path.absolute()) / named if error.result_dir else None
-    with contextlib.suppress(AutoresearchError):
-        if not files_of(file.blueprint, experiment.settings, experiment.parts).here:
-            return None
-    resolved = resolve_blueprint(file, environ=experiment.parts.environ)
-    bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
-    return None if bad else resolved.result_dir
 
 
 def checked(run: ResolvedRun, parts: Parts) -> ResolvedRun:

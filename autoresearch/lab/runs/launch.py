@@ -10,12 +10,13 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
-from autoresearch.lab.resolve.launch_options import ResolvedRun
 from autoresearch.lab.resolve.nrl_check import check_nrl
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.lab.runs.claim import claim, hide_records
-from autoresearch.lab.runs.prepared_run import STOPPED, Launched, PreparedRun, record_failure, start_session
+from autoresearch.lab.runs.prepared_run import STOPPED, Launched, PreparedRun, record_failure
+from autoresearch.lab.runs.runner_session import start_session
 from autoresearch.lab.runs.runner_spec import write_spec
 from autoresearch.lab.runs.snapshot_code import keep_code
 from autoresearch.readers.read import mark_of, size_of

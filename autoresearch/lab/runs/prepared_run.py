@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.lab.runs.run_sandbox import BUBBLEWRAP, why_no_sandbox
-from autoresearch.lab.runs.runner_spec import RUNNER, environment_bytes, keys_of_runner
+from autoresearch.lab.runs.runner_session import await_report, close_previous, nudge, start_session
+from autoresearch.lab.runs.runner_spec import environment_bytes, keys_of_runner
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, spec_file
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.index import state_home
-from autoresearch.records.rundir import RunDir, write_atomically, write_json
+from autoresearch.records.rundir import RunDir, write_atomically
 from autoresearch.runner.basics import SEAL
 
 STOPPED = "interrupted: {0} was not launched, and nothing of it runs"
 GOES_ON = "interrupted, but {0} was launched already and goes on: autoresearch wait {0}"
-REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +107,11 @@ class PreparedRun:
             # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
             write_atomically(rundir.environment, environment_bytes(environment), mode=0o600, durable=False)
             failpoint("launch.ready")
-        _nudge(session)
-        _await_report(rundir, spec.session)
+        nudge(session)
+        await_report(rundir, spec.session)
         if rundir.exit_record.exists():  # stopped meanwhile: nobody reads it, and it may hold secrets
             rundir.environment.unlink(missing_ok=True)
-        _close_previous(spec, self.parts)
+        close_previous(spec, self.parts)
         return Launched(spec, session.attach)
 
     def _why_no_sandbox(self, environment: Mapping[str, str]) -> str:
@@ -139,7 +134,7 @@ class PreparedRun:
             failpoint("launch.ordered")
         with contextlib.suppress(AutoresearchError, OSError):  # it is ordered: whoever looks at it next tries again
             attend(target, self.parts, options.tmux_socket)
-        _close_previous(spec, self.parts)
+        close_previous(spec, self.parts)
         return Launched(spec, session.attach)
 
     def withdraw(self) -> None:
@@ -147,7 +142,7 @@ class PreparedRun:
         self.rundir.spec.unlink(missing_ok=True)
         self.held.close()
         if self.session:
-            _nudge(self.session)
+            nudge(self.session)
         failpoint("launch.withdrawn")
         erase(self.rundir, self.spec.run, self.parts)
 
@@ -162,54 +157,10 @@ def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
     return {}
 
 
-def _nudge(session: SessionInfo) -> None:
-    """Wake the Runner, which otherwise polls the lock; SIGCHLD harms no other process."""
-    with contextlib.suppress(OSError):
-        os.kill(session.pane_pid, signal.SIGCHLD)
-
-
 def record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
     """Record a launch that failed half-way as a run that ended: with its row and its flag."""
-    from autoresearch.lab.runs.adopt import adopt, bury
+    from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.lab.runs.record_lost import record_lost
 
-    bury(rundir, reason=f"the launch stopped: {reason}")
+    record_lost(rundir, reason=f"the launch stopped: {reason}")
     adopt(rundir, parts)
-
-
-def start_session(run: ResolvedRun, parts: Parts) -> SessionInfo:
-    """Start the Runner in the run's tmux session, where it waits for the start signal."""
-    spec, rundir = run.spec, run.directory
-    launcher = parts.launcher(run.options.tmux_socket)
-    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
-    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
-    if parts.environ.get("AUTORESEARCH_FAILPOINT"):
-        marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
-    info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
-    write_json(rundir.session, asdict(info), durable=False)
-    return info
-
-
-def _close_previous(spec: RunSpec, parts: Parts) -> None:
-    """Close the pane of a directory's previous run: it stays readable until its next run starts."""
-    from autoresearch.lab.runs.sessions import close_session
-
-    for entry in parts.index.by_directory(spec.result_dir):
-        rundir = RunDir(Path(entry.run_dir))
-        if entry.run != spec.run and rundir.state() is RunState.ENDED:
-            close_session(rundir, parts)
-
-
-def _await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Return once the Runner holds its lock; tmux's own exit code 0 proves nothing in a sandbox."""
-    deadline = clock() + REPORT_IN_S
-    pause = 0.002
-    while clock() < deadline:
-        if rundir.runner.exists() or rundir.exit_record.exists():
-            return
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
-    raise EnvironmentUnusable(
-        f"the session {session} was started but its Runner never reported",
-        hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
-        fix="autoresearch doctor",
-    )

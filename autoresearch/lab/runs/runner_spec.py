@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.launchers import gpus
 from autoresearch.records import journal, spec_file
 from autoresearch.trainers import ask

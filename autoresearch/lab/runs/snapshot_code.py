@@ -12,7 +12,7 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.snapshot import Snapshot, snapshot
 from autoresearch.lab.remote_files.remote_code import HostFiles, keep_code_there
-from autoresearch.lab.resolve.launch_options import ResolvedRun
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.records import journal
 from autoresearch.records.secrets import mask_text, masked_file
 

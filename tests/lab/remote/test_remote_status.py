@@ -7,7 +7,7 @@ from typing import Any
 
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote.remote_status import about, clause
-from autoresearch.lab.runs import adopt
+from autoresearch.lab.runs.record_lost import record_lost
 from autoresearch.lab.runs.run_status import as_payload, seconds_since, standing
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.order_file import Observed
@@ -57,5 +57,5 @@ def test_nobody_buries_or_sweeps_a_run_elsewhere(ground: Any) -> None:
     rundir = ground.order()
     write_json(rundir.runner, {"pid": 1, "started": 1.0})
     assert rundir.state(now=time.time() + 1e6) is RunState.STARTING
-    adopt.bury(rundir, reason="it looks dead from here")
+    record_lost(rundir, reason="it looks dead from here")
     assert not rundir.exit_record.exists()

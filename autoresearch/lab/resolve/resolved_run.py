@@ -1,0 +1,114 @@
+"""What is decided about a run before it starts: what its campaign and the command line say, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
+from autoresearch.lab.runs.run_sandbox import RunSandbox
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import ask
+
+ROUTINE = frozenset({"no_explanation", "relative_path"})
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRun:
+    """What a campaign decides about one of its runs; its code is committed and checked out before."""
+
+    campaign: str
+    directory: Path  # of the campaign
+    experiment: str
+    index: int
+    replicate: int
+    branch: str
+    commit: str
+    parent_commit: str
+    parent_branch: str
+    why: str
+    claims: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    fix_of: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)  # overrides the caller's
+    gpus: int | None = None  # leased for this run from the campaign's; None: the request was for the campaign
+    seed: int = 0
+    seed_by: str = ""
+    remote_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of the command line; an empty one means that blueprint or settings decide."""
+
+    trainer: str = ""
+    gpus: str = ""
+    fix_of: RunSpec | None = None
+    campaign_run: CampaignRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What a launch needs besides the spec, and what no record holds as it stands."""
+
+    environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
+    checkout: Checkout | None = None  # the repository in which the code is kept
+    no_git: str = ""  # why there is none; "" if there is one
+    require_snapshot: bool = False  # refuse the run if its code cannot be kept
+    tmux_socket: str = ""
+    campaign_run: CampaignRun | None = None
+    target: Target = LOCAL  # a campaign sets it when it starts the run
+    remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
+    sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
+    caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRun:
+    """A run as it will be started; `--dry-run` prints exactly this."""
+
+    spec: RunSpec
+    options: LaunchOptions
+    trainer_settings: TrainerSettings
+    findings: tuple[Finding, ...]
+
+    @property
+    def resolved(self) -> ResolvedBlueprint:
+        """The blueprint that it runs."""
+        return self.trainer_settings.resolved
+
+    @property
+    def directory(self) -> RunDir:
+        """Its run directory."""
+        return RunDir(Path(self.spec.run_dir))
+
+    @property
+    def campaign_dir(self) -> Path:
+        """The directory of the ledger, with the run directories beside it."""
+        return Path(self.spec.ledger).parent
+
+    @property
+    def remarks(self) -> tuple[Finding, ...]:
+        """The findings to print at every run; routine ones are left to `blueprint check`."""
+        return tuple(f for f in self.findings if f.code not in ROUTINE)
+
+    @property
+    def first_step_rule(self) -> str:
+        """What the limit to the first step will do, in a sentence."""
+        return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
+
+    def refuse(self) -> None:
+        """Raise an AutoresearchError for whatever prevents the run on this machine now."""
+        self.trainer_settings.refuse_to_resume()
+        server = ask.server(self.trainer_settings.trainer)
+        raise_on(server.check_server(self.resolved.blueprint, (self.options.target,)))
+        if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
+            raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)

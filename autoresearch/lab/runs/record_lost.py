@@ -1,0 +1,148 @@
+"""Records a run whose Runner died without an exit record, after ending what it left alive."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Trainer
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.runs.end_leftovers import SWEEP_S, end_processes, sweep
+from autoresearch.lab.runs.kernel_log import killed_for_memory
+from autoresearch.records import events, exit_record, journal
+from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.records.spec_file import read as read_spec
+
+_WORDS = {
+    "runner_died": "",
+    "rebooted": ", as the machine was started anew",
+    "killed_for_memory": ", killed by the kernel because memory ran out",
+}
+
+
+def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] = time.time) -> None:
+    """Write the exit record of a run whose Runner died without one, after ending its leftover processes.
+
+    Holding the Runner's own lock proves that none lives and keeps a late one from starting. That holds for local runs
+    only: a remote run is settled by its Follower alone.
+    """
+    if rundir.order.exists():
+        return
+    with locked(rundir.lock, blocking=False) as alone:
+        if not alone or rundir.exit_record.exists():
+            return
+        spec = read_spec(rundir)
+        identity = read_json(rundir.runner)
+        grace_s = min(spec.limits.grace_s, SWEEP_S)
+        killed = sweep(spec.run, grace_s=grace_s)
+        killed += _end_companions(spec, grace_s)
+        _end_ray_job(spec)
+        if spec.swarm:
+            _end_server(rundir, spec)
+        rundir.environment.unlink(missing_ok=True)  # the Runner never read it, and it may hold secrets
+        failpoint("adopt.swept")
+        if exit_record.recover(rundir, spec.run):
+            return
+        now = clock()
+        if identity is None:
+            ending, cause = Ending.LAUNCH_FAILED, "launch_interrupted"
+            reason = reason or "the command that launched it died before the Runner started"
+        else:
+            ending, cause = Ending.LOST, _why_it_died(identity)
+            who = f"the Runner (pid {identity.get('pid')})"
+            reason = f"{who} died without an exit record{_WORDS[cause]}; {killed} processes of the run were ended"
+            if rundir.foreign_exit.exists():
+                reason += "; another exit record, which it did not write, is in exit.foreign.json"
+        last = _last_sign(rundir, spec.created)
+        seen = _first_step(rundir)
+        exit_record.write(
+            rundir,
+            ExitRecord(
+                run=spec.run,
+                ending=ending,
+                reason=reason,
+                cause=cause,
+                started=spec.created,
+                ended=min(now, last),
+                duration_s=max(0.0, last - spec.created),
+                kill_sent=killed,
+                first_step_s=seen.s if seen else None,
+                first_step=seen.get("step") if seen else None,
+            ),
+        )
+        # After the record, so that a woken watcher finds it; if the event cannot be written, the record still stands.
+        with contextlib.suppress(EnvironmentUnusable):
+            events.append(rundir.events, "lost" if ending is Ending.LOST else "launch_failed", reason=reason)
+
+
+def _why_it_died(identity: Mapping[str, Any]) -> str:
+    """The cause of the Runner's death: `rebooted`, `killed_for_memory`, or just `runner_died`."""
+    boot = identity.get("boot_id")
+    if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        return "rebooted"
+    pid, started = int(identity.get("pid") or 0), float(identity.get("started_boot") or 0)
+    return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
+
+
+def _end_server(rundir: RunDir, spec: RunSpec) -> None:
+    """End the server of a swarm mode run: it has a Runner of its own, which may live."""
+    if trainer := _trainer_of(spec):
+        from autoresearch.trainers import ask
+
+        log = Path(spec.result_dir)
+        ask.server(trainer).stop_server(str(rundir.path), end_processes, lambda text: journal.append(log, text))
+
+
+def _trainer_of(spec: RunSpec) -> Trainer | None:
+    """The trainer of a recorded run; None for one that only a newer version knows."""
+    from autoresearch.trainers import registry
+
+    return registry.by_name(spec.trainer) if spec.trainer in registry.NAMES else None
+
+
+def _end_companions(spec: RunSpec, grace_s: float) -> int:
+    """End daemons that its trainer started and wrote down; returns how many processes were ended."""
+    from autoresearch.lab.runs.end_leftovers import sweep_companions
+    from autoresearch.trainers import ask
+
+    trainer = _trainer_of(spec)
+    patterns = ask.companions(trainer) if trainer else ()
+    written = [path for pattern in patterns for path in Path(spec.cwd).glob(pattern)]
+    return sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
+
+
+def _end_ray_job(spec: RunSpec) -> None:
+    """End the job that the Runner would have ended; the blueprint's own cleanup commands are not run."""
+    for command in spec.cleanup[:1]:
+        if "end_ray_job.py" in command or "end_nrl_run.py" in command:
+            import shlex
+
+            from autoresearch.lab.resolve.trainer_settings import END_NRL_RUN, END_RAY_JOB, RAY_S
+            from autoresearch.launchers import program
+
+            words = shlex.split(command)
+            if words[2:3] in ([str(END_RAY_JOB)], [str(END_NRL_RUN)]):
+                program.output(*words, timeout_s=RAY_S)
+
+
+def _last_sign(rundir: RunDir, created: float) -> float:
+    """The last time any file of the run was written: the best estimate of its end."""
+    times = [created]
+    for path in (rundir.lock, rundir.log, rundir.events):
+        try:
+            times.append(path.stat().st_mtime)
+        except OSError:
+            continue
+    return max(times)
+
+
+def _first_step(rundir: RunDir) -> events.Event | None:
+    """The first step event, if the dead Runner reported one."""
+    return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)

@@ -1,0 +1,68 @@
+"""The tmux session of a run's Runner: started, woken, seen to report; the previous run's is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve.resolved_run import ResolvedRun
+from autoresearch.lab.runs.runner_spec import RUNNER
+from autoresearch.launchers.tmux_session import SessionInfo
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import RunDir, write_json
+
+REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
+
+
+def start_session(run: ResolvedRun, parts: Parts) -> SessionInfo:
+    """Start the Runner in the run's tmux session, where it waits for the start signal."""
+    spec, rundir = run.spec, run.directory
+    launcher = parts.launcher(run.options.tmux_socket)
+    argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
+    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
+    if parts.environ.get("AUTORESEARCH_FAILPOINT"):
+        marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
+    info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
+    write_json(rundir.session, asdict(info), durable=False)
+    return info
+
+
+def nudge(session: SessionInfo) -> None:
+    """Wake the Runner, which otherwise polls the lock; SIGCHLD harms no other process."""
+    with contextlib.suppress(OSError):
+        os.kill(session.pane_pid, signal.SIGCHLD)
+
+
+def await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Return once the Runner holds its lock; tmux's own exit code 0 proves nothing in a sandbox."""
+    deadline = clock() + REPORT_IN_S
+    pause = 0.002
+    while clock() < deadline:
+        if rundir.runner.exists() or rundir.exit_record.exists():
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    raise EnvironmentUnusable(
+        f"the session {session} was started but its Runner never reported",
+        hint="a sandbox may end sessions with the command that made them; see `autoresearch doctor`",
+        fix="autoresearch doctor",
+    )
+
+
+def close_previous(spec: RunSpec, parts: Parts) -> None:
+    """Close the pane of a directory's previous run: it stays readable until its next run starts."""
+    from autoresearch.lab.runs.sessions import close_session
+
+    for entry in parts.index.by_directory(spec.result_dir):
+        rundir = RunDir(Path(entry.run_dir))
+        if entry.run != spec.run and rundir.state() is RunState.ENDED:
+            close_session(rundir, parts)
