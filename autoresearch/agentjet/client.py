@@ -14,12 +14,12 @@ import time
 from autoresearch.agentjet import server_session
 from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, shell
 from autoresearch.agentjet.engine_status import OFFLINE
-from autoresearch.agentjet.engine_watch import CONFIRMED, TAG, SwarmWatch
+from autoresearch.agentjet.engine_watch import CONFIRMED, TAG, EngineWatch
 from autoresearch.agentjet.fault import EXIT, SwarmFault
 from autoresearch.agentjet.follow_logs import ClientLog, ServerLog
 from autoresearch.agentjet.gate import boot_failed
-from autoresearch.agentjet.retry_storm import Storm
-from autoresearch.agentjet.swarm_run import SwarmRun, surroundings
+from autoresearch.agentjet.retry_storm import RetryStorm
+from autoresearch.agentjet.swarm_run import SwarmRun, url_variables
 from autoresearch.agentjet.up import server_died
 from autoresearch.core.run.server import Say
 
@@ -33,31 +33,31 @@ OVER_S = 60.0  # a client may still evaluate or save when its engine is off; aft
 
 def client(swarm_run: SwarmRun, say: Say) -> int:
     """Run the client to its end; returns its exit code, or 3 if the run cannot go on."""
-    look = swarm_run.server().look()
-    if look.status != OFFLINE:
-        state = f"the engine is {look.status}" if look.status else f"no engine status: {look.trouble}"
+    poll = swarm_run.server().poll()
+    if poll.status != OFFLINE:
+        state = f"the engine is {poll.status}" if poll.status else f"no engine status: {poll.trouble}"
         raise SwarmFault("engine_busy", f"{state} before the client was started")
-    watched = Watched(swarm_run, say)
-    child = shell(swarm_run.spec.command, swarm_run.spec.cwd, {**os.environ, **surroundings(swarm_run.url())})
+    watched = ClientWatch(swarm_run, say)
+    child = shell(swarm_run.spec.command, swarm_run.spec.cwd, {**os.environ, **url_variables(swarm_run.url())})
     try:
         with listening_to_signals() as relay:
             relay.children.append(child)
             returncode = _watch(watched, child)
-        watched.look_at_logs()
+        watched.check_logs()
         if returncode == 0:
-            watched.judge_success()
+            watched.check_success()
         elif returncode != EXIT and not relay.number:
-            watched.last_words()
+            watched.report_faults()
     finally:
         child.close()
         watched.close()
     return pass_on(returncode)
 
 
-def _watch(watched: Watched, child: Child) -> int:
+def _watch(watched: ClientWatch, child: Child) -> int:
     try:
         while not child.ended(watched.swarm_run.swarm.poll_s):
-            if watched.look(time.monotonic()):
+            if watched.check(time.monotonic()):
                 child.end()
                 return 0
     except SwarmFault as fault:
@@ -68,14 +68,14 @@ def _watch(watched: Watched, child: Child) -> int:
     return child.returncode or 0
 
 
-class Watched:
+class ClientWatch:
     """The observed state of one client, its engine and its server."""
 
     def __init__(self, swarm_run: SwarmRun, say: Say) -> None:
         self.swarm_run = swarm_run
         self.say = say
-        self.watch = SwarmWatch()
-        self.storm = Storm(*swarm_run.swarm.retries)
+        self.watch = EngineWatch()
+        self.storm = RetryStorm(*swarm_run.swarm.retries)
         self.client_log = ClientLog(swarm_run.rundir.log)
         self.server_log = ServerLog(swarm_run.server_dir.log)
         self._moved_at = 0.0
@@ -85,16 +85,16 @@ class Watched:
         self._complete = False  # the client reported it
         self._waited = 0  # seconds that it reports having waited for an engine that is off
 
-    def look(self, now: float) -> bool:
+    def check(self, now: float) -> bool:
         """Check everything once; True if all is done though the client hangs. SwarmFault ends the run."""
-        for line in self.watch.see(now, self.swarm_run.server().look()):
+        for line in self.watch.update(now, self.swarm_run.server().poll()):
             self.say(line)
-        self.look_at_logs()
+        self.check_logs()
         if self.watch.moved_at != self._moved_at:
             self._moved_at = self.watch.moved_at
-            self.storm.moved()
+            self.storm.reset()
         if self.server_log.booted:
-            self.watch.heard_boot(now)
+            self.watch.boot_logged(now)
         for line in self.client_log.lines():
             self.storm.line(now, line)
             self._spoke_at = self._spoke_at if _IDLE.search(line) else now
@@ -104,7 +104,7 @@ class Watched:
         self._warn_of_resume()
         return self._decide(now)
 
-    def look_at_logs(self) -> None:
+    def check_logs(self) -> None:
         """Report steps, with their KL, from the server's log."""
         for step, kl in self.server_log.steps():
             for line in self.watch.step_done(step, kl):
@@ -125,10 +125,10 @@ class Watched:
         if not watch.own and watch.last.status == OFFLINE and self._waited >= WAITS_S:
             text = f"the client waits for an engine that is off, since {self._waited} s: its boot failed unseen"
             raise SwarmFault("boot_failed", text, tuple(self.server_log.evidence()))
-        if swarm_run.swarm.ours and (ended := server_session.how_it_ended(swarm_run)):
+        if swarm_run.swarm.starts_session and (ended := server_session.how_it_ended(swarm_run)):
             raise server_died(swarm_run, f"ended while the client ran: {ended}")
-        if raging := self.storm.raging(now):
-            raise SwarmFault("retry_storm", raging)
+        if storm := self.storm.active(now):
+            raise SwarmFault("retry_storm", storm)
         if not watch.gone:
             self._gone_at = None
             return False
@@ -151,12 +151,12 @@ class Watched:
             text = f"the engine went off after step {self.watch.done}: {cause}"
             raise SwarmFault("engine_crashed", text, tuple(self.server_log.evidence()))
 
-    def last_words(self) -> None:
+    def report_faults(self) -> None:
         """Report faults of engine or server if the client ended badly before they were seen; its exit code stays."""
         until = time.monotonic() + LAST_S
         try:
             while time.monotonic() < until:
-                self.look(time.monotonic())
+                self.check(time.monotonic())
                 if self.watch.answers and not 0 < self.watch.offline < CONFIRMED:
                     return
                 time.sleep(0.1)
@@ -164,7 +164,7 @@ class Watched:
             for line in fault.lines():
                 self.say(line)
 
-    def judge_success(self) -> None:
+    def check_success(self) -> None:
         """Raise if the engine crashed: a client that is stopped while waiting for it may still exit well."""
         if self.watch.own and self.watch.last.status == OFFLINE:
             self._raise_if_crashed()

@@ -17,7 +17,7 @@ from autoresearch.agentjet.swarm_run import SwarmRun, listening, port_of
 from autoresearch.core.run.server import EndProcesses, Say
 from autoresearch.core.run.spec import RunState
 
-PATIENCE_S = 40.0
+STOP_S = 40.0
 PORT_S = 10.0
 
 
@@ -26,9 +26,9 @@ def down(swarm_run: SwarmRun, end_processes: EndProcesses, say: Say) -> bool:
     url = swarm_run.url()
     if url and swarm_run.owns_engine():
         _stop_engine(swarm_run, say)
-    if not swarm_run.swarm.ours or not swarm_run.server_dir.path.is_dir():
+    if not swarm_run.swarm.starts_session or not swarm_run.server_dir.path.is_dir():
         return True
-    server_session.end(swarm_run, patience_s=PATIENCE_S)
+    server_session.end(swarm_run, stop_s=STOP_S)
     if swarm_run.server_dir.state() is not RunState.ENDED:
         count = end_processes(swarm_run.server_run, swarm_run.spec.limits.grace_s)
         say(f"{TAG}the server's Runner was dead; {count} processes of the server were ended")
@@ -41,13 +41,13 @@ def down(swarm_run: SwarmRun, end_processes: EndProcesses, say: Say) -> bool:
 
 
 def _stop_engine(swarm_run: SwarmRun, say: Say) -> None:
-    if swarm_run.swarm.ours and not server_session.alive(swarm_run):
+    if swarm_run.swarm.starts_session and not server_session.alive(swarm_run):
         return
-    look = swarm_run.server().look()
-    if look.status in ("", OFFLINE):
+    poll = swarm_run.server().poll()
+    if poll.status in ("", OFFLINE):
         return
     trouble = swarm_run.server().stop()
-    say(f"{TAG}the engine was {look.status}: " + (f"it cannot be stopped: {trouble}" if trouble else "stopped"))
+    say(f"{TAG}the engine was {poll.status}: " + (f"it cannot be stopped: {trouble}" if trouble else "stopped"))
 
 
 def _free(port: int, *, clock: Callable[[], float] = time.monotonic) -> bool:

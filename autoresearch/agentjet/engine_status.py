@@ -18,7 +18,7 @@ STEPPING = (ROLLING, "ENGINE.ROLLING_POST", SYNCING, "ENGINE.WEIGHT_EXPORTING")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EnginePoll:
     """One poll of the server. `status` is "" if it did not answer; `trouble` then has the reason."""
 
     status: str = ""
@@ -37,12 +37,12 @@ class Look:
         return f"completed {done}/{target} episodes {tasks}/{whole} tasks running {self.running}"
 
 
-def look_of(status: Mapping[str, object], pool: Mapping[str, object]) -> Look:
+def parse_poll(status: Mapping[str, object], pool: Mapping[str, object]) -> EnginePoll:
     """Parse /get_engine_status and /get_current_batch_rollout_pool_information responses, dropping bad values."""
     name = status.get("engine_status")
     step = status.get("global_step")
     running = pool.get("running_episode_details")
-    return Look(
+    return EnginePoll(
         status=name if isinstance(name, str) else "",
         step=step if isinstance(step, int) and not isinstance(step, bool) else None,
         episodes=(_count(pool, "completed_episodes"), _count(pool, "completed_episode_target")),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoresearch.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, Look
+from autoresearch.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, EnginePoll
 
 TAG = "[swarm] "
 HEARTBEAT_S = 30.0  # while it boots: each line suspends the first-step clock for a while
@@ -22,7 +22,7 @@ UNREACHABLE_S = 60.0
 CONFIRMED = 2  # consecutive polls that must report OFFLINE: a client may restart an engine
 
 
-class SwarmWatch:
+class EngineWatch:
     """The observed state of one engine since its client was started."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SwarmWatch:
         self.first_step: int | None = None  # the first step that it collected
         self.done = 0  # the last optimizer step known to be done
         self.offline = 0  # consecutive polls that reported OFFLINE after another status
-        self.last = Look(OFFLINE)
+        self.last = EnginePoll(OFFLINE)
         self.moved_at = 0.0  # time of the last change of status, step or counters
         self.booting_since = 0.0
         self._reported_at = -1e9
@@ -54,18 +54,18 @@ class SwarmWatch:
         """Whether the server answered the last poll."""
         return self._lost_at is None
 
-    def heard_boot(self, now: float) -> None:
+    def boot_logged(self, now: float) -> None:
         """The server's log reports a boot, which may be over before the next poll."""
         if not self.own:
             self.own, self.booting_since = True, now
 
-    def see(self, now: float, look: Look) -> list[str]:
+    def update(self, now: float, poll: EnginePoll) -> list[str]:
         """Take in one poll; returns the log lines to print for it."""
-        if not look.status:
-            return [TAG + line for line in self._unreachable(now, look)]
+        if not poll.status:
+            return [TAG + line for line in self._unreachable(now, poll)]
         lines = list(self._reached(now))
-        before, self.last = self.last, look
-        lines += self._status(now, before, look)
+        previous, self.last = self.last, poll
+        lines += self._status(now, previous, poll)
         return [TAG + line for line in lines]
 
     def step_done(self, step: int, kl: float | None = None) -> list[str]:
@@ -79,55 +79,55 @@ class SwarmWatch:
         self._kl_of = step
         return [f"{TAG}step {step} kl {kl!r}"]
 
-    def _unreachable(self, now: float, look: Look) -> Iterator[str]:
+    def _unreachable(self, now: float, poll: EnginePoll) -> Iterator[str]:
         if self._lost_at is None:
             self._lost_at, self._lost_reported_at = now, now
-            yield f"the server does not answer: {look.trouble}"
+            yield f"the server does not answer: {poll.trouble}"
         elif now - self._lost_reported_at >= UNREACHABLE_S:
             self._lost_reported_at = now
-            yield f"the server does not answer for {now - self._lost_at:.0f} s: {look.trouble}"
+            yield f"the server does not answer for {now - self._lost_at:.0f} s: {poll.trouble}"
 
     def _reached(self, now: float) -> Iterator[str]:
         if self._lost_at is not None:
             yield f"the server answers again after {now - self._lost_at:.0f} s"
         self._lost_at = None
 
-    def _status(self, now: float, before: Look, look: Look) -> Iterator[str]:
-        if look.status == OFFLINE:
+    def _status(self, now: float, previous: EnginePoll, poll: EnginePoll) -> Iterator[str]:
+        if poll.status == OFFLINE:
             self.offline += self.own
-            if before.status != OFFLINE:
+            if previous.status != OFFLINE:
                 self.moved_at = self._reported_at = now
                 yield f"engine {OFFLINE}"
             return
         self.offline = 0
-        if look.status == BOOTING and (not self.own or before.status != BOOTING):
+        if poll.status == BOOTING and (not self.own or previous.status != BOOTING):
             self.booting_since = now
         self.own = True
-        for line in self._steps(before, look):
+        for line in self._steps(previous, poll):
             yield line.removeprefix(TAG)
-        changed = look.status != before.status or (look.status in STEPPING and look.step != before.step)
-        counted = replace(look, step=None) != replace(before, step=None)
-        if changed or (look.episodes, look.tasks) != (before.episodes, before.tasks):  # a claim is not progress
+        changed = poll.status != previous.status or (poll.status in STEPPING and poll.step != previous.step)
+        counted = replace(poll, step=None) != replace(previous, step=None)
+        if changed or (poll.episodes, poll.tasks) != (previous.episodes, previous.tasks):  # a claim is not progress
             self.moved_at = now
-        pause = HEARTBEAT_S if look.status == BOOTING else COUNTERS_S
-        if changed or (now - self._reported_at >= pause and (counted or look.status == BOOTING)):
+        pause = HEARTBEAT_S if poll.status == BOOTING else COUNTERS_S
+        if changed or (now - self._reported_at >= pause and (counted or poll.status == BOOTING)):
             self._reported_at = now
-            yield self._words(now, look)
+            yield self._words(now, poll)
 
-    def _steps(self, before: Look, look: Look) -> list[str]:
-        if look.status not in STEPPING:
+    def _steps(self, previous: EnginePoll, poll: EnginePoll) -> list[str]:
+        if poll.status not in STEPPING:
             return []
         self.trained = True
-        if self.first_step is None and look.step is not None:
-            self.first_step = look.step
-        if look.step is not None and self.first_step is not None and look.step > self.first_step:
-            return self.step_done(look.step - 1)  # ROLLING itself may be over between two polls
-        if look.step is None and (before.status, look.status) == (SYNCING, ROLLING):
+        if self.first_step is None and poll.step is not None:
+            self.first_step = poll.step
+        if poll.step is not None and self.first_step is not None and poll.step > self.first_step:
+            return self.step_done(poll.step - 1)  # ROLLING itself may be over between two polls
+        if poll.step is None and (previous.status, poll.status) == (SYNCING, ROLLING):
             return self.step_done(self.done + 1)
         return []
 
-    def _words(self, now: float, look: Look) -> str:
-        if look.status == BOOTING:
+    def _words(self, now: float, poll: EnginePoll) -> str:
+        if poll.status == BOOTING:
             return f"engine {BOOTING} for {now - self.booting_since:.0f} s"
-        step = "" if look.step is None or look.status not in STEPPING else f" global_step {look.step}"
-        return f"engine {look.status}{step}" + (f" {look.counters}" if look.counters else "")
+        step = "" if poll.step is None or poll.status not in STEPPING else f" global_step {poll.step}"
+        return f"engine {poll.status}{step}" + (f" {poll.counters}" if poll.counters else "")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from autoresearch.agentjet import server_session
 from autoresearch.agentjet.child import Child, listening_to_signals, shell
-from autoresearch.agentjet.engine_status import ROLLING, Look
-from autoresearch.agentjet.engine_watch import TAG, SwarmWatch
+from autoresearch.agentjet.engine_status import ROLLING, EnginePoll
+from autoresearch.agentjet.engine_watch import TAG, EngineWatch
 from autoresearch.agentjet.fault import SwarmFault
 from autoresearch.agentjet.server_failure import evidence, root_cause
-from autoresearch.agentjet.swarm_run import SwarmRun, surroundings
+from autoresearch.agentjet.swarm_run import SwarmRun, url_variables
 from autoresearch.core.metrics.python_values import number
 from autoresearch.core.run.server import HostServices, Say
 from autoresearch.records.rundir import write_json
@@ -31,24 +31,24 @@ _FILE = re.compile(r"\.(?:py|sh|ya?ml|json|toml)\Z")
 _LARGEST = 1 << 20
 
 
-def check(swarm_run: SwarmRun, host: HostServices, say: Say) -> None:
+def check(swarm_run: SwarmRun, services: HostServices, say: Say) -> None:
     """Run the check unless it has passed on the same inputs. Raises SwarmFault if it does not pass."""
-    passed = Path(host.state_dir) / "gates" / f"{fingerprint(swarm_run, host)}.json"
+    passed = Path(services.state_dir) / "gates" / f"{fingerprint(swarm_run, services)}.json"
     if passed.exists():
         say(f"{TAG}one episode has worked before on the same inputs: {passed}")
         return
     say(f"{TAG}one episode first: {swarm_run.swarm.debug}")
-    before = swarm_run.server().look()
-    watch = SwarmWatch()
+    before = swarm_run.server().poll()
+    engine_watch = EngineWatch()
     pool = EpisodePool(before)
-    took = _run(swarm_run, watch, pool)
+    took = _run(swarm_run, engine_watch, pool)
     lines = server_session.log_lines(swarm_run.gate_log)
     reward = reward_of(lines)
     if reward is None or not math.isfinite(reward):
         printed = "none" if reward is None else str(reward)
         text = f"the one-episode check printed no finite reward (it printed {printed}); it must print `reward: NUMBER`"
         raise SwarmFault("gate_failed", text, tuple(evidence(lines, "the check's output")))
-    pool.see(swarm_run.server().look())
+    pool.update(swarm_run.server().poll())
     if pool.grown:
         text = f"the one-episode check added {pool.grown} episodes to the batch; it must end in abort_episode"
         raise SwarmFault("gate_trained", text)
@@ -62,16 +62,16 @@ class EpisodePool:
     run's.
     """
 
-    def __init__(self, before: Look) -> None:
-        self._stale = before.episodes[0]
+    def __init__(self, first_poll: EnginePoll) -> None:
+        self._stale = first_poll.episodes[0]
         self._base: int | None = None
         self._now = 0
 
-    def see(self, look: Look) -> None:
-        """Record one look."""
-        if look.status != ROLLING:
+    def update(self, poll: EnginePoll) -> None:
+        """Record one poll."""
+        if poll.status != ROLLING:
             return
-        self._now = look.episodes[0]
+        self._now = poll.episodes[0]
         if self._base is None:
             self._base = self._now if self._now in (0, self._stale) else 0
 
@@ -87,10 +87,10 @@ def reward_of(lines: list[str]) -> float | None:
     return found[-1] if found else None
 
 
-def _run(swarm_run: SwarmRun, watch: SwarmWatch, pool: EpisodePool) -> float:
+def _run(swarm_run: SwarmRun, engine_watch: EngineWatch, pool: EpisodePool) -> float:
     """Run the check; returns its seconds. SwarmFault for a failure, an engine that dies meanwhile, or a timeout."""
     url = swarm_run.url()
-    env = {**os.environ, **surroundings(url)}
+    env = {**os.environ, **url_variables(url)}
     out = os.open(swarm_run.gate_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         child = shell(swarm_run.swarm.debug, swarm_run.spec.cwd, env, out)
@@ -99,21 +99,21 @@ def _run(swarm_run: SwarmRun, watch: SwarmWatch, pool: EpisodePool) -> float:
     try:
         with listening_to_signals() as relay:
             relay.children.append(child)
-            return _await(swarm_run, child, watch, pool)
+            return _await(swarm_run, child, engine_watch, pool)
     finally:
         child.close()
 
 
-def _await(swarm_run: SwarmRun, child: Child, watch: SwarmWatch, pool: EpisodePool) -> float:
+def _await(swarm_run: SwarmRun, child: Child, engine_watch: EngineWatch, pool: EpisodePool) -> float:
     began = time.monotonic()
     offset = _size(swarm_run.server_dir.log)
     while not child.ended(swarm_run.swarm.poll_s):
         now = time.monotonic()
-        look = swarm_run.server().look()
-        pool.see(look)
-        watch.see(now, look)
-        if watch.boot_failed:
-            raise boot_failed(swarm_run, offset, now - watch.booting_since)
+        poll = swarm_run.server().poll()
+        pool.update(poll)
+        engine_watch.update(now, poll)
+        if engine_watch.boot_failed:
+            raise boot_failed(swarm_run, offset, now - engine_watch.booting_since)
         if now - began >= swarm_run.swarm.debug_timeout_s:
             shown = tuple(evidence(server_session.log_lines(swarm_run.gate_log), "the check's output"))
             text = f"the one-episode check took longer than {swarm_run.swarm.debug_timeout_s:g} s"
@@ -142,10 +142,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-def fingerprint(swarm_run: SwarmRun, host: HostServices) -> str:
+def fingerprint(swarm_run: SwarmRun, services: HostServices) -> str:
     """A hash of commands, recipe, the files that they name, and the tree of the code."""
     spec, swarm = swarm_run.spec, swarm_run.swarm
-    tree = host.tree_of(spec.cwd, spec.commit) if spec.commit else ""  # equal code has one, whatever the message
+    tree = services.tree_of(spec.cwd, spec.commit) if spec.commit else ""  # equal code has one, whatever the message
     inputs = [spec.command, swarm.debug, swarm.server, swarm.ssh, swarm.url, spec.interpreter, spec.cwd, tree]
     digest = hashlib.sha256("\0".join(inputs).encode("utf-8", "surrogateescape"))
     for name, value in sorted(spec.environment.items()):

@@ -12,7 +12,7 @@ from autoresearch.errors import ConflictError, UsageError
 PROGRAMS = ("up", "serve", "client")
 
 
-def run(program: str, run_dir: str, host: HostServices, say: Say) -> int:
+def run(program: str, run_dir: str, services: HostServices, say: Say) -> int:
     """Run one of them to its end; returns the exit code, 3 for a run that cannot go on (its lines say why)."""
     if program not in PROGRAMS:
         raise UsageError(f"{program!r} is no program of a swarm run", hint=", ".join(PROGRAMS))
@@ -22,7 +22,7 @@ def run(program: str, run_dir: str, host: HostServices, say: Say) -> int:
             return pass_on(serve.serve(given, say))
         if program == "client":
             return client.client(given, say)
-        up.up(given, host, say)
+        up.up(given, services, say)
     except SwarmFault as fault:
         for line in fault.lines():
             say(line)

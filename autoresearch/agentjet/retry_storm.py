@@ -15,7 +15,7 @@ _BENIGN = later(r"(?i)\b404\b.*(?:claim|episode)|(?:claim|episode).*\b404\b|No a
 _BAR = later(r"@ step \d{1,9}: {1,4}\d{1,3}%[^|]*\|[^|]*\| *(\d+/\d+)")
 
 
-class Storm:
+class RetryStorm:
     """Counts equal exceptions in a client's log since its last progress."""
 
     def __init__(self, most: int, seconds: float) -> None:
@@ -23,7 +23,7 @@ class Storm:
         self._seen: dict[str, tuple[int, float, str]] = {}  # text without numbers -> count, first time, last line
         self._bar = ""
 
-    def moved(self) -> None:
+    def reset(self) -> None:
         """Record progress (a step, an episode, an evaluation): reset all counts."""
         self._seen.clear()
 
@@ -31,7 +31,7 @@ class Storm:
         """Take in one stripped line of the client's output; `now` in seconds."""
         if bar := _BAR.search(text):
             if bar[1] != self._bar:
-                self.moved()
+                self.reset()
             self._bar = bar[1]
             return
         if not _EXCEPTION.match(text) or _BENIGN.search(text):
@@ -41,7 +41,7 @@ class Storm:
         if times or len(self._seen) < _MOST:
             self._seen[key] = (times + 1, first, text[:300])
 
-    def raging(self, now: float) -> str:
+    def active(self, now: float) -> str:
         """The exception of the storm, its count and duration; "" if there is no storm."""
         for times, first, text in self._seen.values():
             if times >= self.most and now - first >= self.seconds:

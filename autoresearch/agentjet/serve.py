@@ -37,7 +37,7 @@ def forward_words(swarm: Swarm, port: int) -> list[str]:
     """The ssh command that forwards the server's port: it never prompts, and ends when the link is dead."""
     options = ("ExitOnForwardFailure=yes", "ServerAliveInterval=15", "ServerAliveCountMax=3", "BatchMode=yes")
     words = [word for option in options for word in ("-o", option)]
-    return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.there}", *shlex.split(swarm.ssh)]
+    return ["ssh", "-N", *words, "-L", f"127.0.0.1:{port}:{swarm.remote_address}", *shlex.split(swarm.ssh)]
 
 
 def end_container(swarm_run: SwarmRun) -> None:

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autoresearch.agentjet.engine_status import OFFLINE, Look, look_of
+from autoresearch.agentjet.engine_status import OFFLINE, EnginePoll, parse_poll
 
 ANSWER_S = 5.0
 STOP_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the server meanwhile
@@ -30,21 +30,21 @@ class SwarmServer:
         answer, trouble = self._ask("/health")
         return "" if answer.get("status") == "ok" else trouble or f"/health says {str(answer)[:80]}"
 
-    def look(self) -> Look:
+    def poll(self) -> EnginePoll:
         """Current status and pool; an unreadable pool leaves the counters at 0."""
         status, trouble = self._ask("/get_engine_status")
         if trouble:
-            return Look(trouble=trouble)
+            return EnginePoll(trouble=trouble)
         pool, _ = self._ask("/get_current_batch_rollout_pool_information")
-        return look_of(status, pool)
+        return parse_poll(status, pool)
 
     def stop(self, *, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic) -> str:
         """POST /stop_engine and wait until the engine is offline; "" on success, else the obstacle."""
         until = clock() + STOP_S
         _, trouble = self._ask("/stop_engine", {}, STOP_S)
-        while (look := self.look()).status != OFFLINE:
+        while (poll := self.poll()).status != OFFLINE:
             if clock() >= until:
-                return trouble or look.trouble or f"the engine is still {look.status} after {STOP_S:.0f} s"
+                return trouble or poll.trouble or f"the engine is still {poll.status} after {STOP_S:.0f} s"
             sleep(0.2)
         return ""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from autoresearch.agentjet.server_setup import program
-from autoresearch.agentjet.swarm_run import SwarmRun, quiet, surroundings
+from autoresearch.agentjet.swarm_run import SwarmRun, no_colours, url_variables
 from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.run.server import HostServices
 from autoresearch.core.run.spec import RunState
@@ -22,19 +22,19 @@ TAIL_BYTES = 1 << 18
 _NOT_INHERITED = ("AUTORESEARCH_RUN_ID", "AUTORESEARCH_RUN_DIR", "TMUX", "TMUX_PANE")
 
 
-def start(swarm_run: SwarmRun, host: HostServices) -> None:
+def start(swarm_run: SwarmRun, services: HostServices) -> None:
     """Start the server's Runner in its session, without waiting for the server."""
     server = swarm_run.server_dir
     server.path.mkdir()
     write_json(server.spec, _spec(swarm_run), executed=True)
-    environment = {**_environment(swarm_run), **surroundings(swarm_run.url())}
+    environment = {**_environment(swarm_run), **url_variables(swarm_run.url())}
     pairs = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in environment.items())
     write_atomically(server.environment, pairs, mode=0o600, durable=False)
     client = read_json(swarm_run.rundir.session) or {}
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(server.path)]
     marker = {"AUTORESEARCH_RUN_ID": swarm_run.server_run}
     socket = str(client.get("socket") or "")
-    record = host.start_session(socket, swarm_run.session, argv, swarm_run.spec.cwd, marker)
+    record = services.start_session(socket, swarm_run.session, argv, swarm_run.spec.cwd, marker)
     write_json(server.session, record, durable=False)
 
 
@@ -54,7 +54,7 @@ def _spec(swarm_run: SwarmRun) -> Mapping[str, object]:
 
 def _environment(swarm_run: SwarmRun) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-    return {**own, **quiet(own)}
+    return {**own, **no_colours(own)}
 
 
 def alive(swarm_run: SwarmRun) -> bool:
@@ -70,7 +70,7 @@ def how_it_ended(swarm_run: SwarmRun) -> str:
     return "" if alive(swarm_run) else "its Runner died without a record"
 
 
-def end(swarm_run: SwarmRun, *, patience_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+def end(swarm_run: SwarmRun, *, stop_s: float, clock: Callable[[], float] = time.monotonic) -> None:
     """INT to the server, then its Runner's own stop; returns once the Runner has recorded the end, or is dead."""
     server = swarm_run.server_dir
     if not server.path.is_dir():
@@ -79,9 +79,9 @@ def end(swarm_run: SwarmRun, *, patience_s: float, clock: Callable[[], float] = 
     pid = identity.get("trainer_pid")
     if isinstance(pid, int) and alive(swarm_run) and _same(pid, identity.get("trainer_start_ticks")):
         _interrupt(pid)
-        _until_over(server, clock() + patience_s / 2, clock)
+        _until_over(server, clock() + stop_s / 2, clock)
     write_json(server.stop, {"how": "now", "reason": f"the run {swarm_run.spec.run} is over"}, durable=False)
-    _until_over(server, clock() + patience_s, clock)
+    _until_over(server, clock() + stop_s, clock)
 
 
 def _until_over(server: RunDir, until: float, clock: Callable[[], float]) -> None:

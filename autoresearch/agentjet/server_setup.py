@@ -98,7 +98,7 @@ def _remote(target: Target) -> Finding:
 
 
 def _remarks(swarm: Swarm, blueprint: Blueprint) -> Iterator[Finding]:
-    if not swarm.ours:
+    if not swarm.starts_session:
         where = swarm.url or "AJET_SWARM_URL, or http://127.0.0.1:10086"
         message, hint = f"no server is started: there must be one at {where}", "`- swarm_server: ...` starts one"
         yield _warning("swarm_no_server", message, hint, blueprint)
@@ -111,7 +111,7 @@ def _remarks(swarm: Swarm, blueprint: Blueprint) -> Iterator[Finding]:
 def _swarm(blueprint: Blueprint) -> Swarm:
     """The swarm of the notes, with the server's address from the command or its variables if they have none."""
     swarm = blueprint.notes.swarm or Swarm()
-    if swarm.url or swarm.ours:
+    if swarm.url or swarm.starts_session:
         return swarm
     return replace(swarm, url=_url_in(blueprint.launch_command, blueprint.notes.env))
 

@@ -36,7 +36,7 @@ class SwarmRun:
         return RunDir(self.rundir.path / "server")
 
     @property
-    def state(self) -> Path:
+    def state_file(self) -> Path:
         return self.rundir.path / "swarm.json"
 
     @property
@@ -55,18 +55,18 @@ class SwarmRun:
 
     def url(self) -> str:
         """The server's address; "" before it is known."""
-        return str((read_json(self.state) or {}).get("url") or "")
+        return str((read_json(self.state_file) or {}).get("url") or "")
 
     def server(self) -> SwarmServer:
         return SwarmServer(self.url())
 
     def owns_engine(self) -> bool:
         """Whether this run saw the engine offline first, so that its later work is this run's."""
-        return bool((read_json(self.state) or {}).get("owned"))
+        return bool((read_json(self.state_file) or {}).get("owned"))
 
-    def note(self, **more: object) -> None:
+    def record(self, **more: object) -> None:
         """Record something about the server in one small file, replaced by a rename."""
-        write_json(self.state, {**(read_json(self.state) or {}), **more}, durable=False)
+        write_json(self.state_file, {**(read_json(self.state_file) or {}), **more}, durable=False)
 
 
 def server_session(session: str) -> str:
@@ -83,7 +83,7 @@ def read(run_dir: str) -> SwarmRun:
     return SwarmRun(rundir, spec, spec.swarm)
 
 
-def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
+def choose_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
     """The server's address, from the notes, the caller's AJET_SWARM_URL, the command's port, or a free port.
 
     A forward gets the server's remote port, unless it is taken locally.
@@ -93,7 +93,7 @@ def settle_url(swarm: Swarm, environ: Mapping[str, str]) -> str:
         return f"http://127.0.0.1:{free_port() if listening(port) else port}"
     if swarm.url:
         return swarm.url
-    if not swarm.ours and environ.get("AJET_SWARM_URL"):
+    if not swarm.starts_session and environ.get("AJET_SWARM_URL"):
         return environ["AJET_SWARM_URL"].rstrip("/")
     return f"http://127.0.0.1:{swarm.port or free_port()}"
 
@@ -104,12 +104,12 @@ def port_of(url: str) -> int:
     return int(tail) if tail.isdecimal() else PORT
 
 
-def surroundings(url: str) -> dict[str, str]:
+def url_variables(url: str) -> dict[str, str]:
     """The variables that server, check and client get beside the run's own."""
     return {"AJET_SWARM_URL": url, "AJET_SWARM_PORT": str(port_of(url))}
 
 
-def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+def no_colours(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that disable colours in the server's log, unless they are set already."""
     return {name: value for name, value in _QUIET.items() if name not in environ}
 

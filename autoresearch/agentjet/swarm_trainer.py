@@ -168,17 +168,17 @@ class AgentJetSwarm:
 
         return programs.stop(run_dir, end_processes, say)
 
-    def run_program(self, program: str, run_dir: str, host: HostServices, say: Say) -> int:
+    def run_program(self, program: str, run_dir: str, services: HostServices, say: Say) -> int:
         from autoresearch.agentjet import programs
 
-        return programs.run(program, run_dir, host, say)
+        return programs.run(program, run_dir, services, say)
 
     def write_scaffold(
-        self, options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
+        self, scaffold_options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
     ) -> tuple[str, ...]:
         from autoresearch.agentjet.scaffold import write
 
-        return write.write_scaffold(options, Path(directory), Path(base), templates, force=force)
+        return write.write_scaffold(scaffold_options, Path(directory), Path(base), templates, force=force)
 
     def check_scaffold(self, directory: str, python: str, endpoint: Endpoint, item: str = "") -> ScaffoldResult:
         from autoresearch.agentjet.scaffold import check

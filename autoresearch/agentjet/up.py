@@ -13,29 +13,29 @@ from autoresearch.agentjet.engine_status import OFFLINE
 from autoresearch.agentjet.engine_watch import TAG
 from autoresearch.agentjet.fault import SwarmFault
 from autoresearch.agentjet.server_failure import evidence, root_cause
-from autoresearch.agentjet.swarm_run import SwarmRun, listening, port_of, settle_url
+from autoresearch.agentjet.swarm_run import SwarmRun, choose_url, listening, port_of
 from autoresearch.core.run.server import HostServices, Say
 
 LOOK_S = 1.0
 FIRST_LOOKS_S = 0.1  # a server is up within seconds; the first check is early
 
 
-def up(swarm_run: SwarmRun, host: HostServices, say: Say) -> None:
+def up(swarm_run: SwarmRun, services: HostServices, say: Say) -> None:
     """Raises SwarmFault if the client must not be started."""
-    url = settle_url(swarm_run.swarm, host.environ)
-    if swarm_run.swarm.ours and listening(port_of(url)):
+    url = choose_url(swarm_run.swarm, services.environ)
+    if swarm_run.swarm.starts_session and listening(port_of(url)):
         raise SwarmFault("port_taken", taken(port_of(url)))
-    swarm_run.note(url=url)
-    if swarm_run.swarm.ours:
+    swarm_run.record(url=url)
+    if swarm_run.swarm.starts_session:
         what = "forward" if swarm_run.swarm.ssh else "server"
         say(f"{TAG}{what} starts in session {swarm_run.session}")
-        server_session.start(swarm_run, host)
+        server_session.start(swarm_run, services)
     took = await_health(swarm_run)
     say(f"{TAG}server healthy at {url} after {took:.1f} s")
-    guarantee_offline(swarm_run, say)
-    swarm_run.note(owned=True)
+    require_offline(swarm_run, say)
+    swarm_run.record(owned=True)
     if swarm_run.swarm.debug:
-        gate.check(swarm_run, host, say)
+        gate.check(swarm_run, services, say)
         stop_own_engine(swarm_run, say)
 
 
@@ -49,7 +49,7 @@ def await_health(swarm_run: SwarmRun, *, clock: Callable[[], float] = time.monot
     began, pause = clock(), FIRST_LOOKS_S
     server = swarm_run.server()
     while trouble := server.healthy():
-        if swarm_run.swarm.ours and (ended := server_session.how_it_ended(swarm_run)):
+        if swarm_run.swarm.starts_session and (ended := server_session.how_it_ended(swarm_run)):
             raise server_died(swarm_run, f"ended before it was healthy: {ended}")
         if clock() - began >= swarm_run.swarm.health_s:
             raise _unhealthy(swarm_run, trouble)
@@ -69,7 +69,7 @@ def server_died(swarm_run: SwarmRun, how: str) -> SwarmFault:
 
 def _unhealthy(swarm_run: SwarmRun, trouble: str) -> SwarmFault:
     text = f"no healthy server at {swarm_run.url()} within {swarm_run.swarm.health_s:.0f} s: {trouble}"
-    if not swarm_run.swarm.ours:
+    if not swarm_run.swarm.starts_session:
         text += "; `- swarm_server: ajet-swarm start --swarm-port=10086` in the notes starts one"
         return SwarmFault("server_unhealthy", text)
     return SwarmFault(
@@ -77,14 +77,14 @@ def _unhealthy(swarm_run: SwarmRun, trouble: str) -> SwarmFault:
     )
 
 
-def guarantee_offline(swarm_run: SwarmRun, say: Say) -> None:
+def require_offline(swarm_run: SwarmRun, say: Say) -> None:
     """An engine that is not off trains another run: refuse or stop it, never use it."""
-    look = swarm_run.server().look()
-    if look.status == OFFLINE:
+    poll = swarm_run.server().poll()
+    if poll.status == OFFLINE:
         return
-    if not look.status:
-        raise SwarmFault("server_unhealthy", f"the engine's status cannot be read: {look.trouble}")
-    state = f"the engine is {look.status}" + (f" at global_step {look.step}" if look.step is not None else "")
+    if not poll.status:
+        raise SwarmFault("server_unhealthy", f"the engine's status cannot be read: {poll.trouble}")
+    state = f"the engine is {poll.status}" + (f" at global_step {poll.step}" if poll.step is not None else "")
     if swarm_run.swarm.on_busy != "stop":
         hint = "`- swarm_on_busy: stop` stops it first"
         raise SwarmFault("engine_busy", f"{state}: another run has it; {hint}")
@@ -94,7 +94,7 @@ def guarantee_offline(swarm_run: SwarmRun, say: Say) -> None:
 
 def stop_own_engine(swarm_run: SwarmRun, say: Say) -> None:
     """Stop the engine that the check has booted: the run trains with a fresh one."""
-    if swarm_run.server().look().status != OFFLINE:
+    if swarm_run.server().poll().status != OFFLINE:
         say(f"{TAG}the engine that the check has booted is stopped")
         _stop(swarm_run)
 

@@ -37,7 +37,7 @@ class Stand:
         return "\n".join(self.said)
 
     @property
-    def host(self) -> HostServices:
+    def services(self) -> HostServices:
         def no_session(*_: object) -> dict[str, object]:
             raise AssertionError("no session is wanted here")
 
@@ -66,7 +66,7 @@ class Stand:
         with given.server_dir.log.open("ab") as log:
             argv = [sys.executable, str(SAMPLES / "fake_swarm_server.py"), f"--swarm-port={port}", *words]
             self.servers.append(subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
-        given.note(url=f"http://127.0.0.1:{port}")
+        given.record(url=f"http://127.0.0.1:{port}")
         self.eventually(lambda: swarm_run.listening(port))
         return port
 

@@ -43,7 +43,7 @@ def test_an_engine_that_is_not_off_is_not_given_to_a_client(stand: Any) -> None:
     stand.serve(given, "--state", "ROLLING:3")
     with pytest.raises(SwarmFault, match=r"ENGINE\.ROLLING before the client was started"):
         run(stand, given)
-    assert given.server().look().status == "ENGINE.ROLLING"
+    assert given.server().poll().status == "ENGINE.ROLLING"
 
 
 @pytest.mark.system
@@ -67,13 +67,13 @@ def test_booting_to_offline_ends_a_client_that_would_wait_for_ever(stand: Any) -
 def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> None:
     given = stand.swarm_run("-c 'import time; time.sleep(600)'")
     stand.serve(given)
-    watched = clients.Watched(given, stand.said.append)
+    watched = clients.ClientWatch(given, stand.said.append)
     with given.server_dir.log.open("a") as log:
         log.write("07:34 | Changed engine status to ENGINE.BOOTING\nValueError: no such model\n")
-    assert not watched.look(0.0)
+    assert not watched.check(0.0)
     with pytest.raises(SwarmFault, match="no such model") as caught:
         for now in range(1, 4):
-            watched.look(float(now))
+            watched.check(float(now))
     assert caught.value.kind == "boot_failed"
     watched.close()
 
@@ -82,14 +82,14 @@ def test_a_boot_that_fails_between_two_looks_is_told_by_the_log(stand: Any) -> N
 def test_a_client_that_waits_for_an_engine_that_is_off(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given)
-    watched = clients.Watched(given, stand.said.append)
+    watched = clients.ClientWatch(given, stand.said.append)
     with given.rundir.log.open("a") as log:
         log.write("07:34 | Current engine status (already waited 20.0s): ENGINE.OFFLINE\n")
-    assert not watched.look(0.0)
+    assert not watched.check(0.0)
     with given.rundir.log.open("a") as log:
         log.write("07:35 | Current engine status (already waited 60.0s): ENGINE.OFFLINE\n")
     with pytest.raises(SwarmFault, match="waits for an engine that is off") as caught:
-        watched.look(1.0)
+        watched.check(1.0)
     assert caught.value.kind == "boot_failed"
     watched.close()
 
@@ -107,16 +107,16 @@ def test_an_exception_without_end(stand: Any) -> None:
 
 
 def test_claims_that_fail_are_no_storm(stand: Any) -> None:
-    from autoresearch.agentjet.retry_storm import Storm
+    from autoresearch.agentjet.retry_storm import RetryStorm
 
-    storm = Storm(2, 0.0)
+    storm = RetryStorm(2, 0.0)
     for now in range(5):
         storm.line(now, "RuntimeError: No available episodes to claim. Try again (maybe 1 minute) later.")
         storm.line(now, "RuntimeError: SwarmClient error 404: episode was not claimed")
-    assert storm.raging(5.0) == ""
+    assert storm.active(5.0) == ""
     storm.line(0.0, "RuntimeError: x")
     storm.line(1.0, "RuntimeError: x")
-    assert storm.raging(2.0).startswith("2 times")
+    assert storm.active(2.0).startswith("2 times")
 
 
 @pytest.mark.system
@@ -140,7 +140,7 @@ def test_an_engine_that_is_done_ends_a_client_that_hangs(stand: Any, monkeypatch
 def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
     given = stand.swarm_run("agent_roll.py")
     stand.serve(given)
-    watched = clients.Watched(given, stand.said.append)
+    watched = clients.ClientWatch(given, stand.said.append)
     try:
         for now, line, hangs in (
             (10.0, "[INFO] Training complete!", False),
@@ -150,7 +150,7 @@ def test_a_client_that_tidies_up_is_not_one_that_hangs(stand: Any) -> None:
         ):
             with given.rundir.log.open("a") as log:
                 log.write(line + "\n")
-            watched.look(now)
+            watched.check(now)
             assert watched._hangs(now) is hangs
     finally:
         watched.close()

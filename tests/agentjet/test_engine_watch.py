@@ -1,4 +1,4 @@
-"""What looks at a swarm engine mean, look by look."""
+"""What looks at a swarm engine mean, poll by poll."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.agentjet.engine_status import Look, look_of
-from autoresearch.agentjet.engine_watch import SwarmWatch
-from autoresearch.agentjet.retry_storm import Storm
+from autoresearch.agentjet.engine_status import EnginePoll, parse_poll
+from autoresearch.agentjet.engine_watch import EngineWatch
+from autoresearch.agentjet.retry_storm import RetryStorm
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"
 
 
-def watched(*looks: tuple[str, int | None] | str, every: float = 2.0) -> tuple[SwarmWatch, list[str]]:
-    watch, lines = SwarmWatch(), []
-    for n, look in enumerate(looks):
-        status, step = (look, None) if isinstance(look, str) else look
-        seen = Look(trouble="refused") if not status else Look(f"ENGINE.{status}", step)
-        lines += [line.removeprefix("[swarm] ") for line in watch.see(n * every, seen)]
+def watched(*looks: tuple[str, int | None] | str, every: float = 2.0) -> tuple[EngineWatch, list[str]]:
+    watch, lines = EngineWatch(), []
+    for n, poll in enumerate(looks):
+        status, step = (poll, None) if isinstance(poll, str) else poll
+        seen = EnginePoll(trouble="refused") if not status else EnginePoll(f"ENGINE.{status}", step)
+        lines += [line.removeprefix("[swarm] ") for line in watch.update(n * every, seen)]
     return watch, lines
 
 
@@ -80,7 +80,7 @@ def test_rolling_may_be_over_between_two_looks() -> None:
 
 
 def test_a_step_is_told_again_only_for_its_kl() -> None:
-    watch = SwarmWatch()
+    watch = EngineWatch()
     told = [
         watch.step_done(1),
         watch.step_done(1),
@@ -96,18 +96,18 @@ def test_a_step_is_told_again_only_for_its_kl() -> None:
 def test_booting_has_a_heartbeat_and_a_pool_is_told_now_and_then() -> None:
     _, lines = watched(OFF, *[BOOT] * 32)
     assert lines == [f"engine ENGINE.BOOTING for {n} s" for n in (0, 30, 60)]
-    watch = SwarmWatch()
-    pool = [Look("ENGINE.ROLLING", 1, (n, 32), (0, 8), 4) for n in range(12)]
-    lines = [line for n, look in enumerate(pool) for line in watch.see(2.0 * n, look)]
+    watch = EngineWatch()
+    pool = [EnginePoll("ENGINE.ROLLING", 1, (n, 32), (0, 8), 4) for n in range(12)]
+    lines = [line for n, poll in enumerate(pool) for line in watch.update(2.0 * n, poll)]
     counted = [line.split(" completed ")[1] for line in lines]
     assert counted == [f"{n}/32 episodes 0/8 tasks running 4" for n in (0, 5, 10)]
     assert watch.moved_at == 22.0
 
 
 def test_a_claim_is_no_progress() -> None:
-    watch = SwarmWatch()
+    watch = EngineWatch()
     for n in range(4):
-        watch.see(float(n), Look("ENGINE.ROLLING", 1, (0, 32), (0, 8), n))
+        watch.update(float(n), EnginePoll("ENGINE.ROLLING", 1, (0, 32), (0, 8), n))
     assert watch.moved_at == 0.0
 
 
@@ -120,43 +120,43 @@ def test_a_server_that_does_not_answer_is_told_and_judged_by_nobody() -> None:
 
 
 def test_a_storm_is_the_same_exception_again_and_again() -> None:
-    storm = Storm(3, 10.0)
+    storm = RetryStorm(3, 10.0)
     for n in range(3):
         storm.line(5.0 * n, f"KeyError: 'call_{n}'")
-    assert storm.raging(9.0) == ""
-    assert storm.raging(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
-    storm.moved()
-    assert storm.raging(99.0) == ""
+    assert storm.active(9.0) == ""
+    assert storm.active(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
+    storm.reset()
+    assert storm.active(99.0) == ""
 
 
 def test_an_evaluation_that_gets_on_is_no_storm() -> None:
-    storm = Storm(2, 0.0)
+    storm = RetryStorm(2, 0.0)
     for done in (1, 2, 3):
         storm.line(0.0, "openai.APITimeoutError: Request timed out.")
         storm.line(0.0, f"EVAL AIME-2025 @ step 0:  33%|███ | {done}/3840 [20:20<23:47, 1.81it/s]")
-    assert storm.raging(9.0) == ""
+    assert storm.active(9.0) == ""
     for _ in range(2):
         storm.line(0.0, "openai.APITimeoutError: Request timed out.")
         storm.line(0.0, "EVAL AIME-2025 @ step 0:  33%|███ | 3/3840 [20:20<23:47, 1.81it/s]")
-    assert storm.raging(9.0)
+    assert storm.active(9.0)
 
 
 @pytest.mark.parametrize(
     "line", ["INFO: no error", "def f(): raise ValueError", "Errors: 3", "retrying after ValueError"]
 )
 def test_lines_that_are_no_exception(line: str) -> None:
-    storm = Storm(1, 0.0)
+    storm = RetryStorm(1, 0.0)
     storm.line(0.0, line)
-    assert storm.raging(1.0) == ""
+    assert storm.active(1.0) == ""
 
 
 def test_what_the_server_answers() -> None:
     status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
     pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
-    look = look_of(status, {**pool, "running_episode_details": {"a": {}}})
-    assert look == Look("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
-    assert look.counters == "completed 12/32 episodes 3/8 tasks running 1"
-    assert look_of(status, {"running_episode_details": None}).counters == ""
-    assert look_of({"engine_status": None}, {}).status == ""
-    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
-    assert look_of({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
+    poll = parse_poll(status, {**pool, "running_episode_details": {"a": {}}})
+    assert poll == EnginePoll("ENGINE.ROLLING", 3, (12, 32), (3, 8), 1)
+    assert poll.counters == "completed 12/32 episodes 3/8 tasks running 1"
+    assert parse_poll(status, {"running_episode_details": None}).counters == ""
+    assert parse_poll({"engine_status": None}, {}).status == ""
+    assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
+    assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None

@@ -187,12 +187,12 @@ def test_where_its_metrics_lie(stand: Any) -> None:
 def test_where_the_server_is(stand: Any, notes: list[str], command: str, url: str) -> None:
     made = SWARM.with_server(spec(stand), blueprint(*notes, command=command)).swarm
     assert made is not None
-    assert swarm_run.settle_url(made, {"AJET_SWARM_URL": "http://caller:3"}) == url
+    assert swarm_run.choose_url(made, {"AJET_SWARM_URL": "http://caller:3"}) == url
 
 
 def test_a_free_port_and_a_taken_one(stand: Any) -> None:
-    free = swarm_run.settle_url(Swarm(server="s --swarm-port=$AJET_SWARM_PORT"), {})
-    assert swarm_run.surroundings(free)["AJET_SWARM_PORT"] == free.rpartition(":")[2]
+    free = swarm_run.choose_url(Swarm(server="s --swarm-port=$AJET_SWARM_PORT"), {})
+    assert swarm_run.url_variables(free)["AJET_SWARM_PORT"] == free.rpartition(":")[2]
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         from dataclasses import replace
@@ -202,7 +202,7 @@ def test_a_free_port_and_a_taken_one(stand: Any) -> None:
             SWARM.check_port(busy)
         there = Swarm(ssh="gpu7", url=f"http://127.0.0.1:{port}")
         SWARM.check_port(replace(busy, swarm=there))  # a forward takes another one
-        assert swarm_run.settle_url(there, {}) != f"http://127.0.0.1:{port}"
+        assert swarm_run.choose_url(there, {}) != f"http://127.0.0.1:{port}"
 
 
 def test_the_forward_never_asks_and_never_hangs() -> None:

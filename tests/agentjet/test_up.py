@@ -29,7 +29,7 @@ def test_a_server_that_is_slow_to_be_healthy_is_waited_for(stand: Any) -> None:
 
 def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
     given = stand.swarm_run(health_s=0.2, url=f"http://127.0.0.1:{free_port()}")
-    fault = fault_of(lambda: up.up(given, stand.host, stand.said.append))
+    fault = fault_of(lambda: up.up(given, stand.services, stand.said.append))
     assert fault.kind == "server_unhealthy"
     assert "swarm_server" in str(fault)
     assert not given.owns_engine()
@@ -39,27 +39,27 @@ def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
 def test_an_engine_that_rolls_is_refused_and_goes_on(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--state", "ROLLING:3")
-    fault = fault_of(lambda: up.guarantee_offline(given, stand.said.append))
+    fault = fault_of(lambda: up.require_offline(given, stand.said.append))
     assert (fault.kind, "at global_step 3" in str(fault)) == ("engine_busy", True)
-    assert given.server().look().status == "ENGINE.ROLLING"
+    assert given.server().poll().status == "ENGINE.ROLLING"
 
 
 @pytest.mark.system
 def test_an_engine_that_rolls_is_stopped_where_that_was_asked_for(stand: Any) -> None:
     given = stand.swarm_run(on_busy="stop")
     stand.serve(given, "--state", "WEIGHT_SYNCING:3")
-    up.guarantee_offline(given, stand.said.append)
-    look = given.server().look()
-    assert (look.status, look.step) == ("ENGINE.OFFLINE", 3)  # the stale step stays, as in AgentJet's
+    up.require_offline(given, stand.said.append)
+    poll = given.server().poll()
+    assert (poll.status, poll.step) == ("ENGINE.OFFLINE", 3)  # the stale step stays, as in AgentJet's
 
 
 @pytest.mark.system
 def test_a_server_that_answers_with_errors_is_not_taken_for_one_that_is_off(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--fault", "errors", "--errors-for", "1")
-    fault = fault_of(lambda: up.guarantee_offline(given, stand.said.append))
+    fault = fault_of(lambda: up.require_offline(given, stand.said.append))
     assert "HTTP 500" in str(fault)
-    up.guarantee_offline(given, stand.said.append)
+    up.require_offline(given, stand.said.append)
 
 
 @pytest.mark.system
@@ -68,16 +68,16 @@ def test_one_episode_works_and_is_remembered(stand: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("GATE_RUNS", str(runs))
     given = stand.swarm_run(debug=DEBUG)
     stand.serve(given)
-    gate.check(given, stand.host, stand.said.append)
+    gate.check(given, stand.services, stand.said.append)
     assert "one episode worked: reward 1" in stand.log
     up.stop_own_engine(given, stand.said.append)
-    assert given.server().look().status == "ENGINE.OFFLINE"
-    gate.check(given, stand.host, stand.said.append)
+    assert given.server().poll().status == "ENGINE.OFFLINE"
+    gate.check(given, stand.services, stand.said.append)
     assert runs.read_text() == "ran\n"
     assert "has worked before" in stand.log
     script = Path(stand.root, DEBUG)
     script.write_text(script.read_text() + "# changed\n")
-    gate.check(given, stand.host, stand.said.append)
+    gate.check(given, stand.services, stand.said.append)
     assert runs.read_text() == "ran\nran\n"
 
 
@@ -94,7 +94,7 @@ def test_one_episode_works_and_is_remembered(stand: Any, monkeypatch: pytest.Mon
 def test_a_check_that_does_not_pass(stand: Any, mode: str, kind: str, says: str) -> None:
     given = stand.swarm_run(debug=f"{DEBUG} {mode}")
     stand.serve(given)
-    fault = fault_of(lambda: gate.check(given, stand.host, stand.said.append))
+    fault = fault_of(lambda: gate.check(given, stand.services, stand.said.append))
     assert (fault.kind, says in str(fault)) == (kind, True), fault
     assert not list((stand.root / "state").rglob("*.json"))
 
@@ -103,7 +103,7 @@ def test_a_check_that_does_not_pass(stand: Any, mode: str, kind: str, says: str)
 def test_an_engine_that_dies_under_the_check(stand: Any) -> None:
     given = stand.swarm_run(debug=DEBUG)
     stand.serve(given, "--fault", "boot_failure")
-    fault = fault_of(lambda: gate.check(given, stand.host, stand.said.append))
+    fault = fault_of(lambda: gate.check(given, stand.services, stand.said.append))
     assert (fault.kind, "No module named 'verl'" in str(fault)) == ("boot_failed", True)
 
 
@@ -111,21 +111,21 @@ def test_an_engine_that_dies_under_the_check(stand: Any) -> None:
 def test_a_check_that_takes_too_long(stand: Any) -> None:
     given = stand.swarm_run(debug=DEBUG, debug_timeout_s=0.3)
     stand.serve(given, "--fault", "stuck")
-    fault = fault_of(lambda: gate.check(given, stand.host, stand.said.append))
+    fault = fault_of(lambda: gate.check(given, stand.services, stand.said.append))
     assert fault.kind == "gate_timeout"
 
 
 def test_what_makes_a_check_another_one(stand: Any) -> None:
-    first = gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.host)
-    assert first == gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.host)
+    first = gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.services)
+    assert first == gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.services)
     others = [
         stand.swarm_run(debug=f"{DEBUG} x"),
         stand.swarm_run(debug=DEBUG, server="ajet-swarm start"),
         stand.swarm_run("a.py"),
     ]
-    assert len({first, *(gate.fingerprint(one, stand.host) for one in others)}) == 4
+    assert len({first, *(gate.fingerprint(one, stand.services) for one in others)}) == 4
     Path(stand.root, DEBUG).write_text("print('reward: 1')\n")
-    assert gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.host) != first
+    assert gate.fingerprint(stand.swarm_run(debug=DEBUG), stand.services) != first
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,11 @@ def _words(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
         for name in _PLACEHOLDER.findall(word):
             if name not in known:
                 raise UsageError(f"{flag}: {{{name}}} is no placeholder", hint=f"placeholders: {_listed(known)}")
-    _no_shell_reads_it(flag, words)
+    _refuse_shell(flag, words)
     return words
 
 
-def _no_shell_reads_it(flag: str, words: Sequence[str]) -> None:
+def _refuse_shell(flag: str, words: Sequence[str]) -> None:
     """UsageError if text from a model or a dataset would be executed as shell code."""
     for n, word in enumerate(words[:-1]):
         by_a_shell = any(PurePath(before).name in _SHELLS for before in words[:n])

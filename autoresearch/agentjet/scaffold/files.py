@@ -33,7 +33,7 @@ _DEFAULTS = {  # for the training; each is a flag of agent_roll.py
 }  # fmt: skip
 
 
-def settle(given: Blackbox, directory: Path, base: Path) -> Blackbox:
+def resolve_paths(box: Blackbox, directory: Path, base: Path) -> Blackbox:
     """The same with every path as the files in `directory` will hold it; relative ones start at `base`.
 
     Within one repository paths are relative to `directory`, so that they also work in a worktree; others are absolute.
@@ -43,18 +43,18 @@ def settle(given: Blackbox, directory: Path, base: Path) -> Blackbox:
     def stored(path: str) -> str:
         return _stored(_existing(base / path), directory) if path else ""
 
-    reward = given.reward
+    reward = box.reward
     return dataclasses.replace(
-        given,
-        agent=_portable(given.agent, directory, base),
-        dataset=stored(given.dataset),
-        eval_dataset=stored(given.eval_dataset),
+        box,
+        agent=_portable(box.agent, directory, base),
+        dataset=stored(box.dataset),
+        eval_dataset=stored(box.eval_dataset),
         reward=dataclasses.replace(reward, file=stored(reward.file), words=_portable(reward.words, directory, base)),
     )
 
 
 def rendered(box: Blackbox, templates: Templates) -> dict[str, str]:
-    """File name -> text of everything but the blueprint. `box` as `settle` returns it."""
+    """File name -> text of everything but the blueprint. `box` as `resolve_paths` returns it."""
     values = _values(box)
     texts = {name: templates.render(f"blackbox/{name}.j2", **values) for name in PROGRAMS}
     texts["reward.py"] = templates.render(

@@ -13,45 +13,47 @@ from autoresearch.errors import UsageError
 
 
 def write_scaffold(
-    options: ScaffoldOptions, directory: Path, base: Path, templates: Templates, *, force: bool
+    scaffold_options: ScaffoldOptions, directory: Path, base: Path, templates: Templates, *, force: bool
 ) -> tuple[str, ...]:
     """Write the files of AgentJet's train-complex-blackbox skill for this agent; returns their paths."""
-    if options.swarm_url and not is_url(options.swarm_url):
-        raise UsageError(f"--swarm-url {options.swarm_url!r} is no address of a server", hint="write http://HOST:PORT")
-    box = files.settle(blackbox_of(options, slugify(directory.name)), directory, base)
+    if scaffold_options.swarm_url and not is_url(scaffold_options.swarm_url):
+        raise UsageError(
+            f"--swarm-url {scaffold_options.swarm_url!r} is no address of a server", hint="write http://HOST:PORT"
+        )
+    box = files.resolve_paths(blackbox_of(scaffold_options, slugify(directory.name)), directory, base)
     texts = files.rendered(box, templates)
     texts[files.BLUEPRINT] = files.blueprint(
-        box, directory, templates, python=options.python, swarm_url=options.swarm_url
+        box, directory, templates, python=scaffold_options.python, swarm_url=scaffold_options.swarm_url
     )
     return tuple(str(path) for path in files.write(texts, directory, force=force))
 
 
-def blackbox_of(options: ScaffoldOptions, project: str) -> Blackbox:
+def blackbox_of(scaffold_options: ScaffoldOptions, project: str) -> Blackbox:
     """The agent with its data and reward, paths as they were given. UsageError for options that cannot work."""
     return Blackbox(
-        agent=agent_words(options.agent_command),
-        dataset=options.dataset,
-        reward=_reward(options),
-        eval_dataset=options.eval_dataset,
-        prompt_column=options.prompt_column,
-        answer_column=options.answer_column,
-        id_column=options.id_column,
-        agent_timeout_s=options.agent_timeout_s,
+        agent=agent_words(scaffold_options.agent_command),
+        dataset=scaffold_options.dataset,
+        reward=_reward(scaffold_options),
+        eval_dataset=scaffold_options.eval_dataset,
+        prompt_column=scaffold_options.prompt_column,
+        answer_column=scaffold_options.answer_column,
+        id_column=scaffold_options.id_column,
+        agent_timeout_s=scaffold_options.agent_timeout_s,
         project=project,
-        **({"model_path": options.model} if options.model else {}),
+        **({"model_path": scaffold_options.model} if scaffold_options.model else {}),
     )
 
 
-def _reward(options: ScaffoldOptions) -> Reward:
-    judge = options.judge_model
-    if judge and options.reward:
+def _reward(scaffold_options: ScaffoldOptions) -> Reward:
+    judge = scaffold_options.judge_model
+    if judge and scaffold_options.reward:
         raise UsageError("--reward and --judge-model exclude each other: a reward comes from one of them")
     if judge:
-        key_env = options.judge_api_key_env
-        return Reward(RewardKind.JUDGE, judge, judge_url=options.judge_base_url, judge_key_env=key_env)
-    if not options.reward:
+        key_env = scaffold_options.judge_api_key_env
+        return Reward(RewardKind.JUDGE, judge, judge_url=scaffold_options.judge_base_url, judge_key_env=key_env)
+    if not scaffold_options.reward:
         raise UsageError(
             "where does the reward come from?",
             hint="--reward exact, regex[:PATTERN], 'command:...' or FILE.py:function; or --judge-model NAME",
         )
-    return reward_from(options.reward)
+    return reward_from(scaffold_options.reward)

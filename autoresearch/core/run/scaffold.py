@@ -64,7 +64,7 @@ class HasScaffold(Protocol):
     """A trainer that trains the model behind a black-box agent. All directories are absolute."""
 
     def write_scaffold(
-        self, options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
+        self, scaffold_options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
     ) -> tuple[str, ...]:
         """Write all files, or none, and return their paths; relative paths of the options start at `base`.
 

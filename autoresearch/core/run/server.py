@@ -118,5 +118,5 @@ class HostServices:
 class HasPrograms(Protocol):
     """A trainer whose runs start programs of its own: `autoresearch swarm PROGRAM RUN_DIR`."""
 
-    def run_program(self, program: str, run_dir: str, host: HostServices, say: Say) -> int:
+    def run_program(self, program: str, run_dir: str, services: HostServices, say: Say) -> int:
         """Run `up` (before the client), `serve` (the server's session) or `client`; returns the exit code."""

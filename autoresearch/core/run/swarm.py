@@ -36,12 +36,12 @@ class Swarm:
     health_s: float = HEALTH_S
 
     @property
-    def ours(self) -> bool:
+    def starts_session(self) -> bool:
         """Whether autoresearch has to run a second session (server or port forward) beside the client's."""
         return bool(self.server or self.ssh)
 
     @property
-    def there(self) -> str:
+    def remote_address(self) -> str:
         """`host:port` of the server as seen from the host of `ssh`."""
         found = _URL.match(self.url)
         return f"{found['host'] if found else '127.0.0.1'}:{self.port or PORT}"

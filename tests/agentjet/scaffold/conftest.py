@@ -172,7 +172,7 @@ def scaffold(tmp_path: Path) -> Scaffolding:
         command = agent_words(f"{sys.executable} -S -E -s agent.py {mode} {{prompt}}")
         given = reward_from(reward) if isinstance(reward, str) else reward
         box = Blackbox(command, "data.jsonl", given, agent_timeout_s=60.0)
-        box = scaffold_files.settle(replace(box, **changes), base / "out", base)
+        box = scaffold_files.resolve_paths(replace(box, **changes), base / "out", base)
         scaffold_files.write(scaffold_files.rendered(box, TEMPLATES), base / "out", force=True)
         return Scaffold(base / "out", base)
 

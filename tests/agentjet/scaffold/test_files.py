@@ -25,7 +25,7 @@ EVIL = "a'b\"c\\d\n{prompt}\u2028\U0001f600{{ x }}{% y %}"
 def box(place: Path, reward: Reward, **changes: Any) -> Blackbox:
     (place / "data.jsonl").write_text('{"prompt": "2+2?", "answer": "4"}\n')
     given = Blackbox(agent_words("python agent.py {prompt}"), "data.jsonl", reward, **changes)
-    return scaffold_files.settle(given, place / "out", place)
+    return scaffold_files.resolve_paths(given, place / "out", place)
 
 
 @pytest.mark.system
@@ -90,7 +90,7 @@ def test_the_python_of_a_virtual_environment_keeps_its_name(tmp_path: Path) -> N
     (tmp_path / "data.jsonl").write_text("{}")
     (tmp_path / ".git").mkdir()  # a worktree of this repository would not hold it
     given = Blackbox((str(python), "agent.py", "{prompt}"), "data.jsonl", reward_from("exact"))
-    made = scaffold_files.settle(given, tmp_path / "out", tmp_path)
+    made = scaffold_files.resolve_paths(given, tmp_path / "out", tmp_path)
     assert made.agent[0] == str(python)  # what it links to knows nothing of its packages
     text = scaffold_files.blueprint(made, tmp_path / "out", TEMPLATES, python="auto")
     assert "the agent `python agent.py` on data.jsonl" in text
@@ -99,9 +99,9 @@ def test_the_python_of_a_virtual_environment_keeps_its_name(tmp_path: Path) -> N
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     given = Blackbox(("a", "{prompt}"), "none.jsonl", reward_from("exact"))
     with pytest.raises(NotFoundError, match=r"there is no file .*none\.jsonl"):
-        scaffold_files.settle(given, tmp_path / "out", tmp_path)
+        scaffold_files.resolve_paths(given, tmp_path / "out", tmp_path)
     with pytest.raises(NotFoundError, match="is no file"):
-        scaffold_files.settle(Blackbox(("a", "{prompt}"), ".", reward_from("exact")), tmp_path / "out", tmp_path)
+        scaffold_files.resolve_paths(Blackbox(("a", "{prompt}"), ".", reward_from("exact")), tmp_path / "out", tmp_path)
 
 
 def test_nothing_is_written_over_without_force(tmp_path: Path) -> None:
