@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from autoresearch.errors import AutoresearchError, UsageError
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.core.campaign.state import CampaignState
-    from autoresearch.lab.campaign_setup.campaign_spec import Charter
+    from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -51,11 +50,10 @@ def start(
 
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
-    from autoresearch.lab import settings as project
     from autoresearch.lab.campaign_setup import controller_session, start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import declare
-    from autoresearch.lab.campaign_setup.campaign_spec import charter
-    from autoresearch.lab.resolve.gpu_check import checks
+    from autoresearch.lab.campaign_setup.preflight import preflight
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     if count < 0 or parallel < 0:
         raise UsageError("--count and --parallel are numbers above 0")
@@ -76,13 +74,11 @@ def start(
 
     parts = real_parts()
     campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
-    settings = project.load(campaign_file.blueprint.parent, environ=os.environ, flags={})
-    socket, looks = settings.text("tmux_socket"), checks(settings.text("gpu_check"))
-    plan = charter(campaign_file, parts, tmux_socket=socket, gpu_check=looks, project=settings)
-    findings = start_campaign.preflight(plan)
+    plan = resolve_campaign(campaign_file, parts)
+    findings = preflight(plan)
     if not yes and not _agreed(plan, findings, as_json=as_json):
         return 0
-    if not ask.steps_known(plan.trainer):
+    if not ask.steps_known(plan.trainer_settings.trainer):
         output.remark(f"first step: {plan.first_step_rule}")
     place = start_campaign.create(plan, parts)
     attach = controller_session.start_and_wait(place, parts)
@@ -95,7 +91,7 @@ def start(
     return follow(place, as_json=as_json)
 
 
-def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
+def _agreed(plan: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
     import shlex
 
@@ -117,7 +113,7 @@ def _agreed(plan: Charter, findings: Any, *, as_json: bool) -> bool:
     return bool(typer.confirm("Start it?", default=True))
 
 
-def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
+def plan_rows(plan: ProposedCampaign, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
 
@@ -136,18 +132,19 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         f"{rules.budget_tokens:,} tokens" if rules.budget_tokens else "",
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
-    each = f"at most {span(spec.timeout_s or plan.resolved.blueprint.max_time_s)}"
+    dirty = plan.base.dirty
+    each = f"at most {span(spec.timeout_s or plan.trainer_settings.resolved.blueprint.max_time_s)}"
     space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
-    where = plan.terms.recording.source if plan.terms.recording else None
+    where = plan.trainer_settings.recording.source if plan.trainer_settings.recording else None
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
-        ("command", " ".join(plan.resolved.blueprint.launch_command.split())[:200]),
+        ("command", " ".join(plan.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
         ("first step", plan.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
-        ("seeds", f"{plan.terms.seed_words}; {_seed_check_words(spec)}"),
+        ("seeds", f"{plan.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
@@ -156,8 +153,8 @@ def plan_rows(plan: Charter, findings: Any) -> list[tuple[str, str]]:
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
-        ("base", f"{spec.base}, {_files(len(plan.dirty))} from HEAD" if plan.dirty else spec.base),
-        *([("dirty", ", ".join(plan.dirty[:8]) + (" ..." if len(plan.dirty) > 8 else ""))] if plan.dirty else []),
+        ("base", f"{spec.base}, {_files(len(dirty))} from HEAD" if dirty else spec.base),
+        *([("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""))] if dirty else []),
         ("branches", f"{spec.prefix}/<idea>, all kept"),
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
         ("results", f"{spec.result_dir}/<idea>"),
@@ -181,9 +178,9 @@ def _files(number: int) -> str:
     return "1 file differs" if number == 1 else f"{number} files differ"
 
 
-def _evaluation_row(plan: Charter) -> list[tuple[str, str]]:
+def _evaluation_row(plan: ProposedCampaign) -> list[tuple[str, str]]:
     """What measures each run; where an agent edits what trains, also that nothing does."""
-    notes = plan.resolved.blueprint.notes
+    notes = plan.trainer_settings.resolved.blueprint.notes
     if notes.evaluate:
         within = output.duration(notes.evaluate_s)
         return [("measured by", f"{'; '.join(notes.evaluate)} at the base commit, within {within}")]

@@ -177,7 +177,7 @@ def add(
 
 def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
-    from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
     from autoresearch.lab.campaigns.idea_sources import ADDED
     from autoresearch.lab.yaml_files import parse_any
     from autoresearch.proposers.queue_entry import QUEUE, token_of
@@ -205,7 +205,7 @@ def fix(
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.campaign_setup.checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
     from autoresearch.lab.campaigns.requests import unrepairable
 
     state = _state(campaign_registry.find(campaign, real_parts()))
@@ -260,7 +260,7 @@ def set_rules(
 ) -> int:
     """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import campaign_registry, controller_session, start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
     pairs = [word for word in words or () if _PAIR.match(word)]
@@ -275,12 +275,12 @@ def set_rules(
     place = campaign_registry.find(names[0] if names else "", parts)
     state = _state(place)
     rules = _rules(pairs, state.spec.objective, parts.clock())
-    changes = start_campaign.changed_rules(state.spec, rules)
+    changes = continue_campaign.changed_rules(state.spec, rules)
     if place.controlled:
         requests.ask(place, "set", **changes)
         _settled(place)
     elif state.phase is CampaignPhase.ENDED:
-        start_campaign.continue_with(place, changes)
+        continue_campaign.continue_with(place, changes)
         controller_session.start_and_wait(place, parts)
     else:
         requests.note(place, "rules", **changes)
@@ -318,7 +318,7 @@ def confirm(
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_report import summary
-    from autoresearch.lab.campaign_setup import campaign_registry, controller_session, start_campaign
+    from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
@@ -342,7 +342,7 @@ def confirm(
     requests.ask(place, "confirm", slugs=list(ideas or []))
     if not place.controlled:
         if state.phase is CampaignPhase.ENDED:
-            start_campaign.continue_with(place, {})
+            continue_campaign.continue_with(place, {})
         controller_session.start_and_wait(place, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {place.path} is put to the proof"]
     output.emit("campaign confirm", _payload(place, _state(place)), as_json=as_json, lines=lines)

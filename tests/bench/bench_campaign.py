@@ -14,7 +14,6 @@ next run is ready, some time after everything has become quiet.
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -29,7 +28,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import controller_session, start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
-from autoresearch.lab.campaign_setup.campaign_spec import charter
+from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
@@ -139,7 +138,7 @@ class Night:
         campaign_file = declare(
             str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()
         )
-        plan = charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"])
+        plan = resolve_campaign(campaign_file, parts)
         made = start_campaign.create(plan, parts)
         spec = plan.spec
         _live_through(made, spec, world.repo, ideas, rows)

@@ -24,9 +24,10 @@ from autoresearch.commands.campaign_control import control
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports
-from autoresearch.lab.campaign_setup import start_campaign
+from autoresearch.lab.campaign_setup import continue_campaign, start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
-from autoresearch.lab.campaign_setup.campaign_spec import charter
+from autoresearch.lab.campaign_setup.preflight import preflight
+from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.lab.campaigns import controller  # noqa: F401 - what a controller imports
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records import campaign_records
@@ -97,19 +98,18 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
     (world.repo / "exp.md").write_text(blueprint.read_text().replace("- path: NA", "- path: exp.yaml"))
     with contextlib.chdir(world.repo):
         parts = real_parts()
-        plan = charter(
+        plan = resolve_campaign(
             declare("campaign.yaml", {}, start=world.repo, now=parts.clock()),
             parts,
-            tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"],
         )
-        start_campaign.preflight(plan)
+        preflight(plan)
         place = start_campaign.create(plan, parts)
     kills = 0
     while kills < KILLS:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))
         state = CampaignHistory(place).state()
         if kills < KILLS and state.phase == "ended":
-            start_campaign.continue_with(place, {"count": (state.spec.rules.count or 0) + 2})
+            continue_campaign.continue_with(place, {"count": (state.spec.rules.count or 0) + 2})
     if CampaignHistory(place).state().phase != "ended":
         with _controlled(place) as pid:
             os.waitpid(pid, 0)

@@ -28,7 +28,7 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agents.agent_sandbox import why_not
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_options import declare
-from autoresearch.lab.campaign_setup.campaign_spec import charter
+from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench.bench_snapshot import FILES, fill
@@ -220,9 +220,7 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
     }
     parts = real_parts()
     campaign_file = declare(str(blueprint), flags, start=place, now=parts.clock())
-    return start_campaign.create(
-        charter(campaign_file, parts, tmux_socket=os.environ["AUTORESEARCH_TMUX_SOCKET"]), parts
-    )
+    return start_campaign.create(resolve_campaign(campaign_file, parts), parts)
 
 
 def _idea(number: int) -> Mapping[str, object]:

@@ -622,13 +622,13 @@ def begun(bench: Any, blueprint: Path) -> None:
     from autoresearch.commands.wiring import parts as real_parts
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.campaign_options import declare
-    from autoresearch.lab.campaign_setup.campaign_spec import charter
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     with mock.patch.dict(os.environ, bench.env, clear=True):
         parts = real_parts()
         flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
         campaign_file = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
-        start_campaign.create(charter(campaign_file, parts, tmux_socket=bench.env["AUTORESEARCH_TMUX_SOCKET"]), parts)
+        start_campaign.create(resolve_campaign(campaign_file, parts), parts)
 
 
 SAME = {("plan", "write"): "plan new"}  # two names for one thing

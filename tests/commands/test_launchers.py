@@ -77,7 +77,7 @@ def test_ssh_that_is_not_installed(bench: Any) -> None:
         ("", "slrum", "'slrum' is no launcher", "bad_launcher"),
         ("", "slurm:0", "no room for a run", "bad_launcher"),
         ("", "ssh", "names no host", "bad_launcher"),
-        ("", "local, slurm", "a run goes to one place, and 2 are named: local, slurm", "bad_launcher"),
+        ("", "local, slurm", "a run goes to one target, and 2 are named: local, slurm", "bad_launcher"),
         ("", "local:1, local:2", "local is named twice", "bad_launcher"),
         ("launchers: [gpu1]\n", "", "launchers: must hold a block of options for each name", "bad_launcher"),
         ("launchers: {gpu1: here}\n", "", "launchers: gpu1: 'here' is no block of options", "bad_launcher"),

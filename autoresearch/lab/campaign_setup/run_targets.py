@@ -21,100 +21,101 @@ from autoresearch.launchers import gpus
 
 @dataclass(frozen=True, slots=True)
 class CampaignTargets:
-    """The places of a campaign, each with its slots."""
+    """The targets of a campaign, each with its slots."""
 
-    places: tuple[Target, ...]
-    source: str  # who said so; "" where nobody did
+    targets: tuple[Target, ...]
+    source: str  # of the value: a flag, a file, the environment
     findings: tuple[Finding, ...] = ()
 
     @property
     def parallel(self) -> int:
         """Runs at a time."""
-        return sum(place.slots for place in self.places)
+        return sum(target.slots for target in self.targets)
 
     @property
     def here(self) -> bool:
         """Whether some runs are on this machine."""
-        return any(place.is_local for place in self.places)
+        return any(target.is_local for target in self.targets)
 
     def checked(self, parts: Parts, interpreter: Path, *, prepared: bool) -> tuple[Finding, ...]:
-        """What every place says about itself now; one that cannot be used, or has no such interpreter, is an error.
+        """Query every target; one that cannot be used, or has no such interpreter, is an error.
 
-        `prepared`: the runs have a `prepare` command, which may make it there.
+        `prepared`: the runs have a `prepare` command, which may create the interpreter there.
         """
         found = list(self.findings)
-        for place in self.places:
-            found += remote_findings(place, parts, InterpreterSearch(place, str(interpreter), "", prepared))
+        for target in self.targets:
+            found += remote_findings(target, parts, InterpreterSearch(target, str(interpreter), "", prepared))
         return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class GpuTerms:
+class CampaignGpus:
     """The GPUs of this machine that a campaign may lease, and how many each run gets."""
 
     uuids: tuple[str, ...]
     per_run: int
-    wanted: int  # by the recipe; 0 where it says nothing, or nobody shall look
-    said: bool  # whether anybody said how many each run gets
+    needed: int  # by the recipe; 0 if it does not say, or if this is not to be checked
+    given: bool  # whether `per_run` was given
 
-    def findings(self, where: CampaignTargets, project: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """What the recipe asks for against what each run is given, here and at the other places."""
-        if not self.wanted:
+    def findings(self, targets: CampaignTargets, settings: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """Compare what the recipe asks for with what each run is given, here and on remote targets."""
+        if not self.needed:
             return ()
-        far = RemoteGpus(None, self.per_run if self.said else self.wanted)
-        found = [one for place in where.places if not place.is_local for one in GpuRequest(self.wanted).at(place, far)]
-        if where.here:
-            here = GpuRequest(self.wanted, self.per_run, elsewhere(project, self.wanted))
-            found = [*here.compared(environ), *found]
-        return tuple(found)
+        remote = RemoteGpus(None, self.per_run if self.given else self.needed)
+        remote_targets = [target for target in targets.targets if not target.is_local]
+        findings = [one for target in remote_targets for one in GpuRequest(self.needed).at(target, remote)]
+        if targets.here:
+            here = GpuRequest(self.needed, self.per_run, elsewhere(settings, self.needed))
+            findings = [*here.compared(environ), *findings]
+        return tuple(findings)
 
 
-def gpu_terms(campaign_file: CampaignFile, where: CampaignTargets, wanted: int, parts: Parts) -> GpuTerms:
-    """Decide them. UsageError where one run needs more than the pool here holds."""
-    uuids = _pool(campaign_file["gpus"], parts) if where.here else ()
-    per_run, said = campaign_file["gpus_per_run"], campaign_file.given("gpus_per_run")
-    if not where.here:
-        own = [place.options["gpus_per_run"] for place in where.places if "gpus_per_run" in place.options]
-        return GpuTerms((), per_run if said else max(own, default=wanted), wanted, said)
+def campaign_gpus(campaign_file: CampaignFile, targets: CampaignTargets, needed: int, parts: Parts) -> CampaignGpus:
+    """The GPUs of a campaign whose recipe needs so many. UsageError if one run needs more than the pool here holds."""
+    uuids = _pool(campaign_file["gpus"], parts) if targets.here else ()
+    per_run, given = campaign_file["gpus_per_run"], campaign_file.given("gpus_per_run")
+    if not targets.here:
+        own = [target.options["gpus_per_run"] for target in targets.targets if "gpus_per_run" in target.options]
+        return CampaignGpus((), per_run if given else max(own, default=needed), needed, given)
     if (per_run or 0) > len(uuids):
         raise UsageError(
             f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
             hint="--gpus all, or --gpus 0,1: the pool; `--set gpus_per_run=N`: how many of it each run gets",
             code="too_few_gpus",
         )
-    return GpuTerms(uuids, min(1, len(uuids)) if per_run is None else per_run, wanted, said)
+    return CampaignGpus(uuids, min(1, len(uuids)) if per_run is None else per_run, needed, given)
 
 
-def _pool(wanted: str, parts: Parts) -> tuple[str, ...]:
+def _pool(value: str, parts: Parts) -> tuple[str, ...]:
     """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
-    if wanted in ("", "none", "0"):
+    if value in ("", "none", "0"):
         return ()
     found = gpus.visible(gpus.find(), parts.environ)
-    return gpus.select(wanted, found, taken=gpus.taken(found, parts.environ))
+    return gpus.select(value, found, taken=gpus.taken(found, parts.environ))
 
 
-def where(campaign_file: CampaignFile, project: Settings, note: str) -> CampaignTargets:
-    """Decide it; `note` is what its blueprint says. UsageError names the value that cannot be."""
-    value, source = _value(campaign_file, project, note)
-    places = _with_slots(project.sharing(targets_of(value, project.launchers, source)), campaign_file, source)
-    return CampaignTargets(places, source, (*_overruled(note, source), *_overruled_ideas(campaign_file["queue"])))
+def campaign_targets(campaign_file: CampaignFile, settings: Settings, note: str) -> CampaignTargets:
+    """The targets of a campaign; `note`: the blueprint's. UsageError names the invalid value."""
+    value, source = _value(campaign_file, settings, note)
+    targets = _with_slots(settings.sharing(targets_of(value, settings.launchers, source)), campaign_file, source)
+    return CampaignTargets(targets, source, (*_overruled(note, source), *_overruled_ideas(campaign_file["queue"])))
 
 
-def _with_slots(places: tuple[Target, ...], campaign_file: CampaignFile, source: str) -> tuple[Target, ...]:
-    """Each with its slots; where they contradict `parallel`, what was typed now wins over what a file says."""
+def _with_slots(targets: tuple[Target, ...], campaign_file: CampaignFile, source: str) -> tuple[Target, ...]:
+    """Each with its slots; if they contradict `parallel`, what was typed now wins over a file."""
     parallel = campaign_file["parallel"] if campaign_file.given("parallel") else None
     typed_now = source.startswith(("flag", "environment"))
     try:
-        return with_slots(places, parallel)
+        return with_slots(targets, parallel)
     except ValueError as error:
         if typed_now and not _is_flag(campaign_file.sources["parallel"]):
-            return with_slots(places, None)
-        hint = "say it once: slots behind each place, or --parallel with a single place that says none"
+            return with_slots(targets, None)
+        hint = "say it once: slots behind each target, or --parallel with a single target that says none"
         raise UsageError(f"{source}: {error}", hint=hint, code="bad_launcher") from None
 
 
-def _value(campaign_file: CampaignFile, project: Settings, note: str) -> tuple[object, str]:
-    own, setting = campaign_file.sources.get("launcher", ""), project.values["launcher"]
+def _value(campaign_file: CampaignFile, settings: Settings, note: str) -> tuple[object, str]:
+    own, setting = campaign_file.sources.get("launcher", ""), settings.values["launcher"]
     if _is_flag(own) or (own and not setting.source.startswith("environment")):
         return campaign_file["launcher"], own
     if note and not setting.source.startswith(("environment", "flag")):
@@ -130,8 +131,8 @@ def _overruled(note: str, source: str) -> tuple[Finding, ...]:
 
 
 def _overruled_ideas(queue: str) -> tuple[Finding, ...]:
-    """One remark about blueprints of a queue that say where they would go."""
-    names = [path.name for path in sorted(Path(queue).glob("*.md")) if _says_where(path)] if queue else []
+    """One warning about blueprints of a queue that name a target of their own."""
+    names = [path.name for path in sorted(Path(queue).glob("*.md")) if _names_target(path)] if queue else []
     if not names:
         return ()
     some = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
@@ -139,11 +140,11 @@ def _overruled_ideas(queue: str) -> tuple[Finding, ...]:
     return (Finding(Severity.WARNING, "launcher_overruled", message),)
 
 
-def _says_where(path: Path) -> bool:
+def _names_target(path: Path) -> bool:
     try:
         data = path.read_bytes()
         return b"launcher" in data and bool(parse_blueprint(data, path.name).notes.launcher)
-    except (OSError, BlueprintInvalid):  # said by whoever reads the queue
+    except (OSError, BlueprintInvalid):  # reported when the queue is read
         return False
 
 

@@ -16,12 +16,10 @@ from autoresearch.core.plans.model import SLUG_MAX, KeyPath, Stage, StagedPlan, 
 from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab import settings as project
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile, declare
-from autoresearch.lab.campaign_setup.campaign_spec import Charter, charter
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.gpu_check import checks
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue_entry import Broken, from_entry, sources
 
@@ -97,24 +95,22 @@ class PlanInvalid(BlueprintError):  # noqa: N818 - what the plan is
         super().__init__(str(first).replace("error: ", "", 1), hint="autoresearch plan check shows all errors")
 
 
-def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> Charter:
-    """The campaign of a stage, decided as `campaign start` would; `queue` is where its ideas lie.
+def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> ProposedCampaign:
+    """The campaign of a stage, resolved as `campaign start` would; `queue`: the path of its ideas, `more`: other keys.
 
-    Raises what `declare` and `charter` raise.
+    Raises what `declare` and `resolve_campaign` raise.
     """
-    campaign_file = _campaign_file(draft.path.parent, stage, queue, more, parts)
-    settings = project.load(campaign_file.blueprint.parent, environ=parts.environ, flags={})
-    looks = checks(settings.text("gpu_check"))
-    return charter(campaign_file, parts, tmux_socket=settings.text("tmux_socket"), gpu_check=looks)
+    return resolve_campaign(stage_campaign_file(draft, stage, parts, queue=queue, **more), parts)
 
 
-def _campaign_file(folder: Path, stage: Stage, queue: str, more: Mapping[str, Any], parts: Parts) -> CampaignFile:
-    keys = {key: value for key, value in stage.campaign.items() if key not in ("file", "blueprint")} | dict(more)
+def stage_campaign_file(draft: Draft, stage: Stage, parts: Parts, *, queue: str, **more: Any) -> CampaignFile:
+    """The campaign file of a stage, with the stage's keys laid over it."""
+    keys = {key: value for key, value in stage.campaign.items() if key not in ("file", "blueprint")} | more
     if stage.ideas:
         keys |= {"proposer": "queue", "queue": queue}
         keys.setdefault("count", None if any(keys.get(stop) for stop in _STOPS) else 1 + len(stage.ideas))
     name = str(stage.campaign.get("file") or stage.campaign["blueprint"])
-    campaign_file = declare(name, keys, start=folder, now=parts.clock())
+    campaign_file = declare(name, keys, start=draft.path.parent, now=parts.clock())
     ours = f"stage {stage.name}"
     sources = {key: ours if source.startswith("flag ") else source for key, source in campaign_file.sources.items()}
     return replace(campaign_file, sources=sources)
@@ -163,14 +159,16 @@ class _DiskChecks:
             self.wrong(key_path, error.message, error.hint)
 
     def campaign(self, stage: Stage) -> None:
-        found = stage_campaign(self.draft, stage, self.parts, queue=str(self.draft.path.parent))  # that is there
-        if self.checkout is not None and found.checkout.root != self.checkout.root:
-            raise UsageError(f"its code is in {found.checkout.root}, that of an earlier stage in {self.checkout.root}")
-        self.checkout = found.checkout
-        self.results[found.resolved.result_dir] = None
-        if not any(found.campaign_file[stop] for stop in _STOPS):
+        campaign_file = stage_campaign_file(self.draft, stage, self.parts, queue=str(self.draft.path.parent))  # exists
+        proposed = resolve_campaign(campaign_file, self.parts)
+        checkout, resolved = proposed.base.checkout, proposed.trainer_settings.resolved
+        if self.checkout is not None and checkout.root != self.checkout.root:
+            raise UsageError(f"its code is in {checkout.root}, that of an earlier stage in {self.checkout.root}")
+        self.checkout = checkout
+        self.results[resolved.result_dir] = None
+        if not any(campaign_file[stop] for stop in _STOPS):
             raise UsageError("no stop rule: it would never end", hint=f"one of {', '.join(_STOPS)}")
-        self.files |= _named(self.draft.path.parent, stage, found)
+        self.files |= _named_files(self.draft.path.parent, stage, campaign_file, resolved.recipe)
 
     def whole(self) -> Draft:
         ordered = tuple(sorted(self.findings, key=lambda finding: finding.line))
@@ -218,10 +216,10 @@ def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
         slugs.add(idea.slug)
 
 
-def _named(folder: Path, stage: Stage, found: Charter) -> dict[str, bytes]:
+def _named_files(folder: Path, stage: Stage, campaign_file: CampaignFile, recipe: Path | None) -> dict[str, bytes]:
     """The files that define this stage's experiments, apart from the code."""
-    paths = [found.campaign_file.blueprint, found.campaign_file.path, found.resolved.recipe]
-    queue = None if stage.ideas else found.campaign_file["queue"]
+    paths = [campaign_file.blueprint, campaign_file.path, recipe]
+    queue = None if stage.ideas else campaign_file["queue"]
     if queue:
         paths += sorted(Path(queue).iterdir()) if Path(queue).is_dir() else [Path(queue)]
     if isinstance(stage.campaign.get("space"), str):

@@ -16,6 +16,7 @@ from autoresearch.core.plans.stage_facts import condition_facts, judged, stage_f
 from autoresearch.core.plans.view import StageRun
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import controller_session, start_campaign
+from autoresearch.lab.campaign_setup.preflight import preflight
 from autoresearch.lab.campaigns import requests
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import phase_now
@@ -55,11 +56,11 @@ def begin_stage(plan_dir: PlanDir, run: StageRun, draft: Draft, code: str, parts
     if not stage.campaign.get("base"):
         more["base"] = code
     queue = _queue(plan_dir, run, stage, draft.path.parent)
-    chart = stage_campaign(draft, stage, parts, queue=queue, **more)
-    for finding in start_campaign.preflight(chart):
-        if finding not in chart.findings:  # those were shown by `plan check`
+    proposed = stage_campaign(draft, stage, parts, queue=queue, **more)
+    for finding in preflight(proposed):
+        if finding not in proposed.findings:  # those were shown by `plan check`
             say(str(finding))
-    return start_campaign.create(chart, parts)
+    return start_campaign.create(proposed, parts)
 
 
 def ensure_controller(campaign_dir: CampaignDir, parts: Parts, say: Say) -> None:

@@ -19,7 +19,7 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report import plot_png
-from autoresearch.lab.campaign_setup.campaign_spec import with_base
+from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plans import register, stages
 from autoresearch.lab.plans.draft import Draft, read_draft
@@ -150,10 +150,10 @@ class Yard:
         stage = draft.plan.stage(run.stage)
         assert stage is not None
         self.begun.append(run.campaign)
-        chart = stages.stage_campaign(draft, stage, parts, queue=str(draft.path), prefix=run.prefix, base=code)
+        proposed = stages.stage_campaign(draft, stage, parts, queue=str(draft.path), prefix=run.prefix, base=code)
         there = stages.campaign_dir_of(plan_dir, run)
         there.path.mkdir(parents=True)
-        spec = with_base(chart)
+        spec = with_base_commit(proposed.spec, proposed.base)
         write_spec(there, spec)
         told: Results = {"baseline": ("keep", 0.5)} | dict(self.results.get(run.stage, {}))
         for index, (slug, (status, value)) in enumerate(told.items(), 1):

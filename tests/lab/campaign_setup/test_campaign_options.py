@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.errors import UsageError
 from autoresearch.git_repo.checkout import NoCheckout
-from autoresearch.lab.campaign_setup import campaign_spec
+from autoresearch.lab.campaign_setup.base_commit import no_repository
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, as_deadline
 from autoresearch.lab.campaign_setup.campaign_options import declare
 
@@ -129,6 +129,6 @@ TRUST = "git config --global --add safe.directory /x"
     ],
 )
 def test_each_lack_of_a_repository_has_its_own_remedy(found: NoCheckout, hint: str) -> None:
-    error = campaign_spec._no_repository(found)
+    error = no_repository(found)
     assert error.message == f"a campaign keeps every idea on a branch, and {found.reason}"
     assert error.hint.startswith(hint) and error.fix == found.fix

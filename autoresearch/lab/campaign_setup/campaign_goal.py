@@ -1,0 +1,111 @@
+"""What a campaign is after, and when it stops: the objective and the stop rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
+from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
+from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.trainers import ask
+
+UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignGoal:
+    """Objective and stop rules, with the origin of what the campaign file does not give."""
+
+    objective: Objective
+    rules: Rules
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_goal(campaign_file: CampaignFile, trainer_settings: TrainerSettings, now: float) -> CampaignGoal:
+    """Objective and stop rules. UsageError if there is no metric, or if a rule cannot be met."""
+    objective, sources = _objective(campaign_file, trainer_settings)
+    rules = _rules(campaign_file, objective, now)
+    if not rules.given:
+        rules = replace(rules, count=UNRULED_IDEAS)
+        sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
+    return CampaignGoal(objective, rules, sources)
+
+
+def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> tuple[Objective, dict[str, str]]:
+    """Flag or campaign file over blueprint over trainer, for the metric and for its direction."""
+    notes, trainer = trainer_settings.resolved.blueprint.notes, trainer_settings.trainer
+    usual = trainer.objective(trainer_settings.whole)
+    own = campaign_file["metric"].strip()
+    sources = {} if own else {"metric": "blueprint" if notes.metric else f"trainer {trainer.name}"}
+    name = own or notes.metric or (usual.metric if usual else "")
+    metric = ask.server(trainer).recorded_metric(name, notes)
+    if not metric:
+        raise UsageError(
+            f"the trainer {trainer.name} has no usual metric and none is named",
+            hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
+            code="no_metric",
+        )
+    try:
+        direction = usual_direction(metric, usual)
+    except ExpressionError as error:
+        raise UsageError(f"the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+    if campaign_file["direction"]:
+        return Objective(metric, Direction(campaign_file["direction"])), sources
+    if notes.direction and name == notes.metric:
+        return Objective(metric, Direction(notes.direction)), {**sources, "direction": "blueprint"}
+    if direction is None:
+        raise UsageError(
+            f"whether {metric} is to be maximized or minimized is not said",
+            hint="`--set direction=maximize` or minimize: of a sum nobody can tell",
+            code="no_direction",
+        )
+    known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
+    source = f"trainer {trainer.name}" if known else "the metric's name"
+    return Objective(metric, direction), {**sources, "direction": source}
+
+
+def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rules:
+    """The stop rules that are given."""
+    target = None
+    if campaign_file["target"]:
+        try:
+            target = parse_target(campaign_file["target"], objective)
+        except ValueError as error:
+            raise UsageError(f"target: {error}", code="bad_target") from None
+    rules = Rules(
+        campaign_file["count"],
+        campaign_file["deadline"],
+        campaign_file["budget_gpu_hours"],
+        target,
+        campaign_file["budget_usd"],
+        campaign_file["budget_tokens"],
+    )
+    timeout = campaign_file["timeout"]
+    if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
+        raise UsageError(
+            f"the deadline is in {span(rules.deadline - now)}, and one run may take {span(timeout)}: none could start",
+            hint="a later --deadline, or a shorter --timeout",
+            code="impossible_deadline",
+        )
+    return rules
+
+
+def deadline_findings(spec: CampaignSpec) -> tuple[Finding, ...]:
+    """A warning if the requested number of ideas may not fit before the deadline."""
+    rules = spec.rules
+    if not (rules.count and rules.deadline and spec.timeout_s):
+        return ()
+    runs = rules.count - 1 + spec.replicates
+    most = runs * spec.timeout_s / spec.parallel
+    left = rules.deadline - spec.created
+    if most <= left:
+        return ()
+    message = f"{runs} runs of at most {span(spec.timeout_s)} take up to {span(most)}, and {span(left)} are left"
+    hint = "the deadline wins; fewer ideas, a shorter --timeout or more --parallel would fit"
+    return (Finding(Severity.WARNING, "may_not_fit", message, hint),)

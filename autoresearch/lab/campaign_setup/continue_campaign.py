@@ -1,0 +1,92 @@
+"""An ended campaign continues under other stop rules, as long as everything else is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, Rules
+from autoresearch.errors import ConflictError, UsageError
+from autoresearch.lab.campaign_setup.base_commit import with_base_commit
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.records import campaign_records
+from autoresearch.records.campaign_records import CampaignDir
+
+# What must not differ when a campaign that ended is continued, and what to call it.
+_SAME = {
+    **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
+    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
+    **{"places": "--launcher"},
+    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`", "warmup": "`warmup`"},
+}
+
+
+def continue_with(campaign_dir: CampaignDir, rules: Mapping[str, Any]) -> None:
+    """Let a campaign that ended continue under other rules."""
+    campaign_dir.flag.unlink(missing_ok=True)
+    campaign_records.add(campaign_dir.journal, "rules", **rules)
+    campaign_records.add(campaign_dir.journal, "told", how="")
+    campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
+
+
+def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
+    """The rules that differ, for `campaign set`. UsageError if none does."""
+    old, new = asdict(spec.rules), asdict(rules)
+    changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
+    if not changes:
+        raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
+    return changes
+
+
+def refuse_other_terms(proposed: ProposedCampaign) -> None:
+    """Raise ConflictError unless the existing campaign has ended and differs in its stop rules alone.
+
+    It then continues under the new rules, and its baseline is used again.
+    """
+    spec, old = proposed.spec, CampaignHistory(proposed.campaign_dir).state()
+    if old.phase is not CampaignPhase.ENDED:
+        raise ConflictError(
+            f"the campaign {spec.name} was begun and has not ended",
+            hint="or begin another one under another prefix",
+            fix=f"autoresearch campaign resume {spec.name}",
+        )
+    if differs := [words for name, words in _SAME.items() if _recorded(old.spec, name) != _recorded(spec, name)]:
+        raise _taken(spec, differs[0])
+
+
+def refuse_other_code(proposed: ProposedCampaign) -> None:
+    """Raise ConflictError if the code changed: the campaign would continue from its old base, without the changes."""
+    base, checkout = proposed.base, proposed.base.checkout
+    old = campaign_records.read_spec(proposed.campaign_dir).base_commit
+    now = with_base_commit(proposed.spec, base).base_commit
+    differs = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", old, now)).split("\0")
+    root = os.path.realpath(checkout.root)
+    own = {os.path.relpath(os.path.realpath(path), root) for path in base.own_files}  # compared, or free to change
+    if code := [name for name in differs if name and name not in own]:
+        raise _taken(proposed.spec, f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})")
+
+
+def _recorded(spec: CampaignSpec, name: str) -> str:
+    """A value as campaign.json holds it, with lists for tuples. Targets are the same with other slots."""
+    if name == "places":
+        return json.dumps([[target.name, target.kind, target.options] for target in spec.places], sort_keys=True)
+    return json.dumps(spec.to_json()[name], sort_keys=True, default=str)
+
+
+def _taken(spec: CampaignSpec, differs: str) -> ConflictError:
+    return ConflictError(
+        f"a campaign {spec.name} ended here with another {differs}",
+        hint=f"begin another one; or go on with that one as it was: autoresearch campaign set {spec.name} count=N",
+        fix=with_other_prefix(spec),
+        code="prefix_taken",
+    )
+
+
+def with_other_prefix(spec: CampaignSpec) -> str:
+    """The command that starts this campaign under another prefix."""
+    return shlex.join(("autoresearch", "campaign", spec.blueprint, "--set", f"prefix={spec.prefix}-2"))

@@ -1,0 +1,77 @@
+"""Whether a proposed campaign can be created here, before anything is written; one sentence for each reason."""
+
+from __future__ import annotations
+
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.git_repo import branches
+from autoresearch.git_repo.branches import branch_fault
+from autoresearch.git_repo.includes import check_includes
+from autoresearch.git_repo.missing_inputs import lacking
+from autoresearch.lab.campaign_setup.continue_campaign import refuse_other_terms, with_other_prefix
+from autoresearch.lab.campaign_setup.queue_checks import refuse_queue
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.slots import slots_of
+from autoresearch.lab.resolve.overrides import LaunchSettings
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.trainers import ask
+
+
+def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
+    """Check that the campaign can be created here; writes nothing. ConflictError if its prefix is taken."""
+    spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
+    launch = _launch_settings(proposed.trainer_settings)
+    doubts = _refuse(spec, launch)
+    if campaign_dir.controlled:
+        raise ConflictError(f"the campaign {spec.name} is running", fix=f"autoresearch campaign status {spec.name}")
+    refuse_queue(spec, launch, CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None)
+    if campaign_dir.spec.exists():
+        refuse_other_terms(proposed)
+    elif taken := branches.branch_commit(base.checkout, spec.branch("baseline")):
+        raise ConflictError(
+            f"the branch {spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
+            hint="another prefix keeps both",
+            fix=with_other_prefix(spec),
+            code="prefix_taken",
+        )
+    for slot in slots_of(spec, base.checkout):
+        slot.check_owner()
+    commit = base.commit()
+    findings = [*proposed.findings, *doubts, *check_includes(base.checkout, spec.include, commit)]
+    if bad := errors(findings):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    return (*findings, *lacking(base.checkout, commit, spec.include))
+
+
+def _launch_settings(trainer_settings: TrainerSettings) -> LaunchSettings:
+    resolved = trainer_settings.resolved
+    recipe = resolved.inherited if resolved.recipe else None
+    return LaunchSettings(trainer_settings.trainer, recipe, resolved.blueprint.launch_command)
+
+
+def _refuse(spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
+    """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
+    if fault := branch_fault(spec.branch("baseline")):
+        raise UsageError(f"the prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+    if spec.rules.budget_gpu_hours is not None and not spec.gpus_per_run:
+        raise UsageError(
+            "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
+            hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
+            code="no_gpu_to_count",
+        )
+    return _doubtful_space(launch, tuple(spec.proposer.space))
+
+
+def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:
+    """A warning for keys that neither recipe, command nor trainer knows; an error if they cannot be set at all."""
+    _, behind = launch.split(dict.fromkeys(keys))
+    if not behind:
+        return ()
+    launch.with_settings(dict.fromkeys(behind, 1))  # raises if the command cannot take them
+    unknown = [key for key in behind if key not in ask.settings(launch.trainer, {}, launch.command)]
+    if launch.recipe is None or not unknown:
+        return ()
+    message = f"the recipe has no {', '.join(unknown)}: set on the command line, without a check of the name"
+    return (Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own"),)

@@ -1,0 +1,72 @@
+"""Where the ideas of a campaign come from: a queue, a search space, or a coding agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.campaign.spec import ProposerSpec
+from autoresearch.errors import UsageError
+from autoresearch.lab.agent_work.agent_proposer import HYBRID
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.campaigns.idea_sources import OPTIMISER
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.proposers.registry import check_packages
+
+
+def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> ProposerSpec:
+    """The proposer with its space or its queue.
+
+    UsageError if it has neither, EnvironmentUnusable if a package that it needs is missing.
+    """
+    name = campaign_file["proposer"] or ("queue" if campaign_file["queue"] else "tpe")
+    if name == AGENT:
+        return ProposerSpec(name, seed=campaign_file["seed"])
+    if name == "queue":
+        return ProposerSpec(name, queue=_queue(campaign_file), seed=campaign_file["seed"])
+    space = _space(campaign_file, trainer_settings, name)
+    check_packages(OPTIMISER if name == HYBRID else name)
+    return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
+
+
+def proposer_sources(campaign_file: CampaignFile) -> dict[str, str]:
+    """The origin of `proposer` and `space` if they were not given; they have no built-in value."""
+    sources = {}
+    if not campaign_file.given("proposer"):
+        sources["proposer"] = "a queue is named" if campaign_file["queue"] else "built-in"
+    if not campaign_file.given("space") and not campaign_file["queue"]:
+        sources["space"] = "the trainer's own, low-risk"
+    return sources
+
+
+def _queue(campaign_file: CampaignFile) -> str:
+    if not campaign_file["queue"]:
+        raise UsageError(
+            "the proposer is a queue, and none is named",
+            hint="`queue: ideas/` in the campaign file, or --queue PATH: a folder of blueprints or a YAML list",
+            code="no_queue",
+        )
+    if not Path(campaign_file["queue"]).exists():
+        raise UsageError(f"the queue {campaign_file['queue']} is not there", code="no_queue")
+    return str(campaign_file["queue"])
+
+
+def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, proposer: str) -> dict[str, Any]:
+    """The space of the campaign file, else the trainer's own; checked for this proposer."""
+    from autoresearch.core.campaign.space import need_grid, need_search
+    from autoresearch.core.campaign.space_file import read_space
+
+    trainer = trainer_settings.trainer
+    space: Any = campaign_file["space"]
+    if space is None:
+        space = trainer.space(trainer_settings.whole)
+    if not space:
+        raise UsageError(
+            f"nobody says what to try: there is no `space`, and the trainer {trainer.name} has none of its own",
+            hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
+            code="no_space",
+        )
+    parsed = read_space(space)
+    (need_grid if proposer == "grid" else need_search)(parsed)
+    return dict(space)

@@ -1,0 +1,100 @@
+"""From a campaign file to a campaign that could be started; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.lab.campaign_setup.agent_checks import agent_findings
+from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_checkout, propose_base
+from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, deadline_findings, resolve_goal
+from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
+from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
+from autoresearch.lab.campaign_setup.proposer_spec import proposer_sources, resolve_proposer
+from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets
+from autoresearch.lab.campaign_setup.trainer_checks import (
+    first_step_rule,
+    gpus_needed,
+    pruning_findings,
+    refuse_targets,
+    trainer_findings,
+)
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.gpu_check import checks
+from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, resolve_blueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
+from autoresearch.lab.settings import load as load_settings
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.trainers import registry
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCampaign:
+    """A campaign as it would be started; `spec.base_commit` is still ""."""
+
+    spec: CampaignSpec
+    base: ProposedBase
+    trainer_settings: TrainerSettings
+    first_step_rule: str  # the effect of the limit to the first step, in a sentence
+    findings: tuple[Finding, ...]
+
+    @property
+    def campaign_dir(self) -> CampaignDir:
+        """Its directory, which may not exist yet."""
+        return CampaignDir(Path(self.spec.directory))
+
+
+def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampaign:
+    """Decide everything about a campaign. Raises UsageError, BlueprintError or EnvironmentUnusable."""
+    settings = load_settings(campaign_file.blueprint.parent, environ=parts.environ)
+    resolved = resolve_blueprint(read_blueprint(campaign_file.blueprint), environ=parts.environ)
+    blueprint = resolved.blueprint
+    targets = campaign_targets(campaign_file, settings, blueprint.notes.launcher)
+    refuse_in_campaign(targets.targets)
+    raise_on_errors(resolved)
+    checkout = campaign_checkout(resolved.codebase)
+    trainer_settings = ask_trainer(registry.for_blueprint(blueprint), resolved, job="ajet_campaign")
+    lint = trainer_findings(campaign_file, trainer_settings, parts)
+    goal = resolve_goal(campaign_file, trainer_settings, parts.clock())
+    gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))
+    needed = gpus_needed(trainer_settings, parts) if gpu_check else 0
+    gpus = campaign_gpus(campaign_file, targets, needed, parts)
+    proposer = resolve_proposer(campaign_file, trainer_settings)
+    spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer, parts)
+    spec = replace(
+        spec,
+        places=targets.targets,
+        parallel=targets.parallel,
+        gpus=gpus.uuids,
+        gpus_per_run=gpus.per_run,
+        gpu_check=gpu_check,
+        tmux_socket=settings.text("tmux_socket"),
+        sources=_sources(campaign_file, goal, targets),
+    )
+    refuse_targets(spec, trainer_settings)
+    raise_on(secret_findings(spec, blueprint))
+    own_files = [path for path in (resolved.path, campaign_file.path, proposer.queue) if path]
+    base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
+    return ProposedCampaign(
+        spec=with_own_results(spec, parts),
+        base=base,
+        trainer_settings=trainer_settings,
+        first_step_rule=first_step_rule(trainer_settings, settings),
+        findings=(
+            *(*resolved.findings, *lint, *deadline_findings(spec), *pruning_findings(spec, trainer_settings)),
+            *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
+            *agent_findings(spec, blueprint, parts),
+            *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),
+        ),
+    )
+
+
+def _sources(campaign_file: CampaignFile, goal: CampaignGoal, targets: CampaignTargets) -> dict[str, str]:
+    """The origin of each key's value, for those who are to agree to the campaign."""
+    launcher = {} if targets.source == "built-in" else {"launcher": targets.source}
+    return {**campaign_file.sources, **goal.sources, **launcher, **proposer_sources(campaign_file)}
