@@ -53,7 +53,7 @@ class AgentOutput:
             session="" if fault and _GONE.search(said) else self.session or turn.session,
             usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
             fault=fault,
-            said=one_line(said),
+            message=one_line(said),
             retry_s=faults.retry_s(said) if fault is not None and fault.passes else None,
             denied=tuple(one_line(each, 200) for each in self.denied[:_MOST_DENIED]),
             steps=self.steps,

@@ -190,7 +190,7 @@ def _lines(text: bytes, needles: tuple[bytes, ...], all_of: Callable[[], bool]) 
 
 def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
     """The failures with their line numbers, as far as counting lines is cheap."""
-    wanted = sorted({f.place.offset for f in failures if 0 <= f.place.offset <= COUNTED})
+    wanted = sorted({f.position.offset for f in failures if 0 <= f.position.offset <= COUNTED})
     numbers: dict[int, int] = {}
     line, at = 1, 0
     file.seek(0)
@@ -201,4 +201,6 @@ def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, .
                 break
             line, at = line + data.count(b"\n"), at + len(data)
         numbers[offset] = line
-    return tuple(replace(f, place=LogPosition(numbers.get(f.place.offset, 0), f.place.offset)) for f in failures)
+    return tuple(
+        replace(f, position=LogPosition(numbers.get(f.position.offset, 0), f.position.offset)) for f in failures
+    )

@@ -54,7 +54,7 @@ def test_its_answer_is_the_last_file_else_its_output(make, ask) -> None:
 )
 def test_its_exit_code_says_what_went_wrong(code: int | None, fault: TurnFault, make, ask) -> None:
     answer = make("command").read(ask(TurnRole.EDIT), Spoken(b"I did it", b"error: try again in 2 minutes", code))
-    assert answer.fault is fault and "try again" in answer.said
+    assert answer.fault is fault and "try again" in answer.message
     assert answer.retry_s == (120.0 if fault is TurnFault.QUOTA else None)
 
 

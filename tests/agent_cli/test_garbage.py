@@ -44,11 +44,11 @@ def stream(die: random.Random) -> bytes:
 
 def seems_right(answer: Answer) -> None:
     assert isinstance(answer, Answer) and answer.fault in {None, *TurnFault}
-    text = json.dumps([answer.text, answer.said, answer.session, answer.denied, answer.data, answer.steps])
+    text = json.dumps([answer.text, answer.message, answer.session, answer.denied, answer.data, answer.steps])
     assert len(text) < 13 << 20
-    for part in (answer.text, answer.said, answer.session, *answer.denied):
+    for part in (answer.text, answer.message, answer.session, *answer.denied):
         part.encode()  # it can be written down
-    assert "\n" not in answer.said and len(answer.said) <= 300
+    assert "\n" not in answer.message and len(answer.message) <= 300
     assert answer.retry_s is None or answer.retry_s >= 0
     for each in (answer.usage.usd, answer.usage.tokens_in, answer.usage.tokens_out):
         assert each is None or each >= 0

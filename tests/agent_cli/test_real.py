@@ -108,7 +108,7 @@ def test_asked_it_changes_nothing(name: str, real: Callable[..., Real], model_se
 def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     model_server.on("Hello", {"http": 401, "message": "invalid api key"})
     answer = real(name).ask(TurnRole.PROPOSE, "Hello")
-    assert answer.fault is TurnFault.LOGIN and "key" in answer.said.lower()
+    assert answer.fault is TurnFault.LOGIN and "key" in answer.message.lower()
 
 
 @pytest.mark.parametrize("name", ("claude", "codex", "opencode", "gemini", "qwen"))

@@ -131,7 +131,8 @@ def test_recorded(case: Case, make, ask, hear) -> None:
     turn = ask(case.role, session=case.before, schema=case.name == "propose")
     answer = make(case.agent).read(turn, hear(case.agent, case.name, case.returncode, case.ended))
     assert answer.fault is case.fault, answer
-    for wanted, found in ((case.text, answer.text), (case.said, answer.said), (case.denied, " ".join(answer.denied))):
+    denied = " ".join(answer.denied)
+    for wanted, found in ((case.text, answer.text), (case.said, answer.message), (case.denied, denied)):
         assert wanted in found if wanted else not found, answer
     assert case.tokens is None or (answer.usage.tokens_in, answer.usage.tokens_out) == case.tokens
     assert case.usd is None or answer.usage.usd == pytest.approx(case.usd)
@@ -139,7 +140,7 @@ def test_recorded(case: Case, make, ask, hear) -> None:
     wanted = {"answer": "larger", "n": 2} if case.name == "propose" else None
     assert answer.data == wanted or (case.agent == "aider" and wanted and wanted.items() <= answer.data.items())
     assert answer.usage.seconds == 2.5
-    assert "\n" not in answer.said and len(answer.said) <= 300
+    assert "\n" not in answer.message and len(answer.message) <= 300
 
 
 def test_every_recorded_file_is_a_case() -> None:

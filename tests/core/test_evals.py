@@ -22,7 +22,7 @@ from autoresearch.core.agents.evals import (
 SEEN = EvalEvidence(
     calls=("autoresearch run exp.md --detach", "cat 'a sleep 30'"),
     files={"a.py": "x = 2", "b.py": "y", "results/finish.flag": "{}"},
-    given={"a.py": "x = 1", "b.py": "y"},
+    files_before={"a.py": "x = 1", "b.py": "y"},
     rows=({"ending": "finished", "status": "keep"}, {"ending": "crashed", "status": "crash"}),
     answer="Accuracy is 0.62.",
     read_skill=True,

@@ -279,7 +279,7 @@ def test_records_with_the_old_name_are_read() -> None:
 def test_where_it_stands() -> None:
     found = classify(["fine", OOM, OOM])
     assert found is not None
-    assert (found.place.number, found.times) == (2, 2)
+    assert (found.position.number, found.times) == (2, 2)
 
 
 def test_what_two_steps_followed_was_overcome() -> None:
@@ -300,7 +300,7 @@ def test_nan_is_overcome_by_one_step_and_told_where_it_began() -> None:
     assert kinds("step 1 nan", "step 2") == []
     assert kinds("step 1", "step 2 nan") == ["nan"]
     found = search("step 1 nan", "step 2", "step 3", "step 4 nan", "step 5 nan", "step 6 nan").failures()
-    assert [(f.kind.value, f.place.number) for f in found] == [("nan", 4)]
+    assert [(f.kind.value, f.position.number) for f in found] == [("nan", 4)]
 
 
 def test_a_retry_storm() -> None:

@@ -54,7 +54,7 @@ def test_failed(item: Item) -> None:
     assert (found.kind.value, item.proof in found.line) == (item.kind, True), found
     if not item.end:
         lines = (PLACE / item.file).read_bytes().split(b"\n")
-        assert found.line[:20] in lines[found.place.number - 1].decode("utf-8", "replace")
+        assert found.line[:20] in lines[found.position.number - 1].decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("item", HEALTHY, ids=lambda item: item.file)

@@ -33,7 +33,7 @@ def log(tmp_path: Path, text: str) -> Path:
 
 def found(tmp_path: Path, text: str, *signals: SignalPattern) -> list[tuple[str, int, int]]:
     words = last_words(log(tmp_path, text), signals or (STEP, NAN))
-    return [(f.kind.value, f.place.number, f.place.offset) for f in words.failures]
+    return [(f.kind.value, f.position.number, f.position.offset) for f in words.failures]
 
 
 def test_number_and_offset(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_no_line_is_shown_twice_or_lost_between_parts(tmp_path: Path) -> None:
     for length in (3, 50, 4095, 4096, 5000):
         lines = [OOM if n % 7 == 0 else "x" * length + "\n" for n in range(40)]
         words = last_words(log(tmp_path, "".join(lines)), (STEP,))
-        assert [(f.place.number, f.times) for f in words.failures] == [(1, 6)]
+        assert [(f.position.number, f.times) for f in words.failures] == [(1, 6)]
 
 
 def test_a_pattern_without_needles_sees_every_line(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_traceback_with_a_harmless_frame(tmp_path: Path) -> None:
     assert last_words(path, (STEP,), (r"hermes_tool_parser",)).failures == ()
     assert last_words(path, (STEP,)).failures != ()
     both = last_words(log(tmp_path, parser + parser.replace("hermes", "other")), (STEP,), (r"hermes_tool_parser",))
-    assert [f.place.number for f in both.failures] == [8]
+    assert [f.position.number for f in both.failures] == [8]
 
 
 def test_steps_in_the_middle_answer_for_the_beginning(tmp_path: Path) -> None:

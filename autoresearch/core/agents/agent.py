@@ -135,7 +135,7 @@ class Answer:
     session: str = ""  # session ID, to resume it in a later turn
     usage: Usage = Usage()
     fault: TurnFault | None = None
-    said: str = ""  # the agent's own error message, one line; whoever prints it has to mask secrets
+    message: str = ""  # the agent's own error message, one line; whoever prints it has to mask secrets
     retry_s: float | None = None  # seconds after which it says that it may be asked again
     denied: tuple[str, ...] = ()  # actions that it attempted and was not permitted
     steps: int = 0  # requests to the model, as far as it reports them
@@ -198,7 +198,7 @@ class Edit:
     flags: tuple[str, ...] = ()  # suspicious changes, one sentence each; the idea runs nevertheless
     unmade: NotMade | None = None
     why: str = ""  # one sentence about `unmade`
-    said: str = ""  # the agent's own summary, a few lines at most
+    summary: str = ""  # the agent's own, a few lines at most
     session: str = ""
     usage: Usage = Usage()
     fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER

@@ -48,7 +48,7 @@ class EvalEvidence:
 
     calls: tuple[str, ...] = ()  # command lines, in order
     files: Mapping[str, str] = field(default_factory=dict)  # path in the project -> text
-    given: Mapping[str, str] = field(default_factory=dict)  # the same when the agent came
+    files_before: Mapping[str, str] = field(default_factory=dict)  # the same before the attempt
     rows: tuple[Mapping[str, str], ...] = ()  # of the project's ledgers
     answer: str = ""
     read_skill: bool | None = None  # None: it was given none
@@ -84,10 +84,10 @@ class Score:
 
 def tasks_from(document: Any) -> list[EvalTask]:
     """The tasks of an `evals.json`. ValueError says what is wrong with one."""
-    found = document.get("evals") if isinstance(document, Mapping) else None
-    if not isinstance(found, list):
+    entries = document.get("evals") if isinstance(document, Mapping) else None
+    if not isinstance(entries, list):
         raise ValueError("there is no list `evals`")
-    tasks = [_task(each) for each in found]
+    tasks = [_task(each) for each in entries]
     for name in ("id", "name"):
         values = [getattr(task, name) for task in tasks]
         if len(set(values)) != len(values):
@@ -146,10 +146,10 @@ def _fault(check: Any) -> str:
     return ""
 
 
-def grade(task: EvalTask, evidence: EvalEvidence) -> list[Graded]:
+def grade(task: EvalTask, work: EvalEvidence) -> list[Graded]:
     """Each assertion of a task against what was left behind."""
     return [
-        Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, evidence))
+        Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, work))
         for text, check in task.assertions
     ]
 
@@ -166,33 +166,34 @@ def counted(task: EvalTask, graded: Sequence[Graded]) -> tuple[list[bool], bool 
     return [passed for check, passed in known if "skill" not in check] or read, all(read) if read else None
 
 
-def _graded(check: Check, seen: EvalEvidence) -> tuple[bool | None, str]:
+def _graded(check: Check, work: EvalEvidence) -> tuple[bool | None, str]:
     match check:
         case {"called": pattern}:
-            found = [line for line in seen.calls if re.search(pattern, line)]
-            return bool(found), _shown("typed", found, seen.calls)
+            lines = [line for line in work.calls if re.search(pattern, line)]
+            return bool(lines), _shown("typed", lines, work.calls)
         case {"never": pattern}:
-            found = [line for line in seen.calls if re.search(pattern, line)]
-            return not found, _shown("typed", found, ())
+            lines = [line for line in work.calls if re.search(pattern, line)]
+            return not lines, _shown("typed", lines, ())
         case {"file": glob}:
-            paths = [path for path in seen.files if fnmatchcase(path, glob)]
-            held = [path for path in paths if re.search(check.get("holds", ""), seen.files[path])]
+            paths = [path for path in work.files if fnmatchcase(path, glob)]
+            held = [path for path in paths if re.search(check.get("holds", ""), work.files[path])]
             return bool(held), _shown("found", held, paths)
         case {"unchanged": path}:
-            same = path in seen.given and seen.files.get(path) == seen.given[path]
+            same = path in work.files_before and work.files.get(path) == work.files_before[path]
             return same, f"{path} is {'as it was' if same else 'changed, or gone'}"
         case {"row": columns}:
-            fits = [row for row in seen.rows if _fits(row, columns)]
-            wanted = check.get("times")
-            told = f"{len(fits)} of {len(seen.rows)} rows fit"
-            return (bool(fits) if wanted is None else len(fits) == wanted), told
+            fits = [row for row in work.rows if _fits(row, columns)]
+            times = check.get("times")
+            shown = f"{len(fits)} of {len(work.rows)} rows fit"
+            return (bool(fits) if times is None else len(fits) == times), shown
         case {"says": pattern}:
-            said = re.search(pattern, seen.answer)
-            return bool(said), f"it said {said[0][:100]!r}" if said else "its last words do not"
-        case {"skill": _} if seen.read_skill is None:
+            match = re.search(pattern, work.answer)
+            return bool(match), f"it said {match[0][:100]!r}" if match else "its last words do not"
+        case {"skill": _} if work.read_skill is None:
             return None, "it was given none"
-        case {"skill": wanted}:
-            return seen.read_skill is bool(wanted), f"it read the skill: {'yes' if seen.read_skill else 'no'}"
+        case {"skill": expected}:
+            read = "yes" if work.read_skill else "no"
+            return work.read_skill is bool(expected), f"it read the skill: {read}"
     raise ValueError(f"no such check: {check}")
 
 
@@ -200,9 +201,9 @@ def _fits(row: Mapping[str, str], columns: Mapping[str, str]) -> bool:
     return all(re.search(pattern, row.get(name, "")) for name, pattern in columns.items())
 
 
-def _shown(word: str, found: Sequence[str], others: Sequence[str]) -> str:
-    if found:
-        return f"{word}: {found[0][:160]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+def _shown(word: str, matches: Sequence[str], others: Sequence[str]) -> str:
+    if matches:
+        return f"{word}: {matches[0][:160]}" + (f" (and {len(matches) - 1} more)" if len(matches) > 1 else "")
     return f"nothing fits; {len(others)} others, the last: {others[-1][:160]}" if others else "nothing fits"
 
 
@@ -228,12 +229,12 @@ def _summary(scores: Sequence[Score]) -> dict[str, Any]:
         "time_seconds": [score.seconds for score in scores],
         "tokens": [float(score.tokens) for score in scores if score.tokens is not None],
     }
-    told: dict[str, Any] = {key: _spread(found) for key, found in values.items()}
+    spreads: dict[str, Any] = {key: _spread(numbers) for key, numbers in values.items()}
     right = [float(score.triggered) for score in scores if score.triggered is not None]
-    return {**told, "triggered_rightly": round(statistics.fmean(right), 4) if right else None}
+    return {**spreads, "triggered_rightly": round(statistics.fmean(right), 4) if right else None}
 
 
-def _spread(found: Sequence[float]) -> dict[str, float] | None:
-    if not found:
+def _spread(numbers: Sequence[float]) -> dict[str, float] | None:
+    if not numbers:
         return None
-    return {"mean": round(statistics.fmean(found), 4), "stddev": round(statistics.pstdev(found), 4)}
+    return {"mean": round(statistics.fmean(numbers), 4), "stddev": round(statistics.pstdev(numbers), 4)}

@@ -14,19 +14,19 @@ _MOST_STARTS = 400  # of JSON objects in one text
 _DRIVE = later(r"[A-Za-z]:[\\/]")
 
 
-def value_of(given: object) -> object:
+def value_of(written: object) -> object:
     """The value that was meant: JSON in a text, else the text itself; a value may stand as it is, too.
 
     ValueError, one clause, for what no recipe can hold: NaN, infinities, texts that are too long or of several lines.
     """
-    if not isinstance(given, str):
-        return _plain(given)
-    if len(given) > MOST_VALUE:
+    if not isinstance(written, str):
+        return _plain(written)
+    if len(written) > MOST_VALUE:
         raise ValueError(f"it has more than {MOST_VALUE} characters")
     try:
-        return _plain(json.loads(given, parse_constant=_no_number))
+        return _plain(json.loads(written, parse_constant=_no_number))
     except json.JSONDecodeError:
-        text = given.strip()
+        text = written.strip()
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not text:
@@ -78,15 +78,15 @@ def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
         if at < 0:
             break
         try:
-            found, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
             says = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
             broken = broken or (f"its JSON breaks off or is broken: {says}" if _is_json(text, at) else "")
             at += 1
             continue
-        if key in found:
-            return found, ""
-        first, at = first or found, end
+        if key in value:
+            return value, ""
+        first, at = first or value, end
     if broken or first is None:
         return None, broken or "there is no JSON object in the answer"
     return first, ""

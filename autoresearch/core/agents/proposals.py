@@ -61,34 +61,34 @@ class CheckedProposals:
     problems: tuple[str, ...] = ()
 
 
-def validate(data: object, known: KnownIdeas) -> CheckedProposals:
+def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
     if not isinstance(data, Mapping):
         return CheckedProposals(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
     problems = [f"{key}: no such key in the answer, which has only `hypotheses`" for key in _unknown(data, SCHEMA)]
-    found = data.get("hypotheses")
-    if not isinstance(found, list):
-        what = _kind(found) if "hypotheses" in data else "missing"
+    listed = data.get("hypotheses")
+    if not isinstance(listed, list):
+        what = _kind(listed) if "hypotheses" in data else "missing"
         return CheckedProposals(problems=(f"hypotheses: is {what}, not a list", *problems))
-    if not found:
+    if not listed:
         return CheckedProposals(problems=("hypotheses: is empty; give at least one", *problems))
     good = []
-    for number, item in enumerate(found[:MOST]):
-        reader = _ProposalReader(f"hypotheses[{number}]", known)
+    for number, item in enumerate(listed[:MOST]):
+        reader = _ProposalReader(f"hypotheses[{number}]", known_ideas)
         hypothesis = reader.hypothesis(item, number)
         problems += reader.problems
         if hypothesis and not reader.problems:
             good.append(hypothesis)
-    if len(found) > MOST:
-        problems.append(f"hypotheses: {len(found)} are given, and only the first {MOST} were looked at")
+    if len(listed) > MOST:
+        problems.append(f"hypotheses: {len(listed)} are given, and only the first {MOST} were looked at")
     return CheckedProposals(tuple(good), tuple(problems))
 
 
 class _ProposalReader:
     """Parses one hypothesis and collects its problems."""
 
-    def __init__(self, where: str, known: KnownIdeas) -> None:
-        self.where, self.known = where, known
+    def __init__(self, where: str, known_ideas: KnownIdeas) -> None:
+        self.where, self.known = where, known_ideas
         self.problems: list[str] = []
 
     def hypothesis(self, item: object, number: int) -> Hypothesis | None:
@@ -123,18 +123,18 @@ class _ProposalReader:
         )
 
     def wrong(self, key: str, what: str) -> None:
-        place = f"{self.where}.{one_line(key, 60)}" if key else self.where
-        self.problems.append(f"{place}: {what}")
+        where = f"{self.where}.{one_line(key, 60)}" if key else self.where
+        self.problems.append(f"{where}: {what}")
 
     def text(self, item: Mapping[Any, Any], key: str, least: int = 1, name: str = "") -> str:
         value = item.get(key)
         if not isinstance(value, str):
             self.wrong(name or key, f"is {_kind(value)}, not text")
             return ""
-        told = one_line(value, _LENGTHS[key])
-        if len(told) < least:
+        line = one_line(value, _LENGTHS[key])
+        if len(line) < least:
             self.wrong(name or key, "says nothing")
-        return told
+        return line
 
     def word(self, item: Mapping[Any, Any], key: str, words: Sequence[str], name: str = "") -> str:
         value = item.get(key)
@@ -194,54 +194,54 @@ class _ProposalReader:
         return metric in (self._metric, *self.known.objective.keys) or metric in self.known.metrics
 
     def overrides(self, item: Mapping[Any, Any]) -> dict[str, object]:
-        found = item.get("overrides")
-        if not isinstance(found, list):
-            self.wrong("overrides", f"is {_kind(found)}, not a list of {{key, value}}")
+        pairs = item.get("overrides")
+        if not isinstance(pairs, list):
+            self.wrong("overrides", f"is {_kind(pairs)}, not a list of {{key, value}}")
             return {}
-        if len(found) > MOST_OVERRIDES:
-            self.wrong("overrides", f"are {len(found)}; an idea changes {MOST_OVERRIDES} keys at most")
+        if len(pairs) > MOST_OVERRIDES:
+            self.wrong("overrides", f"are {len(pairs)}; an idea changes {MOST_OVERRIDES} keys at most")
             return {}
         changes: dict[str, object] = {}
-        for number, pair in enumerate(found):
-            place = f"overrides[{number}]"
+        for number, pair in enumerate(pairs):
+            where = f"overrides[{number}]"
             if not isinstance(pair, Mapping) or set(pair) != {"key", "value"}:
-                self.wrong(place, "is no object with key and value")
+                self.wrong(where, "is no object with key and value")
             elif not isinstance(pair["key"], str) or not _KEY.match(pair["key"]):
-                self.wrong(f"{place}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
+                self.wrong(f"{where}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
             else:
-                self._add(changes, place, pair["key"], pair["value"])
+                self._add(changes, where, pair["key"], pair["value"])
         return changes
 
-    def _add(self, changes: dict[str, object], place: str, name: str, given: object) -> None:
+    def _add(self, changes: dict[str, object], where: str, name: str, written: object) -> None:
         try:
-            leaves = overrides.flatten({name: value_of(given)})
+            leaves = overrides.flatten({name: value_of(written)})
         except ValueError as error:
-            self.wrong(f"{place}.value", f"is {_shown(given)}: {error}")
+            self.wrong(f"{where}.value", f"is {_shown(written)}: {error}")
             return
         for key, value in leaves.items():  # an object is flattened into several keys
             if not _KEY.match(key):
-                self.wrong(f"{place}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
+                self.wrong(f"{where}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
             elif key in changes:
-                self.wrong(f"{place}.key", f"{key} stands twice")
+                self.wrong(f"{where}.key", f"{key} stands twice")
             elif why := self.known.protected(key.removeprefix("+")):
-                self.wrong(f"{place}.key", f"{key} is protected: {why}")
+                self.wrong(f"{where}.key", f"{key} is protected: {why}")
             else:
                 changes[key] = value
 
     def paths(self, item: Mapping[Any, Any]) -> tuple[str, ...]:
-        found = item.get("files")
-        if not isinstance(found, list):
-            self.wrong("files", f"is {_kind(found)}, not a list of paths")
+        listed = item.get("files")
+        if not isinstance(listed, list):
+            self.wrong("files", f"is {_kind(listed)}, not a list of paths")
             return ()
-        if len(found) > MOST_PATHS:
-            self.wrong("files", f"are {len(found)}; an idea changes {MOST_PATHS} files at most")
+        if len(listed) > MOST_PATHS:
+            self.wrong("files", f"are {len(listed)}; an idea changes {MOST_PATHS} files at most")
             return ()
-        for number, path in enumerate(found):
+        for number, path in enumerate(listed):
             if not isinstance(path, str) or not is_inside(path):
                 self.wrong(f"files[{number}]", f"is {_shown(path)}, which is no path inside the repository")
             elif why := self.known.closed(path.removeprefix("./")):
                 self.wrong(f"files[{number}]", f"{_shown(path)} is protected: {why}")
-        return tuple(dict.fromkeys(path.removeprefix("./") for path in found if isinstance(path, str)))
+        return tuple(dict.fromkeys(path.removeprefix("./") for path in listed if isinstance(path, str)))
 
     def substance(self, kind: str, rationale: str, changes: Mapping[str, object], paths: Sequence[str]) -> None:
         if kind not in self.known.kinds:

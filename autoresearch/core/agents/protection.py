@@ -99,8 +99,8 @@ class Protection:
 
     def touched(self, paths: Iterable[str]) -> tuple[str, ...]:
         """The protected ones of the changed paths, each with the reason: `tests/test_a.py (a test)`."""
-        told = ((path, self.why(path)) for path in sorted(set(paths)))
-        return tuple(f"{shown(path)} ({reason})" for path, reason in told if reason)
+        reasons = ((path, self.why(path)) for path in sorted(set(paths)))
+        return tuple(f"{shown(path)} ({reason})" for path, reason in reasons if reason)
 
     def why_key(self, key: str) -> str:
         """What a protected recipe key decides, as a phrase; "" if it may be changed."""
@@ -118,21 +118,21 @@ class Protection:
         """
         held_out = self.validation_data(before)
         changes = diff_recipes(dict(_leaves(before)), dict(_leaves(after)))
-        told = ((change, self.why_key(change.key) or _leak(change.new, held_out)) for change in changes)
-        return tuple(f"{change} ({reason})" for change, reason in told if reason)
+        reasons = ((change, self.why_key(change.key) or _leak(change.new, held_out)) for change in changes)
+        return tuple(f"{change} ({reason})" for change, reason in reasons if reason)
 
     def keys_overridden(
         self, overrides: Mapping[str, object], before: Mapping[str, object] | None = None
     ) -> tuple[str, ...]:
         """The protected keys among a hypothesis' overrides, each with the reason: `max_steps (how long it trains)`."""
         held_out = self.validation_data(before or {})
-        told = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
-        return tuple(f"{key} ({reason})" for key, reason in told if reason)
+        reasons = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
+        return tuple(f"{key} ({reason})" for key, reason in reasons if reason)
 
     def validation_data(self, recipe: Mapping[str, object]) -> tuple[str, ...]:
         """Paths and names of data in the recipe keys that concern validation."""
-        found = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
-        return tuple(dict.fromkeys(value for value in found if isinstance(value, str) and _A_PLACE.search(value)))
+        values = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
+        return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and _A_PLACE.search(value)))
 
 
 def named_by(notes: str, guard: Iterable[str], command: str, tracked: Collection[str]) -> tuple[str, ...]:
@@ -153,12 +153,12 @@ def named_in(text: str, tracked: Collection[str], *, measures: bool = True) -> t
     """
     lines = [line for line in text.splitlines() if not measures or _MEASURES.search(line)]
     words = {word.removeprefix("./") for line in lines for word in _WORD.findall(line)}
-    found = {word for word in {word.rstrip(".") for word in words} if word in tracked}
-    found |= {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
+    named = {word for word in {word.rstrip(".") for word in words} if word in tracked}
+    named |= {word.replace(".", "/") + ".py" for word in words if "." in word} & set(tracked)
     if measures:
         above = {"/".join(parts[:n]) for parts in (path.split("/") for path in tracked) for n in range(1, len(parts))}
-        found |= {word.rstrip("/.") for word in words if "/" in word} & above
-    return tuple(sorted(found))
+        named |= {word.rstrip("/.") for word in words if "/" in word} & above
+    return tuple(sorted(named))
 
 
 def shown(path: str) -> str:
@@ -184,9 +184,9 @@ def _leak(value: object, held_out: Collection[str]) -> str:
     return "validation data" if isinstance(value, str) and value in held_out else ""
 
 
-def _is_below(name: str, places: Iterable[str]) -> bool:
-    folded = (place.casefold().strip("/") for place in places)
-    return any(place and (name == place or name.startswith(f"{place}/")) for place in folded)
+def _is_below(name: str, directories: Iterable[str]) -> bool:
+    folded = (directory.casefold().strip("/") for directory in directories)
+    return any(directory and (name == directory or name.startswith(f"{directory}/")) for directory in folded)
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
@@ -195,8 +195,8 @@ def _matches(patterns: tuple[str, ...], name: str) -> bool:
 
 @functools.cache
 def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    wanted = [_expression(pattern.casefold()) for pattern in patterns if pattern.strip("/")]
-    return re.compile("|".join(wanted) or r"(?!)")
+    expressions = [_expression(pattern.casefold()) for pattern in patterns if pattern.strip("/")]
+    return re.compile("|".join(expressions) or r"(?!)")
 
 
 def _expression(pattern: str) -> str:
@@ -210,19 +210,19 @@ def _expression(pattern: str) -> str:
 
 def _glob(pattern: str) -> str:
     """`**/` is any directories, `/**` all below, `*` and `?` stay within a name, `[a-z]` and `[!a]` are sets."""
-    found = ""
+    expression = ""
     at = 0
     while at < len(pattern):
         rest = pattern[at:]
         if rest.startswith("**/"):
-            found, at = found + "(?:.*/)?", at + 3
+            expression, at = expression + "(?:.*/)?", at + 3
         elif rest == "**":
-            found, at = found + ".*", at + 2
+            expression, at = expression + ".*", at + 2
         elif rest[0] in "*?":
-            found, at = found + ("[^/]*" if rest[0] == "*" else "[^/]"), at + 1
+            expression, at = expression + ("[^/]*" if rest[0] == "*" else "[^/]"), at + 1
         elif one := re.match(r"\[(!?)([^]/]+)\]", rest):
             members = one[2].replace("\\", r"\\").replace("^", r"\^")
-            found, at = f"{found}[{'^' if one[1] else ''}{members}]", at + one.end()
+            expression, at = f"{expression}[{'^' if one[1] else ''}{members}]", at + one.end()
         else:
-            found, at = found + re.escape(rest[0]), at + 1
-    return found
+            expression, at = expression + re.escape(rest[0]), at + 1
+    return expression

@@ -34,21 +34,21 @@ class KnownNumbers:
     names: Collection[str] = ()  # of metrics and recipe keys: what they hold is no number
 
 
-def unproven(sentence: str, facts: KnownNumbers) -> list[str]:
+def unproven(sentence: str, numbers: KnownNumbers) -> list[str]:
     """The numbers of a sentence that no record shows, as they are written; [] where it is about nothing known."""
-    about = [slug for slug in facts.ideas if _names(sentence, slug)]
-    if not about and not any(_names(sentence, name) for name in facts.names):
+    about = [slug for slug in numbers.ideas if _names(sentence, slug)]
+    if not about and not any(_names(sentence, name) for name in numbers.names):
         return []
     bare = sentence
-    for name in sorted((*about, *facts.names), key=len, reverse=True):
+    for name in sorted((*about, *numbers.names), key=len, reverse=True):
         bare = bare.replace(name, " ")
-    ideas = [facts.ideas[slug] for slug in about or facts.ideas]
+    ideas = [numbers.ideas[slug] for slug in about or numbers.ideas]
     means = [mean for one in ideas for mean in one.means]
-    against = [*facts.common.means, *(means if about else ())]
-    known = [*means, *facts.common.means, *facts.common.others, *(value for one in ideas for value in one.others)]
-    known += [a - b for a in means for b in against]
-    known += [a / b - 1 for a in means for b in against if b]
-    return [found[0].strip() for found in _NUMBER.finditer(bare) if not _is_known(found[0], known)]
+    against = [*numbers.common.means, *(means if about else ())]
+    values = [*means, *numbers.common.means, *numbers.common.others, *(value for one in ideas for value in one.others)]
+    values += [a - b for a in means for b in against]
+    values += [a / b - 1 for a in means for b in against if b]
+    return [number[0].strip() for number in _NUMBER.finditer(bare) if not _is_known(number[0], values)]
 
 
 def _names(sentence: str, name: str) -> bool:
@@ -65,10 +65,10 @@ def _is_known(text: str, known: Iterable[float]) -> bool:
     plain = text.replace("−", "-").replace("per cent", "%").replace("percent", "%").replace(" ", "")
     share = plain.endswith("%")
     digits = plain.rstrip("%").lstrip("+-")
-    said = float(digits)
+    number = float(digits)
     mantissa, _, power = digits.lower().partition("e")
-    places = len(mantissa.partition(".")[2])
-    unit = 10.0 ** (int(power or 0) - places)
+    decimals = len(mantissa.partition(".")[2])
+    unit = 10.0 ** (int(power or 0) - decimals)
     return any(
-        math.isfinite(value) and abs(abs(value) * (100 if share else 1) - said) <= 0.5000001 * unit for value in known
+        math.isfinite(value) and abs(abs(value) * (100 if share else 1) - number) <= 0.5000001 * unit for value in known
     )

@@ -29,7 +29,7 @@ def read_review(data: object) -> tuple[bool, tuple[str, ...]]:
         raise ValueError(f"verdict is neither {ACCEPT} nor {REFUSE}")
     if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
         raise ValueError("reasons is no list of texts")
-    told = tuple(line for reason in reasons[:MOST_REASONS] if (line := one_line(reason, 400)))
-    if verdict == REFUSE and not told:
+    lines = tuple(line for reason in reasons[:MOST_REASONS] if (line := one_line(reason, 400)))
+    if verdict == REFUSE and not lines:
         raise ValueError("it refuses without a reason")
-    return verdict == REFUSE, told
+    return verdict == REFUSE, lines

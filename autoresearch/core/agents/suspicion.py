@@ -158,29 +158,29 @@ def flags(patch: str, *, metrics: Collection[str] = (), validation: Collection[s
     `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: known paths and names of validation
     data, in addition to what looks like them.
     """
-    found: list[str] = []
-    for file in files_of(patch):
-        said: dict[str, list[int]] = {}
-        for what, line in _of(file, _named(metrics), [name for name in validation if name]):
-            said.setdefault(what, []).append(line)
-        for what, lines in said.items():
-            place = f"{shown(file.path)}:{lines[0]}" if lines[0] else shown(file.path)
+    sentences: list[str] = []
+    for diff in files_of(patch):
+        by_kind: dict[str, list[int]] = {}
+        for what, line in _of(diff, _named(metrics), [name for name in validation if name]):
+            by_kind.setdefault(what, []).append(line)
+        for what, lines in by_kind.items():
+            where = f"{shown(diff.path)}:{lines[0]}" if lines[0] else shown(diff.path)
             more = len(set(lines)) - 1
-            found.append(
-                f"{place} {what}" + (f" (and {more} line{'s' if more > 1 else ''} more of the kind)" * (more > 0))
+            sentences.append(
+                f"{where} {what}" + (f" (and {more} line{'s' if more > 1 else ''} more of the kind)" * (more > 0))
             )
-    left = len(found) - MOST
-    return tuple([*found[:MOST], f"and {left} more"] if left > 0 else found)
+    left = len(sentences) - MOST
+    return tuple([*sentences[:MOST], f"and {left} more"] if left > 0 else sentences)
 
 
-def _of(file: FileDiff, named: re.Pattern[str] | None, validation: Collection[str]) -> Iterator[tuple[str, int]]:
+def _of(diff: FileDiff, named: re.Pattern[str] | None, validation: Collection[str]) -> Iterator[tuple[str, int]]:
     """Suspicious changes in one file as (what it does, line); line 0 is the file as a whole."""
-    yield from _whole(file)
-    if file.gone:
+    yield from _whole(diff)
+    if diff.gone:
         return
-    kind = f".{file.path.rpartition('.')[2].lower()}"
-    kind = ".sh" if file.added[:1] and file.added[0][0] == 1 and re.match(r"#!.*sh\b", file.added[0][1]) else kind
-    for number, whole in file.added:
+    kind = f".{diff.path.rpartition('.')[2].lower()}"
+    kind = ".sh" if diff.added[:1] and diff.added[0][0] == 1 and re.match(r"#!.*sh\b", diff.added[0][1]) else kind
+    for number, whole in diff.added:
         text = whole[:LONG]
         if len(whole) > LONG and kind in _CODE:
             yield f"has a line of {len(whole):,} characters", number
@@ -197,17 +197,17 @@ def _of(file: FileDiff, named: re.Pattern[str] | None, validation: Collection[st
             yield f"sets {reason}", number
 
 
-def _whole(file: FileDiff) -> Iterator[tuple[str, int]]:
-    if file.binary and not file.gone:
+def _whole(diff: FileDiff) -> Iterator[tuple[str, int]]:
+    if diff.binary and not diff.gone:
         yield "is binary: nobody can read what was changed", 0
-    if file.mode == "120000":
+    if diff.mode == "120000":
         yield "is a symbolic link", 0
-    parts = [part for part in file.path.removeprefix("src/").split("/") if part]
+    parts = [part for part in diff.path.removeprefix("src/").split("/") if part]
     top = parts[0].removesuffix(".py") if parts else ""
-    if file.new and top in _SHADOWED and (parts[1:] in ([], ["__init__.py"]) and file.path.endswith(".py")):
+    if diff.new and top in _SHADOWED and (parts[1:] in ([], ["__init__.py"]) and diff.path.endswith(".py")):
         yield f"is imported in place of the module {top}", 0
-    before = [number for number, text in file.removed if _EVALUATES.search(text)]
-    if file.gone or len(before) > sum(1 for _, text in file.added if _EVALUATES.search(text)):
+    before = [number for number, text in diff.removed if _EVALUATES.search(text)]
+    if diff.gone or len(before) > sum(1 for _, text in diff.added if _EVALUATES.search(text)):
         yield from (("takes out a call of evaluation", number) for number in before[:1])
 
 
@@ -218,10 +218,10 @@ def _decides(kind: str, text: str) -> str:
         return why_protected(setting["name"]) if setting else ""
     if kind not in (*_PYTHON, *_SHELL):
         return ""
-    for found in _ASSIGNED.finditer(text):
-        reason = why_protected(found["name"])
-        if reason in ("a seed", "how long it trains") and _NUMBER.search(found["value"]):
-            if reason == "how long it trains" and _STARTING.match(found["value"]):
+    for match in _ASSIGNED.finditer(text):
+        reason = why_protected(match["name"])
+        if reason in ("a seed", "how long it trains") and _NUMBER.search(match["value"]):
+            if reason == "how long it trains" and _STARTING.match(match["value"]):
                 continue  # a counter's initial value
             return reason
     return ""

@@ -20,7 +20,7 @@ class TurnNote:
     role: str
     usage: Usage
     fault: TurnFault | None = None
-    said: str = ""
+    message: str = ""
     ideas: int = 1  # number of ideas that share its cost
 
     @property
@@ -55,7 +55,7 @@ class Research:
     approved: set[str] = field(default_factory=set)  # slugs of code ideas approved by a person
     hold: bool | None = None  # None: as set in the spec
     failed: int = 0  # requests for ideas without any, since the last successful one
-    asked: int = 0  # requests for ideas since the last one that became an idea of the campaign
+    requests: int = 0  # for ideas, since the last one that became an idea of the campaign
     summarised: bool = False  # no run was started since its last summary
 
     @property
@@ -75,20 +75,20 @@ class Research:
                 self._turn(line)
             case "asked":  # a request for ideas, all its re-prompts included
                 self.failed = 0 if line.get("ideas") else self.failed + 1
-                self.asked += 1
+                self.requests += 1
             case "proposed":
-                found = Hypothesis.from_json(line["hypothesis"])
-                self.proposed[found.token] = ProposedIdea(found, made=bool(line.get("made")))
+                hypothesis = Hypothesis.from_json(line["hypothesis"])
+                self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=bool(line.get("made")))
             case "made":
-                found = Hypothesis.from_json(line["hypothesis"])
-                self.proposed[found.token] = ProposedIdea(found, made=True)
+                hypothesis = Hypothesis.from_json(line["hypothesis"])
+                self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=True)
             case "refused":
-                found = Hypothesis.from_json(line["hypothesis"])
-                self.refused.append((found, str(line.get("reason", ""))))
-                self.proposed.pop(found.token, None)
+                hypothesis = Hypothesis.from_json(line["hypothesis"])
+                self.refused.append((hypothesis, str(line.get("reason", ""))))
+                self.proposed.pop(hypothesis.token, None)
             case "idea" | "skipped" as what:
                 self.proposed.pop(str(line["hypothesis"].get("token", "")), None)
-                self.asked = 0 if what == "idea" and line["hypothesis"].get("proposer") == AGENT else self.asked
+                self.requests = 0 if what == "idea" and line["hypothesis"].get("proposer") == AGENT else self.requests
             case "prepared":
                 self.summarised = False
             case "fixing":
@@ -115,7 +115,7 @@ class Research:
             case "told_agent":
                 self.notes.append(str(line["text"]))
             case "unwanted":
-                self.asked = 0  # a person has the say
+                self.requests = 0  # a person has the say
             case "vetoed":
                 self.vetoes.append(str(line["what"]))
             case "approved":
@@ -124,4 +124,4 @@ class Research:
                 self.hold = bool(line["on"])
             case "state":
                 if line.get("state") == "running":
-                    self.failed = self.asked = 0
+                    self.failed = self.requests = 0

@@ -30,38 +30,38 @@ class FileDiff:
 def files_of(patch: str) -> Iterator[FileDiff]:
     """The files of a patch as `git diff` writes it with prefixes a/ and b/; a hunk's lines are counted, as they may
     look like anything."""
-    found: FileDiff | None = None
+    diff: FileDiff | None = None
     lines = iter(patch.split("\n"))
     for line in lines:
         if line.startswith("diff --git "):
-            if found:
-                yield found
-            found = FileDiff(_path_in(line))
-        elif found is None:
+            if diff:
+                yield diff
+            diff = FileDiff(_path_in(line))
+        elif diff is None:
             continue
         elif hunk := _HUNK.match(line):
-            _read_hunk(found, lines, *(int(part) if part is not None else 1 for part in hunk.groups()))
+            _read_hunk(diff, lines, *(int(part) if part is not None else 1 for part in hunk.groups()))
         else:
-            _read_header(found, line)
-    if found:
-        yield found
+            _read_header(diff, line)
+    if diff:
+        yield diff
 
 
-def _read_header(file: FileDiff, line: str) -> None:
+def _read_header(diff: FileDiff, line: str) -> None:
     word, _, rest = line.partition(" ")
     if line.startswith(("new file mode ", "new mode ")):
-        file.new, file.mode = file.new or (word == "new" and "file" in line), line.rpartition(" ")[2]
+        diff.new, diff.mode = diff.new or (word == "new" and "file" in line), line.rpartition(" ")[2]
     elif line.startswith("deleted file mode "):
-        file.gone = True
+        diff.gone = True
     elif line.startswith(("rename to ", "copy to ")):
-        file.path = unquoted(rest.partition(" ")[2])
+        diff.path = unquoted(rest.partition(" ")[2])
     elif word == "+++" and (name := unquoted(rest.removesuffix("\t"))) != "/dev/null":
-        file.path = name.removeprefix("b/")
+        diff.path = name.removeprefix("b/")
     elif line == "GIT binary patch" or line.startswith("Binary files "):
-        file.binary = True
+        diff.binary = True
 
 
-def _read_hunk(file: FileDiff, lines: Iterator[str], before: int, old: int, after: int, new: int) -> None:
+def _read_hunk(diff: FileDiff, lines: Iterator[str], before: int, old: int, after: int, new: int) -> None:
     """The lines of one hunk: `old` of them were there before, `new` are there now."""
     while old > 0 or new > 0:
         line = next(lines, None)
@@ -69,9 +69,9 @@ def _read_hunk(file: FileDiff, lines: Iterator[str], before: int, old: int, afte
             return
         sign = line[:1]
         if sign == "+":
-            file.added.append((after, line[1:]))
+            diff.added.append((after, line[1:]))
         elif sign == "-":
-            file.removed.append((before, line[1:]))
+            diff.removed.append((before, line[1:]))
         if sign == "\\":  # "\ No newline at end of file"
             continue
         before, old = before + (sign != "+"), old - (sign != "+")

@@ -110,19 +110,21 @@ def _unreadable(data: bytes) -> Finding | None:
     return None
 
 
-def _split(lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
+def _split(source_lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
     """The title and the sections; the key of an unknown section is still as written."""
-    hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in lines)
+    hashed = any(not n.block and _HEADING.match(n.text) and _tag(n.text, hashed=True) for n in source_lines)
     title, headings, bodies = "", list[Section](), list[list[SourceLine]]()
-    for n, line in enumerate(lines):
+    for n, source_line in enumerate(source_lines):
         current = headings[-1] if headings else None
-        opened = None if line.block else _opens(line, current, hashed) or _bare_notes(lines, n, current)
+        opened = (
+            None if source_line.block else _opens(source_line, current, hashed) or _bare_notes(source_lines, n, current)
+        )
         if opened is not None:
             headings.append(opened)
             bodies.append([])
         elif current is not None:
-            bodies[-1].append(line)
-        elif not title and not line.block and (heading := _HEADING.match(line.text)):
+            bodies[-1].append(source_line)
+        elif not title and not source_line.block and (heading := _HEADING.match(source_line.text)):
             title = heading["text"].strip()
     return title, [
         replace(section, body=tuple(dropwhile(_underlines, body)))
@@ -130,9 +132,9 @@ def _split(lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
     ]
 
 
-def _underlines(line: SourceLine) -> bool:
+def _underlines(source_line: SourceLine) -> bool:
     """Whether a line at the beginning of a section is the underline of its heading."""
-    return not line.block and bool(_RULE.match(line.text))
+    return not source_line.block and bool(_RULE.match(source_line.text))
 
 
 def _itemised(section: Section) -> Section:
@@ -215,42 +217,42 @@ def _indent(text: str) -> int:
     return len(plain) - len(plain.lstrip())
 
 
-def _opens(line: SourceLine, current: Section | None, hashed: bool) -> Section | None:
+def _opens(source_line: SourceLine, open_section: Section | None, hashed: bool) -> Section | None:
     """The section that this line begins; None if it begins none."""
-    heading = _HEADING.match(line.text)
+    heading = _HEADING.match(source_line.text)
     level = len(heading["hash"]) if heading else 7
-    if tag := _tag(line.text, hashed=hashed):
+    if tag := _tag(source_line.text, hashed=hashed):
         key, rest = tag
-        return Section(key, line.no, line.text.strip(), rest, level)
-    title = _plain(heading["text"] if heading else line.text)
+        return Section(key, source_line.no, source_line.text.strip(), rest, level)
+    title = _plain(heading["text"] if heading else source_line.text)
     titled = _NOTES_TITLE.match(title)
-    numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", line.text) or line.text.startswith("**")
-    below = level <= max(current.level, 2) if current else level == 2  # `# Notes on X` at the top is a title
+    numbered = re.match(r"\s{0,3}(?:\*\*)?\d{1,2}\s*[.)、．]", source_line.text) or source_line.text.startswith("**")
+    below = level <= max(open_section.level, 2) if open_section else level == 2  # `# Notes on X` at the top is a title
     if titled and below and (heading or (numbered and not hashed)):
         rest = titled["rest"].lstrip(" :：*_")
-        return Section(NOTES, line.no, title, rest, level)
-    if heading and current and _ends(level, current):
-        return Section(OTHER, line.no, title, "", level)
+        return Section(NOTES, source_line.no, title, rest, level)
+    if heading and open_section and _ends(level, open_section):
+        return Section(OTHER, source_line.no, title, "", level)
     return None
 
 
-def _bare_notes(lines: Sequence[SourceLine], at: int, current: Section | None) -> Section | None:
+def _bare_notes(source_lines: Sequence[SourceLine], at: int, open_section: Section | None) -> Section | None:
     """The notes section begun by a line `Other notes:` followed by a key of the notes; None for other lines."""
-    title = _plain(lines[at].text).rstrip("*_ ")
-    titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and lines[at].indent < 4 else None
+    title = _plain(source_lines[at].text).rstrip("*_ ")
+    titled = _NOTES_TITLE.match(title) if title.endswith((":", "：")) and source_lines[at].indent < 4 else None
     if titled is None or titled["rest"].rstrip(":：").strip("*_ ()（）").lower() not in ("", "optional", "可选"):
         return None
-    below = next((n for n in lines[at + 1 :] if n.text.strip()), None)
+    below = next((n for n in source_lines[at + 1 :] if n.text.strip()), None)
     if below is None or below.block or not _declared_key(below.text):
         return None
-    return Section(NOTES, lines[at].no, title, "", current.level if current else 2)
+    return Section(NOTES, source_lines[at].no, title, "", open_section.level if open_section else 2)
 
 
-def _ends(level: int, current: Section) -> bool:
+def _ends(level: int, open_section: Section) -> bool:
     """Whether an unknown heading ends the section; in a launch command `# ...` is a shell comment."""
-    if current.key == "exp_launch_command" and level < current.level <= 6:
+    if open_section.key == "exp_launch_command" and level < open_section.level <= 6:
         return False
-    return level <= current.level
+    return level <= open_section.level
 
 
 def _tag(text: str, *, hashed: bool) -> tuple[str, str] | None:

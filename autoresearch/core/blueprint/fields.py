@@ -63,27 +63,30 @@ class BlueprintFields:
         return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
 
 
-def fields_like(own: Blueprint, **changes: Any) -> BlueprintFields:
+def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     """The fields of this blueprint with `changes` applied; its prose for readers is not carried over.
 
     If `result_dir` changes, paths below the old one in `env` and `source` are moved too, so that two runs never write
     the same file because the blueprint names it by its absolute path.
     """
-    notes = own.notes
+    notes = blueprint.notes
     same: dict[str, Any] = {
-        name: getattr(own, name)
+        name: getattr(blueprint, name)
         for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
     }
-    same |= {"max_time_s": own.max_time_s, "first_step_s": own.first_step_s if own.first_step_given else None}
-    same["slug"] = own.slug
+    same |= {
+        "max_time_s": blueprint.max_time_s,
+        "first_step_s": blueprint.first_step_s if blueprint.first_step_given else None,
+    }
+    same["slug"] = blueprint.slug
     same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "seed", *_FLAGS)}
     same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
     same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm
     same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
-    new = str(changes.get("result_dir", own.result_dir))
-    same["env"] = {name: moved(value, own.result_dir, new) for name, value in notes.env.items()}
-    same["source"] = tuple(moved(source, own.result_dir, new) for source in same["source"])
+    new = str(changes.get("result_dir", blueprint.result_dir))
+    same["env"] = {name: moved(value, blueprint.result_dir, new) for name, value in notes.env.items()}
+    same["source"] = tuple(moved(source, blueprint.result_dir, new) for source in same["source"])
     return BlueprintFields(**(same | changes))
 
 
@@ -117,9 +120,9 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
 
 
 def _swarm(mapping: Mapping[str, object]) -> Swarm | None:
-    given = {key: str(value) for key, value in mapping.items() if key in (*COMMANDS, *TEXTS) and value is not None}
+    texts = {key: str(value) for key, value in mapping.items() if key in (*COMMANDS, *TEXTS) and value is not None}
     try:
-        return read_swarm(given, {key: [given[key]] for key in COMMANDS if key in given})
+        return read_swarm(texts, {key: [texts[key]] for key in COMMANDS if key in texts})
     except BadNote as bad:
         raise UsageError(f"{bad.args[0]}: {bad.args[1]}", hint=bad.args[2]) from None
 

@@ -123,32 +123,32 @@ def items_of(key: str, head: SourceLine, body: Sequence[SourceLine]) -> tuple[Se
     return tuple(replace(item, more=_without_blank_end(more)) for item, more in begun)
 
 
-def _without_blank_end(lines: list[SourceLine]) -> tuple[SourceLine, ...]:
-    end = len(lines)
-    while end and not lines[end - 1].block and not lines[end - 1].text.strip():
+def _without_blank_end(source_lines: list[SourceLine]) -> tuple[SourceLine, ...]:
+    end = len(source_lines)
+    while end and not source_lines[end - 1].block and not source_lines[end - 1].text.strip():
         end -= 1
-    return tuple(lines[:end])
+    return tuple(source_lines[:end])
 
 
-def _continues(key: str, line: SourceLine, item: SectionItem, more: Sequence[SourceLine], blank: bool) -> bool:
+def _continues(key: str, source_line: SourceLine, item: SectionItem, more: Sequence[SourceLine], blank: bool) -> bool:
     """Whether a line continues the item before it, which has the lines `more` so far; `blank`: after a blank line."""
     before = more[-1] if more else None
     after_code = before is not None and before.block > 0
-    if line.block:
-        same = before is not None and before.block == line.block
+    if source_line.block:
+        same = before is not None and before.block == source_line.block
         waiting = not item.first and not more and item.role is not LabelRole.PLAIN
-        return same or line.indent > item.indent or waiting
+        return same or source_line.indent > item.indent or waiting
     written = before.text if before is not None else item.first
     if not blank and not after_code and written.endswith("\\"):
         return True
     if item.indent >= 0 or item.role is not LabelRole.PLAIN:
-        return line.indent > max(item.indent, 0)
-    label = _LABEL.match(line.text.strip())
+        return source_line.indent > max(item.indent, 0)
+    label = _LABEL.match(source_line.text.strip())
     quiet = (LabelRole.PLAIN, LabelRole.VALUE) if key in ("exp_purpose", "exp_max_time") else (LabelRole.PLAIN,)
-    begins = _BULLET.match(line.text) or (label is not None and _role(key, label["label"]) not in quiet)
+    begins = _BULLET.match(source_line.text) or (label is not None and _role(key, label["label"]) not in quiet)
     if begins or after_code:
         return False
-    return not blank or (line.indent > 0 and _opens_list(item.first, more))
+    return not blank or (source_line.indent > 0 and _opens_list(item.first, more))
 
 
 def _opens_list(first: str, more: Sequence[SourceLine]) -> bool:
@@ -157,16 +157,16 @@ def _opens_list(first: str, more: Sequence[SourceLine]) -> bool:
     return next(prose, first).rstrip().endswith((":", "："))
 
 
-def _begun(key: str, line: SourceLine) -> SectionItem:
-    if line.block:
-        return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", (line,))
-    bullet = _BULLET.match(line.text)
+def _begun(key: str, source_line: SourceLine) -> SectionItem:
+    if source_line.block:
+        return SectionItem(LabelRole.PLAIN, "", source_line.no, -1, "", (source_line,))
+    bullet = _BULLET.match(source_line.text)
     if bullet:
-        return _labelled(key, bullet["rest"], line.no, indent=line.indent)
-    label = _LABEL.match(line.text.strip())
+        return _labelled(key, bullet["rest"], source_line.no, indent=source_line.indent)
+    label = _LABEL.match(source_line.text.strip())
     if label and _role(key, label["label"]) is not LabelRole.PLAIN:
-        return _labelled(key, line.text.strip(), line.no, indent=line.indent or -1)
-    return SectionItem(LabelRole.PLAIN, "", line.no, -1, "", (line,))
+        return _labelled(key, source_line.text.strip(), source_line.no, indent=source_line.indent or -1)
+    return SectionItem(LabelRole.PLAIN, "", source_line.no, -1, "", (source_line,))
 
 
 def _labelled(key: str, text: str, line: int, *, indent: int) -> SectionItem:

@@ -197,6 +197,6 @@ def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def _recipe_error(code: str, message: str, hint: str, text: str, key: str, where: str) -> Finding:
-    found = re.search(rf"^[^#\n]*\b{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
-    line = text.count("\n", 0, found.end()) + 1 if found else 0
+    match = re.search(rf"^[^#\n]*\b{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
+    line = text.count("\n", 0, match.end()) + 1 if match else 0
     return Finding(Severity.ERROR, code, message, hint, where, line)

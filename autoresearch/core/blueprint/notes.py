@@ -51,7 +51,12 @@ class _NoteEntry:
     key: str
     line: int
     first: str
+    indent: int = 0
     more: list[SourceLine] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.first or self.more)
 
 
 def read_notes(document: Document) -> tuple[Notes, list[Finding]]:
@@ -78,56 +83,56 @@ def _prose(sections: Sequence[Section]) -> str:
 
 def _entries(section: Section, findings: list[Finding]) -> list[_NoteEntry]:
     """Declared keys of a section: items outside code, and fenced yaml that contains known keys."""
-    entries: list[_NoteEntry] = []
+    note_entries: list[_NoteEntry] = []
     blocks: dict[int, list[SourceLine]] = {}
-    current: tuple[_NoteEntry, int] | None = None
+    open_entry: _NoteEntry | None = None
     for line in section.body:
-        if line.block and current and (line.indent > current[1] or not (current[0].first or current[0].more)):
-            current[0].more.append(line)
+        if line.block and open_entry and (line.indent > open_entry.indent or open_entry.is_empty):
+            open_entry.more.append(line)
         elif line.block:
             blocks.setdefault(line.block, []).append(line)
         else:
-            current = _prose_line(line, current, entries, findings)
+            open_entry = _prose_line(line, open_entry, note_entries, findings)
     for block in blocks.values():
         if block[0].info in ("yaml", "yml"):
-            entries += _yaml_entries(block, findings)
-    return entries
+            note_entries += _yaml_entries(block, findings)
+    return note_entries
 
 
 def _prose_line(
-    line: SourceLine, current: tuple[_NoteEntry, int] | None, entries: list[_NoteEntry], findings: list[Finding]
-) -> tuple[_NoteEntry, int] | None:
+    source_line: SourceLine, open_entry: _NoteEntry | None, note_entries: list[_NoteEntry], findings: list[Finding]
+) -> _NoteEntry | None:
     """Start a new entry with a line of prose, continue the previous one, or ignore the line; returns the open entry."""
-    if current and (line.indent > current[1] or _ends_open(current[0])):
-        current[0].more.append(line)
-        return current
-    if not line.text.strip():
-        return current
-    if match := NOTE_LINE.match(line.text):
-        if key := note_key(match["key"]):
-            entries.append(_NoteEntry(key, line.no, (match["rest"] or "").strip()))
-            return entries[-1], line.indent
-        findings += _misspelt(match["key"], line.no)
+    if open_entry and (source_line.indent > open_entry.indent or _ends_open(open_entry)):
+        open_entry.more.append(source_line)
+        return open_entry
+    if not source_line.text.strip():
+        return open_entry
+    if match := NOTE_LINE.match(source_line.text):
+        if key := _note_key(match["key"]):
+            note_entries.append(_NoteEntry(key, source_line.no, (match["rest"] or "").strip(), source_line.indent))
+            return note_entries[-1]
+        findings += _misspelt(match["key"], source_line.no)
     return None
 
 
-def note_key(word: str) -> str:
+def _note_key(word: str) -> str:
     """The key of the notes that a word names, directly or as an alias; "" for any other word."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
     key = _ALIASES.get(key, key)
     return key if key in (*TEXT_KEYS, *LIST_KEYS) else ""
 
 
-def _ends_open(entry: _NoteEntry) -> bool:
+def _ends_open(note_entry: _NoteEntry) -> bool:
     """Whether the last line of prose of the entry ends in a backslash."""
-    last = entry.more[-1] if entry.more else None
-    written = entry.first if last is None else "" if last.block else last.text
+    last = note_entry.more[-1] if note_entry.more else None
+    written = note_entry.first if last is None else "" if last.block else last.text
     return written.endswith("\\")
 
 
 def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[_NoteEntry]:
     """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
-    entries: list[_NoteEntry] = []
+    note_entries: list[_NoteEntry] = []
     strange: list[tuple[str, int]] = []
     current: _NoteEntry | None = None
     for line in block:
@@ -138,18 +143,18 @@ def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[
             if current is not None:
                 current.more.append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
             continue
-        current = _NoteEntry(note_key(match["key"]), line.no, (match["rest"] or "").strip())
+        current = _NoteEntry(_note_key(match["key"]), line.no, (match["rest"] or "").strip())
         if current.key:
-            entries.append(current)
+            note_entries.append(current)
         else:
             strange.append((match["key"], line.no))
-    nested = any(e.key in TEXT_KEYS and not e.first and e.more for e in entries)
-    if nested or not entries:
+    nested = any(e.key in TEXT_KEYS and not e.first and e.more for e in note_entries)
+    if nested or not note_entries:
         return []
     for key, no in strange:
         message = f"{key!r} is not a key that the notes know; it is ignored"
         findings.append(warning(no, "unknown_note", message, f"known: {', '.join((*TEXT_KEYS, *LIST_KEYS))}"))
-    return entries
+    return note_entries
 
 
 def _misspelt(word: str, line: int) -> list[Finding]:
@@ -162,34 +167,34 @@ def _misspelt(word: str, line: int) -> list[Finding]:
     return [warning(line, "unknown_note", message, f"did you mean `{close[0]}:`?")]
 
 
-def _values(entry: _NoteEntry) -> list[_NoteValue]:
+def _values(note_entry: _NoteEntry) -> list[_NoteValue]:
     """The values of one entry: its text, its list items, or its block."""
-    code = [line for line in entry.more if line.block]
+    code = [line for line in note_entry.more if line.block]
     if code:
         return [_NoteValue(code[0].no, "\n".join(line.text for line in code).strip("\n"))]
-    more = entry.more
+    more = note_entry.more
     while more and not more[-1].text.strip():
         more = more[:-1]
-    first, below = entry.first, textwrap.dedent("\n".join(line.text for line in more))
+    first, below = note_entry.first, textwrap.dedent("\n".join(line.text for line in more))
     if first in ("|", "|-", ">", ">-"):
-        return [_NoteValue(entry.line, below.strip("\n"))]
-    if first.startswith("[") and first.endswith("]") and entry.key in LIST_KEYS:
-        return [_NoteValue(entry.line, _scalar(part)) for part in _comma(first[1:-1]) if part.strip()]
-    if first.startswith("{") and first.endswith("}") and entry.key == "env":
-        return [_NoteValue(entry.line, part.strip()) for part in _comma(first[1:-1]) if part.strip()]
+        return [_NoteValue(note_entry.line, below.strip("\n"))]
+    if first.startswith("[") and first.endswith("]") and note_entry.key in LIST_KEYS:
+        return [_NoteValue(note_entry.line, _scalar(part)) for part in _comma(first[1:-1]) if part.strip()]
+    if first.startswith("{") and first.endswith("}") and note_entry.key == "env":
+        return [_NoteValue(note_entry.line, part.strip()) for part in _comma(first[1:-1]) if part.strip()]
     if not first:
-        return _list_items(entry, more)
-    return [_NoteValue(entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
+        return _list_items(note_entry, more)
+    return [_NoteValue(note_entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
 
 
-def _list_items(entry: _NoteEntry, more: Sequence[SourceLine]) -> list[_NoteValue]:
+def _list_items(note_entry: _NoteEntry, more: Sequence[SourceLine]) -> list[_NoteValue]:
     """Items of a bulleted list, with more deeply indented lines joined to them; without bullets, one text."""
     bullets = [line for line in more if re.match(r"\s*[-*+]\s+\S", line.text)]
     if not bullets:
-        if entry.key == "env":
+        if note_entry.key == "env":
             return [_NoteValue(line.no, line.text.strip()) for line in more if line.text.strip()]
         text = textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
-        return [_NoteValue(entry.line, _scalar(text))] if text else []
+        return [_NoteValue(note_entry.line, _scalar(text))] if text else []
     margin = min(line.indent for line in bullets)
     items: list[tuple[int, list[str]]] = []
     for line in more:
@@ -205,9 +210,9 @@ def _comma(text: str) -> list[str]:
     return re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", text)
 
 
-def _notes(values: Mapping[str, Sequence[_NoteValue]], prose: str, findings: list[Finding]) -> Notes:
-    texts = {key: _single(key, values.get(key, ()), findings) for key in TEXT_KEYS}
-    lists = {key: _listed(key, values.get(key, ())) for key in LIST_KEYS}
+def _notes(note_values: Mapping[str, Sequence[_NoteValue]], prose: str, findings: list[Finding]) -> Notes:
+    texts = {key: _single(key, note_values.get(key, ()), findings) for key in TEXT_KEYS}
+    lists = {key: _listed(key, note_values.get(key, ())) for key in LIST_KEYS}
     plain = {key: tuple(value.text for value in lists[key]) for key in LIST_KEYS}
     return Notes(
         trainer=texts["trainer"].text.lower(),
@@ -229,17 +234,17 @@ def _notes(values: Mapping[str, Sequence[_NoteValue]], prose: str, findings: lis
         resume=_flag("resume", texts, findings),
         record_metrics=_flag("record_metrics", texts, findings, default=True),
         source=_sources(lists["source"], findings),
-        swarm=_swarm(texts, values, plain, findings),
+        swarm=_swarm(texts, note_values, plain, findings),
         step_line=tuple(text.strip() for text in plain["step_line"]),
         validation_line=tuple(text.strip() for text in plain["validation_line"]),
         text=prose,
     )
 
 
-def _single(key: str, values: Sequence[_NoteValue], findings: list[Finding]) -> _NoteValue:
+def _single(key: str, note_values: Sequence[_NoteValue], findings: list[Finding]) -> _NoteValue:
     """The single value of a key, without a trailing comment; two different values are an error."""
-    line = values[0].line if values else 0
-    texts = [(value.line, re.sub(r"(?<=\S)\s+#\s.*$", "", value.text).strip()) for value in values]
+    line = note_values[0].line if note_values else 0
+    texts = [(note.line, re.sub(r"(?<=\S)\s+#\s.*$", "", note.text).strip()) for note in note_values]
     texts = [(no, text) for no, text in texts if text]
     different = next((no for no, text in texts if text != texts[0][1]), 0)
     if different:
@@ -251,26 +256,26 @@ def _single(key: str, values: Sequence[_NoteValue], findings: list[Finding]) -> 
     return _NoteValue(line, texts[0][1] if texts else "")
 
 
-def _listed(key: str, values: Sequence[_NoteValue]) -> list[_NoteValue]:
+def _listed(key: str, note_values: Sequence[_NoteValue]) -> list[_NoteValue]:
     """The values of a key, split where one line may hold several."""
     if key == "requires_env":
-        return [_NoteValue(v.line, word) for v in values for word in re.split(r"[\s,，、]+", v.text) if word]
+        return [_NoteValue(v.line, word) for v in note_values for word in re.split(r"[\s,，、]+", v.text) if word]
     if key in ("include", "writable"):
-        return [_NoteValue(v.line, text.strip()) for v in values for text in v.text.split("\n") if text.strip()]
-    return [value for value in values if value.text.strip()]
+        return [_NoteValue(v.line, text.strip()) for v in note_values for text in v.text.split("\n") if text.strip()]
+    return [note for note in note_values if note.text.strip()]
 
 
-def _env(values: Sequence[_NoteValue], findings: list[Finding]) -> dict[str, str]:
+def _env(note_values: Sequence[_NoteValue], findings: list[Finding]) -> dict[str, str]:
     """Parse `NAME=value` or `NAME: value` lines; quoted values may contain anything."""
     env: dict[str, str] = {}
-    for value in values:
-        for line in value.text.split("\n"):
+    for note in note_values:
+        for line in note.text.split("\n"):
             name, mark, text = _assignment(re.sub(r"^(?:export\s+|[-*+]\s+)", "", line.strip()))
             if not line.strip():
                 continue
             if not mark or not _NAME.match(name):
                 message = f"env: {line.strip()[:60]!r} is not NAME=value"
-                findings.append(error(value.line, "bad_env", message, "a name is letters, digits and _"))
+                findings.append(error(note.line, "bad_env", message, "a name is letters, digits and _"))
             else:
                 env[name] = _scalar(text)
     return env
@@ -281,28 +286,28 @@ def _assignment(text: str) -> tuple[str, str, str]:
     return (match[1], match[2], match[3]) if match else (text, "", "")
 
 
-def _variables(values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[str, ...]:
-    for value in values:
-        if not _NAME.match(value.text.strip("`\"'$")):
-            message = f"requires_env: {value.text[:60]!r} is not the name of a variable"
-            findings.append(error(value.line, "bad_env", message))
-    return tuple(dict.fromkeys(value.text.strip("`\"'$") for value in values))
+def _variables(note_values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[str, ...]:
+    for note in note_values:
+        if not _NAME.match(note.text.strip("`\"'$")):
+            message = f"requires_env: {note.text[:60]!r} is not the name of a variable"
+            findings.append(error(note.line, "bad_env", message))
+    return tuple(dict.fromkeys(note.text.strip("`\"'$") for note in note_values))
 
 
-def _metric(value: _NoteValue, findings: list[Finding]) -> str:
+def _metric(note: _NoteValue, findings: list[Finding]) -> str:
     """The metric; an error if it is a malformed expression, a warning if it resembles one."""
     try:
-        parse(value.text)
+        parse(note.text)
     except ExpressionError as broken:
-        findings.append(error(value.line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
-    if meant := near_miss(value.text):
-        message = f"metric: {value.text[:60]!r} is taken as the name of a metric"
-        findings.append(warning(value.line, "odd_metric", message, f"did you mean {meant}?"))
-    return value.text
+        findings.append(error(note.line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
+    if meant := near_miss(note.text):
+        message = f"metric: {note.text[:60]!r} is taken as the name of a metric"
+        findings.append(warning(note.line, "odd_metric", message, f"did you mean {meant}?"))
+    return note.text
 
 
-def _direction(value: _NoteValue, findings: list[Finding]) -> str:
-    word = value.text.lower().strip("`\"'. ")
+def _direction(note: _NoteValue, findings: list[Finding]) -> str:
+    word = note.text.lower().strip("`\"'. ")
     if not word:
         return ""
     for direction, names in (
@@ -311,42 +316,42 @@ def _direction(value: _NoteValue, findings: list[Finding]) -> str:
     ):
         if word in names or word in (f"{names[3]} is better",):
             return direction
-    message = f"direction: {value.text[:60]!r} is neither maximize nor minimize"
-    findings.append(error(value.line, "bad_note", message))
+    message = f"direction: {note.text[:60]!r} is neither maximize nor minimize"
+    findings.append(error(note.line, "bad_note", message))
     return ""
 
 
-def _first_step(value: _NoteValue, findings: list[Finding]) -> str:
-    word = value.text.lower().strip("`\"'. ")
+def _first_step(note: _NoteValue, findings: list[Finding]) -> str:
+    word = note.text.lower().strip("`\"'. ")
     if word in ("", "any", "step", "metric", "auto"):
         return ""
     if word in ("kl", "kl_loss", "kl loss"):
         return "kl"
-    message = f"first_step: {value.text[:60]!r} is neither kl nor any"
-    findings.append(error(value.line, "bad_note", message, "limits go to [exp_max_time]"))
+    message = f"first_step: {note.text[:60]!r} is neither kl nor any"
+    findings.append(error(note.line, "bad_note", message, "limits go to [exp_max_time]"))
     return ""
 
 
-def _seed(value: _NoteValue, findings: list[Finding]) -> str:
-    word = value.text.strip("`\"' ")
+def _seed(note: _NoteValue, findings: list[Finding]) -> str:
+    word = note.text.strip("`\"' ")
     if not word or _SEED.fullmatch(word):
         return word
-    message = f"seed: {value.text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
-    findings.append(warning(value.line, "bad_note", message, "write one of them, such as `--seed`"))
+    message = f"seed: {note.text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
+    findings.append(warning(note.line, "bad_note", message, "write one of them, such as `--seed`"))
     return ""
 
 
-def _evaluate_s(value: _NoteValue, findings: list[Finding]) -> float:
-    if not value.text:
+def _evaluate_s(note: _NoteValue, findings: list[Finding]) -> float:
+    if not note.text:
         return EVALUATE_S
     try:
-        seconds = parse_duration(value.text.strip("`\"'. "))
+        seconds = parse_duration(note.text.strip("`\"'. "))
         trouble = problem(seconds)
     except ValueError as wrong:
         seconds, trouble = EVALUATE_S, f"is no time: {wrong}"
     if trouble:
-        message, hint = f"evaluate_time: {value.text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
-        findings.append(error(value.line, "bad_note", message, hint))
+        message, hint = f"evaluate_time: {note.text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
+        findings.append(error(note.line, "bad_note", message, hint))
     return seconds
 
 
@@ -364,26 +369,26 @@ def _flag(key: str, texts: Mapping[str, _NoteValue], findings: list[Finding], *,
 
 def _swarm(
     texts: Mapping[str, _NoteValue],
-    values: Mapping[str, Sequence[_NoteValue]],
+    note_values: Mapping[str, Sequence[_NoteValue]],
     lists: Mapping[str, Sequence[str]],
     findings: list[Finding],
 ) -> Swarm | None:
     try:
-        return read_swarm({key: value.text for key, value in texts.items()}, {key: lists[key] for key in COMMANDS})
+        return read_swarm({key: note.text for key, note in texts.items()}, {key: lists[key] for key in COMMANDS})
     except BadNote as bad:
         key, message, hint = bad.args
-        line = values[key][0].line if values.get(key) else 0
+        line = note_values[key][0].line if note_values.get(key) else 0
         findings.append(error(line, "bad_note", f"{key}: {message}", hint))
         return None
 
 
-def _sources(values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[Source, ...]:
-    for value in values:
-        word, blank, _ = value.text.strip().partition(" ")
+def _sources(note_values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[Source, ...]:
+    for note in note_values:
+        word, blank, _ = note.text.strip().partition(" ")
         if blank and word.isidentifier() and word.lower() not in _FORMATS:
             message = f"`{word}` is no kind of source: it is taken for a part of the path"
-            findings.append(warning(value.line, "odd_source", message, f"known: {', '.join(_FORMATS)}"))
-    return tuple(_source(value.text, n) for n, value in enumerate(values))
+            findings.append(warning(note.line, "odd_source", message, f"known: {', '.join(_FORMATS)}"))
+    return tuple(_source(note.text, n) for n, note in enumerate(note_values))
 
 
 def _source(text: str, n: int) -> Source:

@@ -74,18 +74,18 @@ def _unreplaced(line: int, name: str, hint: str) -> Finding:
     return error(line, "placeholder", f"the placeholder ${{{name}}} was never replaced", hint)
 
 
-def _in_command(command: SectionValue | None, notes: Notes) -> Iterator[Finding]:
-    if command is None:
+def _in_command(value: SectionValue | None, notes: Notes) -> Iterator[Finding]:
+    if value is None:
         return
-    own = set(_assigned(command.text))
+    own = set(_assigned(value.text))
     known = _EVERY_SHELL | set(notes.env) | set(notes.requires_env) | own
     known |= {name for text in notes.prepare for name in _assigned(text)}
-    for n, text in enumerate(command.text.split("\n")):
+    for n, text in enumerate(value.text.split("\n")):
         for match in _PLACEHOLDER.finditer(text):
             name = match[1]
             if name in own or (name in known and name.lower() not in _TEMPLATE_NAMES):
                 continue
-            no = command.lines[min(n, len(command.lines) - 1)]
+            no = value.lines[min(n, len(value.lines) - 1)]
             yield _unreplaced(no, name, f"write the value, or declare `requires_env: {name}` in the notes")
 
 

@@ -51,23 +51,23 @@ class BadNote(ValueError):  # noqa: N818 - it names what was found
 
 def read_swarm(texts: Mapping[str, str], commands: Mapping[str, Sequence[str]]) -> Swarm | None:
     """Parse the swarm notes; None if there are none. BadNote for the first invalid value."""
-    given = {key: texts.get(key, "") for key in TEXTS}
+    values = {key: texts.get(key, "") for key in TEXTS}
     for key in COMMANDS:
         if len(commands.get(key, ())) > 1:
             raise BadNote(key, "is given twice", "keep one of them")
-        given[key] = next(iter(commands.get(key, ())), "").strip()
-    if not any(given.values()):
+        values[key] = next(iter(commands.get(key, ())), "").strip()
+    if not any(values.values()):
         return None
     return Swarm(
-        server=given["swarm_server"],
-        url=_url(given["swarm_url"]),
-        debug=given["swarm_debug"],
-        debug_timeout_s=_seconds("swarm_debug_timeout", given, DEBUG_S),
-        on_busy=_on_busy(given["swarm_on_busy"]),
-        ssh=given["swarm_ssh"],
-        retries=_retries(given["swarm_retries"]),
-        poll_s=_seconds("swarm_poll", given, POLL_S),
-        health_s=_seconds("swarm_health_timeout", given, HEALTH_S),
+        server=values["swarm_server"],
+        url=_url(values["swarm_url"]),
+        debug=values["swarm_debug"],
+        debug_timeout_s=_seconds("swarm_debug_timeout", values, DEBUG_S),
+        on_busy=_on_busy(values["swarm_on_busy"]),
+        ssh=values["swarm_ssh"],
+        retries=_retries(values["swarm_retries"]),
+        poll_s=_seconds("swarm_poll", values, POLL_S),
+        health_s=_seconds("swarm_health_timeout", values, HEALTH_S),
     )
 
 
@@ -137,22 +137,22 @@ def _on_busy(text: str) -> str:
     raise BadNote("swarm_on_busy", f"{text[:60]!r} is neither refuse nor stop", "an engine is never used as it is")
 
 
-def _seconds(key: str, given: Mapping[str, str], usual: float) -> float:
-    if not given[key]:
-        return usual
+def _seconds(key: str, texts: Mapping[str, str], default: float) -> float:
+    if not texts[key]:
+        return default
     try:
-        seconds = parse_duration(given[key])
+        seconds = parse_duration(texts[key])
     except ValueError as error:
         raise BadNote(key, str(error), "durations look like 30m, 90 s or 1h30m") from None
     if trouble := problem(seconds):
-        raise BadNote(key, f"{given[key]!r} {trouble}", "durations look like 30m, 90 s or 1h30m")
+        raise BadNote(key, f"{texts[key]!r} {trouble}", "durations look like 30m, 90 s or 1h30m")
     return seconds
 
 
 def _retries(text: str) -> tuple[int, float]:
     if not text:
         return STORM_COUNT, STORM_S
-    found = _RETRIES.match(text.strip("`\"' "))
-    if found is None or int(found[1]) < 1:
+    match = _RETRIES.match(text.strip("`\"' "))
+    if match is None or int(match[1]) < 1:
         raise BadNote("swarm_retries", f"{text[:60]!r} is no count and time", "write it like `20 in 5m`")
-    return int(found[1]), _seconds("swarm_retries", {"swarm_retries": found[2]}, STORM_S)
+    return int(match[1]), _seconds("swarm_retries", {"swarm_retries": match[2]}, STORM_S)

@@ -55,6 +55,7 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
         return TimeLimits(), []
     values = [s for i in section.items if i.role not in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
     texts = [s for i in section.items if i.role in (LabelRole.TEXT, LabelRole.DEFAULT) for s in _durations(i)]
+    tiers = (values, texts)
     findings = [
         error(limit.line, "impossible_duration", f"{limit.words!r} {trouble}")
         for limit in values + texts
@@ -62,8 +63,8 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     ]
     if findings:
         return TimeLimits(), findings
-    total = _one("total", values, texts, findings) or _unlabelled(values, texts, findings)
-    first = _one("first", values, texts, findings)
+    total = _one("total", tiers, findings) or _unlabelled(tiers, findings)
+    first = _one("first", tiers, findings)
     if total and first and first.seconds > total.seconds:
         message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
         findings.append(warning(first.line, "limits_crossed", message))
@@ -73,11 +74,9 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     return limits, findings
 
 
-def _one(
-    kind: str, values: Sequence[_LimitText], texts: Sequence[_LimitText], findings: list[Finding]
-) -> _LimitText | None:
-    """The limit of this kind, from the values if they have it; two different ones are an error."""
-    for tier in (values, texts):
+def _one(kind: str, tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
+    """The limit of this kind in the first tier that has it; two different ones are an error."""
+    for tier in tiers:
         same = [s for s in tier if s.kind == kind]
         other = next((s for s in same if s.seconds != same[0].seconds), None)
         if other:
@@ -92,11 +91,9 @@ def _one(
     return None
 
 
-def _unlabelled(
-    values: Sequence[_LimitText], texts: Sequence[_LimitText], findings: list[Finding]
-) -> _LimitText | None:
+def _unlabelled(tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
     """A single duration without a label is the total time; two different ones are an error."""
-    for tier in (values, texts):
+    for tier in tiers:
         bare = [s for s in tier if not s.kind]
         if len({s.seconds for s in bare}) > 1:
             both = " and ".join(f"{s.words!r} (line {s.line})" for s in bare[:2])

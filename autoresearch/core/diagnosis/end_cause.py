@@ -19,20 +19,20 @@ def killed_from_outside(ending: Ending, cause: str, returncode: int | None) -> b
     return ending is Ending.LOST or (returncode or 0) - 128 in _FROM_OUTSIDE
 
 
-def with_the_end(found: Failure | None, ending: Ending, *, killed: bool, kills: str) -> Failure | None:
+def with_the_end(failure: Failure | None, ending: Ending, *, killed: bool, kills: str) -> Failure | None:
     """The failure to report, from the root cause found in the log and the way the run ended.
 
-    found: the root cause in the log. killed: see `killed_from_outside`. kills: the command or script line of the
+    failure: the root cause in the log. killed: see `killed_from_outside`. kills: the command or script line of the
     run that kills processes by name; "" for none. A certain cause in the log wins. Otherwise, if the run was killed
     from outside and it has such a command, that command is blamed. A run that was ended as stalled, with no cause in
     its log, is a STALL.
     """
-    if found is not None and found.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
-        found = None  # what an interrupted trainer prints, not a cause
-    if found is not None and found.kind in CERTAIN_KINDS:
-        return found
+    if failure is not None and failure.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
+        failure = None  # what an interrupted trainer prints, not a cause
+    if failure is not None and failure.kind in CERTAIN_KINDS:
+        return failure
     if killed and kills:
         return Failure(FailureKind.KILLED_BY_AUTOKILL, kills)
-    if found is None and ending is Ending.STALLED:
+    if failure is None and ending is Ending.STALLED:
         return Failure(FailureKind.STALL, "")
-    return found
+    return failure

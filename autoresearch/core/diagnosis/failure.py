@@ -61,7 +61,7 @@ class Failure:
 
     kind: FailureKind
     line: str
-    place: LogPosition = LogPosition()
+    position: LogPosition = LogPosition()
     times: int = 1
 
     @property
@@ -135,18 +135,18 @@ class Search:
         self._storms.clear()
         self._quote = None
 
-    def nan(self, text: str, place: LogPosition) -> None:
+    def nan(self, text: str, position: LogPosition) -> None:
         """Take in a step's line with a NaN metric; a single later step without one counts as recovery."""
-        self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], place), at_step=self._steps - 1)
+        self._add(Rank.NAN, Failure(FailureKind.NAN, stripped(text)[:MAX_LINE], position), at_step=self._steps - 1)
 
-    def look(self, raw: str, place: LogPosition = LogPosition()) -> None:
+    def look(self, raw: str, position: LogPosition = LogPosition()) -> None:
         """Take in one raw line of the log."""
         raw = raw[:MAX_SEEN]
         whole = stripped(raw)
         text = whole.lstrip()
         who = _SPEAKER.search(raw, 0, 200)
         speaker = who[0] if who else ""
-        if self._is_quoted(text, speaker, place):
+        if self._is_quoted(text, speaker, position):
             return
         head = text.startswith(_HEADS) or _RICH_HEAD in text
         if self.harmless and self._is_harmless(raw, head=head, inside=whole != text):
@@ -163,7 +163,7 @@ class Search:
                     if self._ignored and _EXCEPTION.match(text):
                         self._ignored = False
                     elif not (rank is Rank.CERTAIN and _OVERCOME.match(text)):
-                        self._found(rank, Failure(kind, text[:MAX_LINE], place), speaker)
+                        self._match(rank, Failure(kind, text[:MAX_LINE], position), speaker)
                     return
 
     def failures(self) -> tuple[Failure, ...]:
@@ -184,13 +184,13 @@ class Search:
         past = [seen for seen in self._seen.values() if self._steps - seen.at_step >= SURVIVED]
         return tuple(seen.failure for seen in _root_first(past))
 
-    def _is_quoted(self, text: str, speaker: str, place: LogPosition) -> bool:
+    def _is_quoted(self, text: str, speaker: str, position: LogPosition) -> bool:
         if text.startswith(_QUOTES):
-            self._quote = (speaker, place.offset)
+            self._quote = (speaker, position.offset)
             return True
         if self._quote is None:
             return False
-        too_long = place.offset - self._quote[1] > _LONGEST_QUOTE
+        too_long = position.offset - self._quote[1] > _LONGEST_QUOTE
         if too_long or (speaker == self._quote[0] and text.startswith(_QUOTED)):
             self._quote = None
             return not too_long
@@ -211,7 +211,7 @@ class Search:
         self._fresh = self._fresh and not self._spared
         return self._spared
 
-    def _found(self, rank: Rank, failure: Failure, speaker: str) -> None:
+    def _match(self, rank: Rank, failure: Failure, speaker: str) -> None:
         final = self._fresh and bool(_EXCEPTION.match(failure.line)) and not _ECHO.search(failure.line)
         if final:
             self._fresh = False
@@ -248,23 +248,22 @@ def _shape(line: str) -> str:
     return _NUMBERS.sub("#", line)
 
 
-def _root_first(seen: Iterable[_LogScan]) -> list[_LogScan]:
+def _root_first(scans: Sequence[_LogScan]) -> list[_LogScan]:
     """Sort by rank, then by order in the log, with two exceptions around the first symptom.
 
     A traceback before the first symptom is its root cause: when one rank raises, the others lose their peer. Network
     errors after it, or after a dead engine, are consequences: the dead process refuses connections.
     """
-    found = list(seen)
-    never = len(found) + max((s.order for s in found), default=0)
-    symptom = min((s.order for s in found if s.rank is Rank.SYMPTOM), default=0)
-    dead = min((s.order for s in found if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
+    never = len(scans) + max((s.order for s in scans), default=0)
+    symptom = min((s.order for s in scans if s.rank is Rank.SYMPTOM), default=0)
+    dead = min((s.order for s in scans if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
 
-    def key(one: _LogScan) -> tuple[Rank, int]:
-        rank = one.rank
-        if rank is Rank.ANY and one.final and one.order < symptom:
+    def key(scan: _LogScan) -> tuple[Rank, int]:
+        rank = scan.rank
+        if rank is Rank.ANY and scan.final and scan.order < symptom:
             rank = Rank.SYMPTOM
-        elif one.failure.kind is FailureKind.NETWORK and one.order > min(dead, symptom or never):
+        elif scan.failure.kind is FailureKind.NETWORK and scan.order > min(dead, symptom or never):
             rank = Rank.JOB
-        return rank, one.order
+        return rank, scan.order
 
-    return sorted(found, key=key)
+    return sorted(scans, key=key)

@@ -47,8 +47,8 @@ Sign = Callable[[SymptomEvidence], str]
 def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
     """The metric fell from above `least` to at most `share` of its initial value."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, first, last = _ends(seen, keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, first, last = _ends(metrics, keys)
         return _moved(key, first, last) if key and first > least and last <= share * first else ""
 
     return sign
@@ -57,8 +57,8 @@ def fell(keys: Sequence[str], share: float, least: float = 0.0) -> Sign:
 def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
     """The metric rose to at least `factor` times its initial value, and to at least `least`."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, first, last = _ends(seen, keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, first, last = _ends(metrics, keys)
         return _moved(key, first, last) if key and last >= least and last >= factor * max(first, 0.0) else ""
 
     return sign
@@ -67,8 +67,8 @@ def rose(keys: Sequence[str], factor: float, least: float = 0.0) -> Sign:
 def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
     """The median of the last third is above `level`, or, if `over` is given, any single value is above `over`."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         if len(values) < 3:
             return ""
         if over is not None and max(values) > over:
@@ -82,8 +82,8 @@ def above(keys: Sequence[str], level: float, over: float | None = None) -> Sign:
 def below(keys: Sequence[str], level: float) -> Sign:
     """The median of the last third is below `level`."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         if len(values) < 3:
             return ""
         last = median(values[-max(3, len(values) // 3) :])
@@ -95,8 +95,8 @@ def below(keys: Sequence[str], level: float) -> Sign:
 def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
     """The median of the last third differs from `middle` by more than `by`."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        return above(keys, middle + by)(seen) or below(keys, middle - by)(seen)
+    def sign(metrics: SymptomEvidence) -> str:
+        return above(keys, middle + by)(metrics) or below(keys, middle - by)(metrics)
 
     return sign
 
@@ -104,8 +104,8 @@ def away_from(keys: Sequence[str], middle: float, by: float) -> Sign:
 def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
     """After the first tenth, at least `times` values are `factor` times the median or more."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         values = values[len(values) // 10 :]
         if len(values) < LEAST:
             return ""
@@ -121,8 +121,8 @@ def spikes(keys: Sequence[str], factor: float, times: int = 2) -> Sign:
 def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
     """The metric rose and then flattened: the last third adds at most `part` of the total gain."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         if len(values) < 2 * LEAST:
             return ""
         first, middle, last = _thirds(values)
@@ -137,8 +137,8 @@ def plateau(keys: Sequence[str], part: float = 0.08) -> Sign:
 def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
     """The last third adds more than `part` of the total gain."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         if len(values) < 2 * LEAST:
             return ""
         first, middle, last = _thirds(values)
@@ -153,8 +153,8 @@ def still_rising(keys: Sequence[str], part: float = 0.2) -> Sign:
 def never_moved(keys: Sequence[str]) -> Sign:
     """The metric is constant throughout the run."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         still = len(values) >= LEAST and max(values) - min(values) <= 1e-9 * max(1.0, abs(values[0]))
         return f"{key} is {values[0]:.3g} in all {len(values)} steps" if still else ""
 
@@ -164,8 +164,8 @@ def never_moved(keys: Sequence[str]) -> Sign:
 def jagged(keys: Sequence[str], share: float) -> Sign:
     """The median change from step to step is larger than `share` of the whole range."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
         spread = max(values, default=0.0) - min(values, default=0.0)
         if len(values) < 2 * LEAST or spread <= 1e-3:
             return ""
@@ -180,14 +180,14 @@ def jagged(keys: Sequence[str], share: float) -> Sign:
 def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
     """The median of one duration is more than `share` of the median of another."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        (one, some), (all_, total) = seen.of(part), seen.of(whole)
+    def sign(metrics: SymptomEvidence) -> str:
+        (one, some), (all_, total) = metrics.of(part), metrics.of(whole)
         if len(some) < 3 or len(total) < 3 or median(total) <= 0:
             return ""
-        found = median(some) / median(total)
-        if not share < found <= 1.5:  # a larger ratio means that the two were not measured alike
+        ratio = median(some) / median(total)
+        if not share < ratio <= 1.5:  # a larger ratio means that the two were not measured alike
             return ""
-        return f"{one} is {found:.0%} of {all_} ({median(some):.3g} of {median(total):.3g} s)"
+        return f"{one} is {ratio:.0%} of {all_} ({median(some):.3g} of {median(total):.3g} s)"
 
     return sign
 
@@ -195,15 +195,15 @@ def part_of(part: Sequence[str], whole: Sequence[str], share: float) -> Sign:
 def best_was_earlier(part: float = 0.2) -> Sign:
     """The objective ended below its best by more than `part` of what it had gained."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        values = seen.validations
+    def sign(metrics: SymptomEvidence) -> str:
+        values = metrics.validations
         if len(values) < VALIDATIONS:
             return ""
         best, gained = max(values), max(values) - values[0]
         lost = best - values[-1]
         if gained <= 0 or lost <= part * gained or values.index(best) >= len(values) - 2:
             return ""
-        return f"{seen.objective.metric} was {abs(best):.4g} and ended at {abs(values[-1]):.4g}"
+        return f"{metrics.objective.metric} was {abs(best):.4g} and ended at {abs(values[-1]):.4g}"
 
     return sign
 
@@ -211,17 +211,17 @@ def best_was_earlier(part: float = 0.2) -> Sign:
 def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
     """In the second half the training metric gains `least` or more, the objective at most a fifth of that."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        key, values = seen.of(keys)
-        ours = seen.validations
-        if len(values) < 2 * LEAST or len(ours) < VALIDATIONS or key == seen.objective.metric:
+    def sign(metrics: SymptomEvidence) -> str:
+        key, values = metrics.of(keys)
+        ours = metrics.validations
+        if len(values) < 2 * LEAST or len(ours) < VALIDATIONS or key == metrics.objective.metric:
             return ""
         half = len(values) // 2
         gained = median(values[-max(3, half // 2) :]) - median(values[half - 2 : half + 3])
         held_out = ours[-1] - ours[len(ours) // 2]
         if gained < least or held_out > 0.2 * gained:
             return ""
-        return f"{key} gains {gained:+.3g} in the second half, {seen.objective.metric} {held_out:+.3g}"
+        return f"{key} gains {gained:+.3g} in the second half, {metrics.objective.metric} {held_out:+.3g}"
 
     return sign
 
@@ -229,9 +229,9 @@ def apart(keys: Sequence[str], least: float = 0.05) -> Sign:
 def not_finite() -> Sign:
     """Some metric is NaN or infinite at some step."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        for key in sorted(seen.series):
-            bad = [step for step, value in seen.series[key] if not math.isfinite(value)]
+    def sign(metrics: SymptomEvidence) -> str:
+        for key in sorted(metrics.series):
+            bad = [step for step, value in metrics.series[key] if not math.isfinite(value)]
             if bad:
                 return f"{key} is not finite from step {bad[0]} on"
         return ""
@@ -242,9 +242,9 @@ def not_finite() -> Sign:
 def failed_with(*kinds: str) -> Sign:
     """Some runs ended with a failure of one of these classes."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        found = [f"{kind} in {seen.failures[kind]}" for kind in kinds if seen.failures.get(kind)]
-        return f"runs that failed: {', '.join(found)}" if found else ""
+    def sign(metrics: SymptomEvidence) -> str:
+        counts = [f"{kind} in {metrics.failures[kind]}" for kind in kinds if metrics.failures.get(kind)]
+        return f"runs that failed: {', '.join(counts)}" if counts else ""
 
     return sign
 
@@ -252,9 +252,9 @@ def failed_with(*kinds: str) -> Sign:
 def both(one: Sign, other: Sign) -> Sign:
     """Both signs are present."""
 
-    def sign(seen: SymptomEvidence) -> str:
-        first = one(seen)
-        second = other(seen) if first else ""
+    def sign(metrics: SymptomEvidence) -> str:
+        first = one(metrics)
+        second = other(metrics) if first else ""
         return f"{first}; {second}" if second else ""
 
     return sign
@@ -262,12 +262,12 @@ def both(one: Sign, other: Sign) -> Sign:
 
 def either(*signs: Sign) -> Sign:
     """The first of these signs that is present."""
-    return lambda seen: next((said for sign in signs if (said := sign(seen))), "")
+    return lambda metrics: next((numbers for sign in signs if (numbers := sign(metrics))), "")
 
 
-def _ends(seen: SymptomEvidence, keys: Sequence[str]) -> tuple[str, float, float]:
+def _ends(metrics: SymptomEvidence, keys: Sequence[str]) -> tuple[str, float, float]:
     """Key, and the medians of the first and the last fifth; ("", 0, 0) if there are fewer than LEAST points."""
-    key, values = seen.of(keys)
+    key, values = metrics.of(keys)
     if len(values) < LEAST:
         return "", 0.0, 0.0
     part = max(2, len(values) // 5)

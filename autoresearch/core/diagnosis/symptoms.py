@@ -72,11 +72,11 @@ class DetectedSymptom:
 
     def lines(self, trainer: str = "") -> list[str]:
         """Lines for a prompt: the symptom with its numbers, possible causes, what to try, what would disprove it."""
-        told = [f"{self.symptom.name}: {self.numbers}", f"  may come from: {self.symptom.causes}"]
+        lines = [f"{self.symptom.name}: {self.numbers}", f"  may come from: {self.symptom.causes}"]
         for one in self.symptom.tries:
             keys = ", ".join(key for knob in one.knobs if (key := key_of(knob, trainer)))
-            told.append(f"  try: {one.text}" + (f" [{keys}]" if keys else ""))
-        return [*told, f"  disproved if: {self.symptom.disproof}"]
+            lines.append(f"  try: {one.text}" + (f" [{keys}]" if keys else ""))
+        return [*lines, f"  disproved if: {self.symptom.disproof}"]
 
 
 def _row(name: str, sign: Sign, causes: str, tries: Iterable[tuple[str, str]], disproof: str) -> Symptom:
@@ -460,6 +460,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
 )
 
 
-def symptoms_of(evidence: SymptomEvidence) -> list[DetectedSymptom]:
+def symptoms_of(metrics: SymptomEvidence) -> list[DetectedSymptom]:
     """The symptoms that the evidence shows, in the order of the table."""
-    return [DetectedSymptom(symptom, said) for symptom in SYMPTOMS if (said := symptom.sign(evidence))]
+    return [DetectedSymptom(symptom, numbers) for symptom in SYMPTOMS if (numbers := symptom.sign(metrics))]

@@ -47,12 +47,12 @@ def parse(text: str) -> Expression:
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(text[:40], MOST_CHARACTERS, f"longer than {MOST_CHARACTERS} characters")
     reader = _ExpressionParser(text)
-    found = reader.sum()
+    expression = reader.sum()
     if reader.left.strip():
         raise reader.wrong(f"expected + - * / or the end, found {reader.left.strip()[:20]!r}")
-    if not keys(found):
+    if not keys(expression):
         raise ExpressionError(text, 0, "no metric is named")
-    return found
+    return expression
 
 
 class _ExpressionParser:
@@ -68,20 +68,20 @@ class _ExpressionParser:
         return self.text[self.at :]
 
     def wrong(self, message: str, at: int | None = None) -> ExpressionError:
-        place = self.at + len(self.left) - len(self.left.lstrip()) if at is None else at
-        return ExpressionError(self.text, place, message)
+        position = self.at + len(self.left) - len(self.left.lstrip()) if at is None else at
+        return ExpressionError(self.text, position, message)
 
     def sum(self) -> Expression:
-        found = self.product()
+        expression = self.product()
         while sign := self.sign("+-"):
-            found = Combined(sign, found, self.product())
-        return found
+            expression = Combined(sign, expression, self.product())
+        return expression
 
     def product(self) -> Expression:
-        found = self.part()
+        expression = self.part()
         while sign := self.sign("*/"):
-            found = Combined(sign, found, self.part())
-        return found
+            expression = Combined(sign, expression, self.part())
+        return expression
 
     def sign(self, signs: str) -> str:
         rest = self.left.lstrip()
@@ -94,9 +94,9 @@ class _ExpressionParser:
         self.depth += 1
         if self.depth > MOST_NESTED:
             raise self.wrong(f"more than {MOST_NESTED} brackets and signs in one another")
-        found = self.one()
+        expression = self.one()
         self.depth -= 1
-        return found
+        return expression
 
     def one(self) -> Expression:
         if sign := self.sign("+-"):
@@ -170,11 +170,11 @@ class _ExpressionParser:
             return Window(**{counted["end"]: int(counted["count"])})
         span = _RANGE.match(text)
         if span is None or not (span["low"] or span["high"]):
-            place = at + len(text) - len(text.lstrip())
+            position = at + len(text) - len(text.lstrip())
             raise self.wrong(
                 "expected `last N`, `first N` or steps such as 10..20 after the comma; "
                 "a key that holds a comma stands in quotes",
-                place,
+                position,
             )
         low, high = (int(end) if end else None for end in (span["low"], span["high"]))
         if low is not None and high is not None and low > high:
@@ -194,10 +194,10 @@ def _last_comma(text: str) -> int:
 
 def near_miss(text: str) -> str:
     """The function that was probably meant by a key such as `avg(reward)`, here `mean(...)`; "" if there is none."""
-    found = re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
+    call = re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
     meant = {
         "avg": "mean", "average": "mean", "maximum": "max", "best": "max", "minimum": "min", "final": "last",
         "latest": "last", **{word.upper(): word for word in WORDS}, **{word.title(): word for word in WORDS},
     }  # fmt: skip
-    word = found["word"] if found else ""
+    word = call["word"] if call else ""
     return f"{meant[word]}(...)" if word in meant else ""

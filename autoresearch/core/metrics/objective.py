@@ -59,8 +59,8 @@ class Objective:
         read = tuple(readings)
         if plain := _points(self.metric, read):
             return self.last(plain)
-        found = expression.value(self._expression, _series_of(read))
-        return self.last([found]) if found else None
+        point = expression.value(self._expression, _series_of(read))
+        return self.last([point]) if point else None
 
     def last(self, series: Sequence[Point]) -> Point | None:
         """The last point; None if there is none or if it is not finite (a diverged run has no result)."""
@@ -95,12 +95,12 @@ def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
 
     None for an expression of several parts, which has no default. ExpressionError for a malformed expression.
     """
-    found = parse(metric)
+    parsed = parse(metric)
     if usual and usual.metric == metric:
         return usual.direction
-    if isinstance(found, Combined):
+    if isinstance(parsed, Combined):
         return None
-    key = expression.keys(found)[0]
+    key = expression.keys(parsed)[0]
     if usual and usual.metric == key:
         return usual.direction
     return Direction.MINIMIZE if "loss" in key else Direction.MAXIMIZE

@@ -34,8 +34,8 @@ def number(text: str) -> float | None:
             pass
     if "," in text and _GROUPED.fullmatch(text.strip()):
         return float(text.replace(",", ""))
-    found = _SCALAR.fullmatch(text.strip())
-    return float(found[1]) if found else None
+    match = _SCALAR.fullmatch(text.strip())
+    return float(match[1]) if match else None
 
 
 def truth(value: object) -> bool | None:
@@ -57,11 +57,11 @@ def python_dict(text: str) -> dict[str, object] | None:
         return None
     if not _NO_JSON.search(text):
         try:  # most are JSON except for the quotes, and json is fifty times as fast
-            found = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
+            value = json.loads(_WRAPPED.sub(r"\1", text).replace("'", '"'))
         except (ValueError, RecursionError):
             pass
         else:
-            return found if isinstance(found, dict) else None
+            return value if isinstance(value, dict) else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as one for an invalid escape in a string
@@ -76,19 +76,19 @@ def numbers(mapping: Mapping[str, object], *, strings: bool = False) -> dict[str
 
     `strings`: numbers in quotes count too (transformers 5 prints them so). Booleans are never numbers.
     """
-    found: dict[str, float] = {}
+    floats: dict[str, float] = {}
     for key, value in mapping.items():
         if type(value) is float:  # nearly all are
-            found[key] = value
+            floats[key] = value
         elif value is None:
-            found[key] = math.nan
+            floats[key] = math.nan
         elif isinstance(value, str):
             read = number(value) if strings else None
             if read is not None:
-                found[key] = read
+                floats[key] = read
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[key] = _as_float(value)
-    return found
+            floats[key] = _as_float(value)
+    return floats
 
 
 def _as_float(value: int | float) -> float:

@@ -72,8 +72,8 @@ def _somewhere(rare: str) -> str:
 def _kl() -> str:
     """An optional group that captures the KL: the value of the first of the KL names found in the line."""
     names = [key for key in KL_KEYS if key.startswith("actor/")]
-    found = "|".join(_somewhere(name[name.index("kl") :] + ":") + _word_that(name + ":") + name + ":" for name in names)
-    return rf"(?:(?:{found}){_WRAPPER}(?P<kl>{NUMBER}))?"
+    named = "|".join(_somewhere(name[name.index("kl") :] + ":") + _word_that(name + ":") + name + ":" for name in names)
+    return rf"(?:(?:{named}){_WRAPPER}(?P<kl>{NUMBER}))?"
 
 
 STEP = SignalPattern(
@@ -125,10 +125,10 @@ def parse(line: str) -> tuple[int, dict[str, float]] | None:
     heads = [head for head in _heads(line)[-_HEADS:] if _UNQUOTED.match(line, head.end())]
     ends = [*(head.start() for head in heads), len(line)][1:]
     own = [(int(head["step"]), _metrics(line[head.end() : end])) for head, end in zip(heads, ends, strict=False)]
-    read = [found for found in own if _tells(*found)]
+    read = [pair for pair in own if _tells(*pair)]
     if not read:  # a line that quotes another step before its first metric
         read = [(int(head["step"]), _metrics(line[head.end() :])) for head in heads]
-        read = [found for found in read if _tells(*found)] or [found for found in own if found[1]]
+        read = [pair for pair in read if _tells(*pair)] or [pair for pair in own if pair[1]]
     return read[-1] if read else None
 
 
@@ -147,13 +147,13 @@ def read(line: str) -> Reading | None:
 
 def _heads(line: str) -> list[re.Match[str]]:
     """Every `step:N -`; searching for the literal is faster than for a pattern that begins with a lookbehind."""
-    found = []
+    heads = []
     at = line.find("step:")
     while at >= 0:
         if head := _HEAD.match(line, at):
-            found.append(head)
+            heads.append(head)
         at = line.find("step:", at + 5)
-    return found
+    return heads
 
 
 def _tells(step: int, metrics: Mapping[str, float]) -> bool:

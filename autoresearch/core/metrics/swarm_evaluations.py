@@ -39,10 +39,10 @@ class Evaluations:
             self._step, self._of_step = step, {}
         self._known[dataset] = None
         self._of_step[dataset] = metrics
-        found = {f"{PREFIX}{dataset}/{key}": value for key, value in metrics.items()} if dataset else {}
+        named = {f"{PREFIX}{dataset}/{key}": value for key, value in metrics.items()} if dataset else {}
         if self._of_step.keys() >= self._known.keys():
-            found |= {PREFIX + key: mean for key, mean in self._means()}
-        return found
+            named |= {PREFIX + key: mean for key, mean in self._means()}
+        return named
 
     def _means(self) -> list[tuple[str, float]]:
         own = list(self._of_step.values())

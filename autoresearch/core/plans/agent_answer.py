@@ -88,8 +88,8 @@ def plan_of(data: object) -> tuple[dict[str, Any], list[str]]:
 
 def _keys(idea: object) -> list[str]:
     pairs = idea.get("overrides") if isinstance(idea, Mapping) else None
-    found = (pair.get("key") for pair in pairs if isinstance(pair, Mapping)) if isinstance(pairs, list) else ()
-    return [key for key in found if isinstance(key, str)]
+    keys = (pair.get("key") for pair in pairs if isinstance(pair, Mapping)) if isinstance(pairs, list) else ()
+    return [key for key in keys if isinstance(key, str)]
 
 
 class _Turner:
@@ -123,14 +123,14 @@ class _Turner:
                 what = "ideas: are given" if ideas else "space: is empty"
                 self.problems.append(f"{where}.{what}, and the proposer is `{by}`")
         known = ("name", "question", "expectation", "outcomes", "most_runs")
-        found: dict[str, Any] = {key: value[key] for key in known[:2] if key in value} | {"campaign": campaign}
+        stage: dict[str, Any] = {key: value[key] for key in known[:2] if key in value} | {"campaign": campaign}
         if ideas:
-            found["ideas"] = [self.idea(idea, f"{where}.ideas[{m}]") for m, idea in enumerate(ideas)]
-        found |= {key: value[key] for key in known[2:] if key in value}
+            stage["ideas"] = [self.idea(idea, f"{where}.ideas[{m}]") for m, idea in enumerate(ideas)]
+        stage |= {key: value[key] for key in known[2:] if key in value}
         for key in value:
             if key not in _STAGE["properties"]:
                 self.problems.append(f"{where}: there is no key `{key}`")
-        return found
+        return stage
 
     def idea(self, value: object, where: str) -> object:
         if not isinstance(value, Mapping):
@@ -143,13 +143,13 @@ class _Turner:
         if not isinstance(pairs, list):
             self.problems.append(f"{where}: is no list of {{key, value}}")
             return {}
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for n, pair in enumerate(pairs):
             if not isinstance(pair, Mapping) or set(pair) != {"key", "value"} or not isinstance(pair["key"], str):
                 self.problems.append(f"{where}[{n}]: is no {{key, value}}")
                 continue
             try:
-                found[pair["key"]] = value_of(pair["value"])
+                mapping[pair["key"]] = value_of(pair["value"])
             except ValueError as error:
                 self.problems.append(f"{where}[{n}].value: {error}")
-        return found
+        return mapping

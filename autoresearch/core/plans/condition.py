@@ -127,30 +127,30 @@ class _ConditionParser:
         """Advance to the next token and return the current one."""
         before = getattr(self, "sign", "")
         self.at = len(self.text) - len(self.text[self.end :].lstrip())
-        found = _TOKEN.match(self.text, self.end)
-        if found is None and self.at < len(self.text):
+        token = _TOKEN.match(self.text, self.end)
+        if token is None and self.at < len(self.text):
             raise ConditionError(self.text, self.at, f"{self.text[self.at : self.at + 10]!r} means nothing here")
-        self.kind = (found.lastgroup or "") if found else ""
-        self.sign, self.end = (found[self.kind], found.end()) if found else ("", len(self.text))
+        self.kind = (token.lastgroup or "") if token else ""
+        self.sign, self.end = (token[self.kind], token.end()) if token else ("", len(self.text))
         return before
 
     def wrong(self, message: str, at: int | None = None) -> ConditionError:
         return ConditionError(self.text, self.at if at is None else at, message)
 
-    def deeper(self, read: Callable[[], Node]) -> Node:
+    def deeper(self, operand: Callable[[], Node]) -> Node:
         self.depth += 1
         if self.depth > MOST_NESTED:
             raise self.wrong(f"more than {MOST_NESTED} brackets and signs in one another")
-        found = read()
+        node = operand()
         self.depth -= 1
-        return found
+        return node
 
     def joined(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
-        found = part()
+        node = part()
         while self.sign in signs and self.sign:
             at, sign = self.at, self.step()
-            found = Node(sign, at, (self.fit(sign, found), self.fit(sign, part())))
-        return found
+            node = Node(sign, at, (self.fit(sign, node), self.fit(sign, part())))
+        return node
 
     def fit(self, sign: str, part: Node) -> Node:
         """Return the operand; ConditionError if the operator needs a number and the operand is a truth value."""
@@ -199,8 +199,8 @@ class _ConditionParser:
             return Node("number", at, number=float(self.step()))
         if self.kind == "word" and self.sign not in KEYWORDS:
             return self.word()
-        found = f", found {self.sign!r}" if self.sign else ""
-        raise self.wrong(f"expected a number, a bracket or a word{found}; the words are {', '.join(WORDS)}")
+        instead = f", found {self.sign!r}" if self.sign else ""
+        raise self.wrong(f"expected a number, a bracket or a word{instead}; the words are {', '.join(WORDS)}")
 
     def word(self) -> Node:
         at, name, idea = self.at, self.sign, _IDEA.match(self.text, self.end)
@@ -223,8 +223,8 @@ def _truth(node: Node, facts: Facts) -> bool | None:
         inner = _truth(node.parts[0], facts)
         return None if inner is None else not inner
     if node.sign in ("and", "or"):
-        found, decides = [_truth(part, facts) for part in node.parts], node.sign == "or"
-        return decides if decides in found else None if None in found else not decides
+        truths, decides = [_truth(part, facts) for part in node.parts], node.sign == "or"
+        return decides if decides in truths else None if None in truths else not decides
     if node.sign in _COMPARE:
         left, right = (_number(part, facts) for part in node.parts)
         return None if left is None or right is None else _COMPARE[node.sign](left, right)
@@ -236,13 +236,13 @@ def _number(node: Node, facts: Facts) -> float | None:
     if node.sign == "number":
         return node.number
     if node.sign == "word":
-        found = facts.get(node.word)
-        return found if found is not None and math.isfinite(found) else None
+        number = facts.get(node.word)
+        return number if number is not None and math.isfinite(number) else None
     left, right = (_number(part, facts) for part in node.parts)
     if left is None or right is None:
         return None
     try:
-        found = _COMBINE[node.sign](left, right)
+        number = _COMBINE[node.sign](left, right)
     except (ZeroDivisionError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None

@@ -159,34 +159,34 @@ class _PlanReader:
         top = self.mapping(value, (), _KEYS)
         title, question = self.text(top, (), "title"), self.text(top, (), "question")
         topic = self.text(top, (), "topic") if top.get("topic") is not None else ""
-        given = self.listed(top, (), "stages", MOST_STAGES)
-        return StagedPlan(title, question, topic, tuple(self.stage(one, n) for n, one in enumerate(given)))
+        stages = self.listed(top, (), "stages", MOST_STAGES)
+        return StagedPlan(title, question, topic, tuple(self.stage(one, n) for n, one in enumerate(stages)))
 
     def stage(self, value: object, n: int) -> Stage:
         key_path: KeyPath = ("stages", n)
-        found = self.mapping(value, key_path, _STAGE_KEYS)
-        name = found.get("name")
+        entry = self.mapping(value, key_path, _STAGE_KEYS)
+        name = entry.get("name")
         if not isinstance(name, str) or not _STAGE.match(name):
             hint = f"lower-case letters, digits and hyphens, at most {STAGE_MAX}: it names branches"
             self.wrong((*key_path, "name"), f"{name!r} cannot name a stage" if name else "is missing", hint)
         elif name in (END, REVISE, OTHERWISE):
             self.wrong((*key_path, "name"), f"`{name}` is a word of the plan itself")
-        most = found.get("most_runs", 1)
+        most = entry.get("most_runs", 1)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_RUNS:
             self.wrong((*key_path, "most_runs"), f"{most!r} is not a whole number from 1 to {MOST_RUNS}")
             most = 1
-        ideas = found.get("ideas") or []
+        ideas = entry.get("ideas") or []
         if not isinstance(ideas, list):
             self.wrong((*key_path, "ideas"), f"is {_kind(ideas)}, not a list of ideas")
             ideas = []
         slugs = {str(idea.get("slug")) for idea in ideas if isinstance(idea, Mapping)}
         return Stage(
             name=str(name),
-            question=self.text(found, key_path, "question"),
-            campaign=self.campaign(found.get("campaign"), (*key_path, "campaign")),
+            question=self.text(entry, key_path, "question"),
+            campaign=self.campaign(entry.get("campaign"), (*key_path, "campaign")),
             ideas=tuple(ideas),
-            expectation=self.expectation(found.get("expectation"), (*key_path, "expectation"), slugs),
-            outcomes=self.outcomes(found, key_path, slugs),
+            expectation=self.expectation(entry.get("expectation"), (*key_path, "expectation"), slugs),
+            outcomes=self.outcomes(entry, key_path, slugs),
             most_runs=most,
         )
 
@@ -200,11 +200,11 @@ class _PlanReader:
         return {}
 
     def expectation(self, value: object, key_path: KeyPath, slugs: set[str]) -> Expectation:
-        found = self.mapping(value, key_path, _EXPECTATION_KEYS) if value is not None else {}
+        entry = self.mapping(value, key_path, _EXPECTATION_KEYS) if value is not None else {}
         if value is None:
             self.wrong(key_path, "is missing", "what do you expect? `{sentence: ..., when: best >= baseline + 0.02}`")
             return Expectation("", _NOTHING)
-        return Expectation(self.text(found, key_path, "sentence"), self.condition(found, key_path, slugs) or _NOTHING)
+        return Expectation(self.text(entry, key_path, "sentence"), self.condition(entry, key_path, slugs) or _NOTHING)
 
     def condition(self, holder: Mapping[Any, Any], key_path: KeyPath, slugs: set[str]) -> Condition | None:
         value = holder.get("when")
@@ -212,32 +212,33 @@ class _PlanReader:
             self.wrong((*key_path, "when"), "is missing" if value in (None, "") else f"is {_kind(value)}, no condition")
             return None
         try:
-            found = parse(str(value))
+            condition = parse(str(value))
         except ConditionError as error:
             self.wrong((*key_path, "when"), str(error))
             return None
-        if strange := [slug for slug in found.slugs if slug not in slugs]:
+        if strange := [slug for slug in condition.slugs if slug not in slugs]:
             hint = f"the ideas of this stage: {', '.join(sorted(slugs))}" if slugs else "this stage lists no `ideas`"
             self.wrong((*key_path, "when"), f"no idea of this stage has the slug `{strange[0]}`", hint)
-        return found
+        return condition
 
     def outcomes(self, holder: Mapping[Any, Any], stage: KeyPath, slugs: set[str]) -> tuple[StageOutcome, ...]:
-        given = self.listed(holder, stage, "outcomes", MOST_OUTCOMES)
-        found: list[StageOutcome] = []
-        for n, value in enumerate(given):
+        listed = self.listed(holder, stage, "outcomes", MOST_OUTCOMES)
+        outcomes: list[StageOutcome] = []
+        for n, value in enumerate(listed):
             key_path = (*stage, "outcomes", n)
             one = self.mapping(value, key_path, _OUTCOME_KEYS)
             last = one.get("when") == OTHERWISE
-            if last and n < len(given) - 1:
+            if last and n < len(listed) - 1:
                 self.wrong((*key_path, "when"), f"`{OTHERWISE}` comes last: nothing after it can happen")
             when = None if last else self.condition(one, key_path, slugs)
-            if when and when.text in [earlier.condition for earlier in found]:
+            if when and when.text in [earlier.condition for earlier in outcomes]:
                 self.wrong((*key_path, "when"), f"`{when.text}` was asked before: this cannot happen")
-            found.append(StageOutcome(when, self.text(one, key_path, "conclusion"), self.text(one, key_path, "next")))
-        if given and not (isinstance(given[-1], Mapping) and given[-1].get("when") == OTHERWISE):
+            conclusion, following = self.text(one, key_path, "conclusion"), self.text(one, key_path, "next")
+            outcomes.append(StageOutcome(when, conclusion, following))
+        if listed and not (isinstance(listed[-1], Mapping) and listed[-1].get("when") == OTHERWISE):
             hint = f"end the list with `- {{when: {OTHERWISE}, conclusion: ..., next: {REVISE}}}`"
             self.wrong((*stage, "outcomes"), "not every result leads somewhere", hint)
-        return tuple(found)
+        return tuple(outcomes)
 
     def connected(self, plan: StagedPlan) -> None:
         """Check the next steps: they name existing stages, every cycle is bounded, every stage is reachable."""
@@ -256,16 +257,21 @@ class _PlanReader:
                 self.wrong(key_path, f"no outcome leads to the stage `{name}`", severity=Severity.WARNING)
 
     def step(
-        self, key_path: KeyPath, stage: Stage, outcome: StageOutcome, plan: StagedPlan, leads: Mapping[str, set[str]]
+        self,
+        key_path: KeyPath,
+        stage: Stage,
+        stage_outcome: StageOutcome,
+        plan: StagedPlan,
+        leads: Mapping[str, set[str]],
     ) -> None:
-        if outcome.next in ("", END, REVISE):
+        if stage_outcome.next in ("", END, REVISE):
             return
-        target = plan.stage(outcome.next)
+        target = plan.stage(stage_outcome.next)
         if target is None:
             known = [*leads, END, REVISE]
-            near = difflib.get_close_matches(outcome.next, known, 1)
+            near = difflib.get_close_matches(stage_outcome.next, known, 1)
             hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
-            self.wrong(key_path, f"there is no stage `{outcome.next}`", hint)
+            self.wrong(key_path, f"there is no stage `{stage_outcome.next}`", hint)
         elif target.most_runs == 1 and stage.name in _reached([target.name], leads):
             message = f"leads back to `{target.name}`, which may run once"
             self.wrong(key_path, message, f"say how often in `{target.name}`: `most_runs: 2`")
@@ -275,13 +281,13 @@ _NOTHING = parse("kept")  # placeholder for an invalid condition; a plan with on
 
 
 def _reached(begin: Sequence[str], leads: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     left = list(begin)
     while left:
-        if (name := left.pop()) not in found:
-            found.add(name)
+        if (name := left.pop()) not in reached:
+            reached.add(name)
             left += leads.get(name, ())
-    return found
+    return reached
 
 
 def _spoken(key_path: KeyPath) -> str:

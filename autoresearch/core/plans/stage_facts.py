@@ -22,7 +22,7 @@ def stage_facts(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> 
     ends = [row.ended for row in state.rows if row.ended is not None]
     proofs = (verdict.get("delta") for verdict in verdicts if verdict.get("do") == "confirmed")
     proved = [float(delta) for delta in proofs if isinstance(delta, int | float)]
-    found: dict[str, float | None] = {
+    facts: dict[str, float | None] = {
         "baseline": state.baseline.value if state.baseline else None,
         "best": best.value if best else None,
         "delta": _delta(state, best),
@@ -40,12 +40,12 @@ def stage_facts(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> 
         "ended": float(not state.stop_mode),
     }
     for idea in ideas:
-        found[f"value({idea.slug})"] = idea.value
-        found[f"delta({idea.slug})"] = _delta(state, idea)
-        found[f"kept({idea.slug})"] = float(idea.kept)
-        found[f"confirmed({idea.slug})"] = float(_confirmed(idea))
-        found[f"crashed({idea.slug})"] = float(idea.status == Verdict.CRASH)
-    return found
+        facts[f"value({idea.slug})"] = idea.value
+        facts[f"delta({idea.slug})"] = _delta(state, idea)
+        facts[f"kept({idea.slug})"] = float(idea.kept)
+        facts[f"confirmed({idea.slug})"] = float(_confirmed(idea))
+        facts[f"crashed({idea.slug})"] = float(idea.status == Verdict.CRASH)
+    return facts
 
 
 def judged(stage: Stage, facts: Mapping[str, float | None]) -> tuple[Met, int]:

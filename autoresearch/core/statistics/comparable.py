@@ -40,12 +40,12 @@ class Measured:
     @property
     def meaning(self) -> str:
         """What the metric counts, if this differs between trainers; "" otherwise."""
-        found: dict[str, None] = {}
+        meanings: dict[str, None] = {}
         for key in (self.metric, *Objective(self.metric).keys):
             for trainer, patterns, meaning in MEANINGS:
                 if trainer == self.trainer and any(fnmatchcase(key, pattern) for pattern in patterns):
-                    found[meaning] = None
-        return ", ".join(found)
+                    meanings[meaning] = None
+        return ", ".join(meanings)
 
     def __str__(self) -> str:
         return f"{self.metric} of {self.trainer or 'an unknown trainer'}{f' ({self.meaning})' if self.meaning else ''}"

@@ -92,7 +92,7 @@ def plan(
     too optimistic: pass the smallest gain worth a claim, or 0.8 of the measured gain, as `effect`.
     """
     alpha = level(round_number) / candidates
-    found: ConfirmationPlan | None = None
+    planned: ConfirmationPlan | None = None
     for each in range(2, MOST + 1):
         baseline = math.ceil(each * math.sqrt(candidates))
         runs = candidates * each + baseline
@@ -102,10 +102,10 @@ def plan(
             break
         power = _power(effect, noise, each, baseline, alpha)
         reason = f"{each} fresh runs of each of {candidates} and {baseline} of the baseline, power {power:.0%}"
-        found = ConfirmationPlan(candidates, each, baseline, power, reason)
+        planned = ConfirmationPlan(candidates, each, baseline, power, reason)
         if power >= POWER:
             break
-    return found or ConfirmationPlan(candidates, 0, 0, 0.0, f"no round for {candidates} fits {_allowed(budget)}")
+    return planned or ConfirmationPlan(candidates, 0, 0, 0.0, f"no round for {candidates} fits {_allowed(budget)}")
 
 
 def confirm(
@@ -123,8 +123,8 @@ def confirm(
     p_values = {index: _p_value(objective, measured(runs), measured(baseline)) for index, runs in candidates.items()}
     results: dict[int, Confirmation] = {}
     failed = False
-    for place, index in enumerate(sorted(p_values, key=lambda i: (p_values[i], i))):
-        alpha = level(round_number) / (len(candidates) - place)
+    for rank, index in enumerate(sorted(p_values, key=lambda i: (p_values[i], i))):
+        alpha = level(round_number) / (len(candidates) - rank)
         failed = failed or p_values[index] > alpha
         results[index] = _judge(objective, baseline, candidates[index], (p_values[index], alpha, not failed))
     return {index: results[index] for index in candidates}

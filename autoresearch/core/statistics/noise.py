@@ -37,9 +37,9 @@ class Noise:
 
     def plus(self, values: Iterable[float | None]) -> Noise:
         """This estimate pooled with the replicates of one more idea; runs without a metric are ignored."""
-        found = measured(values)
-        df = self.df + max(len(found) - 1, 0)
-        squares = self.variance * self.df + _squares(found)
+        finite = measured(values)
+        df = self.df + max(len(finite) - 1, 0)
+        squares = self.variance * self.df + _squares(finite)
         return Noise(squares / df, df) if df else UNKNOWN
 
     @property
@@ -62,8 +62,8 @@ class Spread:
 
 def spread_of(values: Iterable[float | None]) -> Spread:
     """The spread of one idea's runs; runs without a metric are ignored."""
-    found = measured(values)
-    return Spread(_squares(found), max(len(found) - 1, 0))
+    finite = measured(values)
+    return Spread(_squares(finite), max(len(finite) - 1, 0))
 
 
 def total(spreads: Iterable[Spread]) -> Spread:
@@ -78,8 +78,8 @@ def total(spreads: Iterable[Spread]) -> Spread:
 
 def pooled(spreads: Iterable[Spread]) -> Noise:
     """The noise estimated from several ideas together."""
-    found = total(spreads)
-    return Noise(found.squares / found.df, found.df) if found.df else UNKNOWN
+    spread = total(spreads)
+    return Noise(spread.squares / spread.df, spread.df) if spread.df else UNKNOWN
 
 
 def noise_of(ideas: Iterable[Iterable[float | None]]) -> Noise:

@@ -125,7 +125,7 @@ class Replay:
 
 
 def replay(
-    rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
+    pruning_rule: PruningRule, curves: Sequence[Curve], objective: Objective, *, spared: Collection[int] = ()
 ) -> Replay:
     """Apply a rule to past runs in the order in which they ran, each compared with the (cut) curves of earlier ones.
 
@@ -134,7 +134,7 @@ def replay(
     stopped: dict[int, Stop] = {}
     seen: list[Curve] = []
     for number, curve in enumerate(curves):
-        length, stop = (len(curve), None) if number in spared else first_stop(rule, curve, seen, objective)
+        length, stop = (len(curve), None) if number in spared else first_stop(pruning_rule, curve, seen, objective)
         if stop is not None:
             stopped[number] = stop
         seen.append(curve[:length])
@@ -146,14 +146,14 @@ def replay(
 
 
 def first_stop(
-    rule: PruningRule, curve: Curve, others: Sequence[Curve], objective: Objective
+    pruning_rule: PruningRule, curve: Curve, others: Sequence[Curve], objective: Objective
 ) -> tuple[int, Stop | None]:
     """The number of validations of a complete curve that would have been run, and the reason for stopping, if any.
 
     The last one is never judged: nothing could be saved.
     """
     for length in range(1, len(curve)):
-        stop = rule.judge(curve[:length], others, objective)
+        stop = pruning_rule.judge(curve[:length], others, objective)
         if stop is not None:
             return length, stop
     return len(curve), None

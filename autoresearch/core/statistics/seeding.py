@@ -117,47 +117,47 @@ class Effect:
         return f"runs with another seed differ {times} times as much as runs with one seed, in {values}"
 
 
-def effect(runs: Sequence[SeededRun]) -> Effect | None:
+def effect(seeded_runs: Sequence[SeededRun]) -> Effect | None:
     """The effect of the seed in runs of the same, unedited code.
 
     None unless there are both two measured runs of one seed and a run of another.
     """
-    within, between = _pairs([(run.seed, {"": run.series}) for run in runs])
+    within, between = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])
     if not (within and between):
         return None
-    found = _compared(within, between)
-    if found.seen or max(len(run.series) for run in runs) >= FEW:
-        return found
-    within, between = _pairs([(run.seed, _trained(run.others)) for run in runs])
-    rest = _compared(within, between) if within and between else found
-    return replace(rest, others=True) if rest.seen else found
+    measured = _compared(within, between)
+    if measured.seen or max(len(run.series) for run in seeded_runs) >= FEW:
+        return measured
+    within, between = _pairs([(run.seed, _trained(run.others)) for run in seeded_runs])
+    rest = _compared(within, between) if within and between else measured
+    return replace(rest, others=True) if rest.seen else measured
 
 
-def differs(runs: Sequence[SeededRun], baseline: Sequence[SeededRun]) -> Effect | None:
+def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
     """The effect of other seeds in runs of an idea, which may itself fix a seed; only the objective is compared.
 
     The effect is seen by the rule in the module docstring, against baseline runs of one seed, or if the idea's runs
     differ nearly as much as the baseline's runs of several seeds do. None if there is nothing to compare.
     """
-    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline])
-    own = _pairs([(run.seed, {"": run.series}) for run in runs])[1]
+    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
+    own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
     if not (within and between and own):
         return None
-    found, beside = _compared(within, own), _compared(between, own)
+    changed, beside = _compared(within, own), _compared(between, own)
     alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
     alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal by chance now and then
-    return replace(found, seen=found.seen or alike)
+    return replace(changed, seen=changed.seen or alike)
 
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:
     """The names of the runs whose seed was used by an earlier run in this list."""
     seen: set[int] = set()
-    found = []
+    names = []
     for name, seed in runs:
         if seed in seen:
-            found.append(name)
+            names.append(name)
         seen.add(seed)
-    return found
+    return names
 
 
 _Run = Mapping[tuple[int, str], float]
@@ -224,8 +224,8 @@ def _steps(within: Sequence[_Pair], between: Sequence[_Pair]) -> Iterable[tuple[
 
 def _differing(pairs: Sequence[_Pair]) -> float:
     """The share of values in which two runs differ."""
-    found = [a[at] != b[at] for a, b in pairs for at in a.keys() & b.keys()]
-    return sum(found) / len(found) if found else 0.0
+    unequal = [a[at] != b[at] for a, b in pairs for at in a.keys() & b.keys()]
+    return sum(unequal) / len(unequal) if unequal else 0.0
 
 
 def _mean_log(pairs: _Values, unit: float) -> float:

@@ -28,10 +28,10 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
         return command
     own = [simple for simple in simple_commands(command) if not simple.depth and _may_be(simple)]
     known = [simple for simple in own if recognises(command[simple.start : simple.stop])]
-    found = known[-1:] or ([] if surely else own[-1:])
-    if not found or found[0].name in SHELLS or found[0].name in _ELSEWHERE:
+    trainers = known[-1:] or ([] if surely else own[-1:])
+    if not trainers or trainers[0].name in SHELLS or trainers[0].name in _ELSEWHERE:
         return ""
-    at = found[0].stop
+    at = trainers[0].stop
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"
 
 

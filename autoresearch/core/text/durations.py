@@ -71,12 +71,12 @@ def normalise(text: str) -> str:
 
 def find_durations(text: str) -> list[DurationMatch]:
     """Every duration in a text returned by `normalise`, in order; `1 h 30 min` is one."""
-    found = [_clock(m) for m in _CLOCK.finditer(text)]
+    durations = [_clock(m) for m in _CLOCK.finditer(text)]
     rest = _CLOCK.sub(lambda m: "#" * len(m.group()), text)
     for match in _ONE_RE.finditer(rest):
         if not (match["cjk"] and match["cjk_unit"] == "分"):  # 十分重要 means "very important"
-            found.append(_one(match))
-    return _joined(sorted(found, key=lambda f: f.start), text)
+            durations.append(_one(match))
+    return _joined(sorted(durations, key=lambda f: f.start), text)
 
 
 class DurationError(UsageError, ValueError):
@@ -91,9 +91,9 @@ def parse_duration(text: str) -> float:
     if (short := _short(text)) is not None:
         return short
     normal = normalise(text).strip()
-    found = find_durations(normal)
-    if len(found) == 1 and not normal[: found[0].start].strip() and not normal[found[0].end :].strip():
-        seconds = found[0].seconds
+    durations = find_durations(normal)
+    if len(durations) == 1 and not normal[: durations[0].start].strip() and not normal[durations[0].end :].strip():
+        seconds = durations[0].seconds
     else:
         try:
             seconds = float(normal)
@@ -166,18 +166,16 @@ def _clock(match: re.Match[str]) -> DurationMatch:
     return DurationMatch(match.start(), match.end(), math.nan if minutes > 59 or seconds > 59 else total, "s")
 
 
-def _joined(found: list[DurationMatch], text: str) -> list[DurationMatch]:
+def _joined(durations: list[DurationMatch], text: str) -> list[DurationMatch]:
     """Merge `1 hour 30 minutes` and `1 hour and 30 minutes`, but not `24 hours and 20 minutes to ...`."""
     order = "wdhms"
     merged: list[DurationMatch] = []
-    for part in found:
+    for part in durations:
         last = merged[-1] if merged else None
         gap = text[last.end : part.start] if last else "x"
         smaller = last is not None and order.index(part.unit) > order.index(last.unit)
         split = "and" in gap and _FOLLOWED.match(text, part.end)
-        adds_up = _GAP.match(gap) or (
-            gap.strip() == "," and last is not None and last.unit + part.unit == "ms"
-        )
+        adds_up = _GAP.match(gap) or (gap.strip() == "," and last is not None and last.unit + part.unit == "ms")
         if last is not None and smaller and adds_up and not split:
             merged[-1] = DurationMatch(last.start, part.end, last.seconds + part.seconds, part.unit)
         else:

@@ -13,12 +13,12 @@ class _Later:
     """Proxy that compiles the pattern at the first attribute access and then caches its attributes."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self._wanted = (pattern, flags)
+        self._source = (pattern, flags)
 
     def __getattr__(self, name: str) -> object:
-        found: object = getattr(re.compile(*self._wanted), name)
-        self.__dict__[name] = found  # __getattr__ is not called for it again
-        return found
+        attribute: object = getattr(re.compile(*self._source), name)
+        self.__dict__[name] = attribute  # __getattr__ is not called for it again
+        return attribute
 
 
 def later(pattern: str, flags: int = 0) -> re.Pattern[str]:

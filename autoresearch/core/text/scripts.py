@@ -62,14 +62,14 @@ def named_scripts(
     folder: the directory of the text, if it is a script itself. earlier: texts that are run before it. line: number
     of its first line.
     """
-    state = _State(dict(variables or {}), folder, cwd)
-    state.made = [one for other in earlier for one in simple_commands(other)]
-    found: dict[tuple[str, str], Script] = {}
-    for script in _walk(list(simple_commands(text, line=line)), state):
-        before = found.setdefault((script.name, script.path), script)
+    shell = _ShellState(dict(variables or {}), folder, cwd)
+    shell.made = [one for other in earlier for one in simple_commands(other)]
+    scripts: dict[tuple[str, str], Script] = {}
+    for script in _walk(list(simple_commands(text, line=line)), shell):
+        before = scripts.setdefault((script.name, script.path), script)
         if script.must and not before.must:
-            found[script.name, script.path] = replace(before, must=True)
-    return tuple(found.values())
+            scripts[script.name, script.path] = replace(before, must=True)
+    return tuple(scripts.values())
 
 
 def recipe_lines(makefile: str) -> str:
@@ -79,7 +79,7 @@ def recipe_lines(makefile: str) -> str:
 
 
 @dataclass(slots=True)
-class _State:
+class _ShellState:
     """The state while walking through a text."""
 
     variables: dict[str, str]
@@ -91,9 +91,9 @@ class _State:
     open: int = 0  # nesting depth of `if`, loops and functions
     away: bool = False  # runs on another host
 
-    def inside(self, cwd: str | None, *, away: bool) -> _State:
+    def inside(self, cwd: str | None, *, away: bool) -> _ShellState:
         """The state for a nested text."""
-        return _State(dict(self.variables), self.own, cwd, made=self.made, open=self.open, away=self.away or away)
+        return _ShellState(dict(self.variables), self.own, cwd, made=self.made, open=self.open, away=self.away or away)
 
     def value(self, word: str) -> str | None:
         """A word with its variables expanded; None if one is unknown or it has other expansions."""
@@ -120,26 +120,26 @@ class _State:
         return posixpath.normpath(posixpath.join(cwd or "", value))
 
 
-def _walk(commands: Sequence[Simple], state: _State) -> Iterator[Script]:
+def _walk(commands: Sequence[Simple], shell: _ShellState) -> Iterator[Script]:
     """The scripts of these commands, including nested texts, which follow the command that contains them."""
-    at, before = 0, Simple(0)
+    at, previous = 0, Simple(0)
     while at < len(commands):
         command, depth = commands[at], commands[at].depth
         end = next((n for n in range(at + 1, len(commands)) if commands[n].depth <= depth), len(commands))
         inner = commands[at + 1 : end]
-        cwd = _joined(state, state.cwd, command.folder)
+        cwd = _joined(shell, shell.cwd, command.folder)
         for word in command.words:
-            state.open += (word in _OPENS) - (word in _CLOSES and state.open > 0) if word in command.words[:2] else 0
-        yield from _started(command, before, state, cwd, commands[end : end + 1])
+            shell.open += (word in _OPENS) - (word in _CLOSES and shell.open > 0) if word in command.words[:2] else 0
+        yield from _started(command, previous, shell, cwd, commands[end : end + 1])
         if inner:
             same = command.name == "eval"
-            within = state if same else state.inside(cwd, away=command.name == "ssh")
+            within = shell if same else shell.inside(cwd, away=command.name == "ssh")
             yield from _walk(inner, within)
-        _follow(command, state)
-        at, before = end, command
+        _follow(command, shell)
+        at, previous = end, command
 
 
-def _follow(command: Simple, state: _State) -> None:
+def _follow(command: Simple, shell: _ShellState) -> None:
     """Apply the effect of a command on those after it."""
     argv = command.argv
     for word in argv[1:] if command.name in ("export", "declare", "local", "readonly") else command.words:
@@ -149,43 +149,45 @@ def _follow(command: Simple, state: _State) -> None:
             continue
         if argv and command.name not in ("export", "declare", "local", "readonly"):
             break  # an assignment for that one command only
-        value = state.value(assigned[2])
-        state.variables.pop(assigned[1], None)
+        value = shell.value(assigned[2])
+        shell.variables.pop(assigned[1], None)
         if value is not None:
-            state.variables[assigned[1]] = value
+            shell.variables[assigned[1]] = value
     where = next((word for word in argv[1:] if not re.match(r"-[LPe@-]*\Z", word) or word == "-"), "")
     if command.name == "pushd":
-        state.stack.append(state.cwd)
+        shell.stack.append(shell.cwd)
     if command.name == "popd":
-        state.cwd = state.stack.pop() if state.stack else None
+        shell.cwd = shell.stack.pop() if shell.stack else None
     elif command.name in ("cd", "pushd"):
-        state.cwd = None if where == "-" else _joined(state, state.cwd, where or "$HOME")
+        shell.cwd = None if where == "-" else _joined(shell, shell.cwd, where or "$HOME")
     if command.end == "(":
-        state.outer.append(state.cwd)
-    elif command.end == ")" and state.outer:
-        state.cwd = state.outer.pop()
-    state.made.append(command)
+        shell.outer.append(shell.cwd)
+    elif command.end == ")" and shell.outer:
+        shell.cwd = shell.outer.pop()
+    shell.made.append(command)
 
 
-def _joined(state: _State, cwd: str | None, word: str) -> str | None:
-    value = state.value(word)
+def _joined(shell: _ShellState, cwd: str | None, word: str) -> str | None:
+    value = shell.value(word)
     if value is None or (cwd is None and not value.startswith("/")):
         return None
     return posixpath.normpath(posixpath.join(cwd or "", value)) if word else cwd
 
 
 def _started(
-    command: Simple, before: Simple, state: _State, cwd: str | None, after: Sequence[Simple]
+    command: Simple, previous: Simple, shell: _ShellState, cwd: str | None, following: Sequence[Simple]
 ) -> Iterator[Script]:
     """The scripts that one command starts directly."""
     argv, name = command.argv, command.name
     if not argv:
         return
-    surely = not (state.open or state.away or before.end == "||" or (before.end == "&&" and before.name in _TESTS))
+    surely = not (
+        shell.open or shell.away or previous.end == "||" or (previous.end == "&&" and previous.name in _TESTS)
+    )
 
     def script(word: str, *, must: bool = True) -> Script:
-        path = state.path(word, cwd)
-        must = bool(must and surely and path and not any(_may_make(one, word) for one in state.made))
+        path = shell.path(word, cwd)
+        must = bool(must and surely and path and not any(_may_make(one, word) for one in shell.made))
         known = name in SHELLS or name in ("source", ".") or bool(_SCRIPT.match(word))
         return Script(word, path, command.line, cwd, must, shell=known)
 
@@ -193,10 +195,10 @@ def _started(
         if word := _first_operand(argv, name):
             yield script(word)
     elif name in ("make", "gmake"):
-        yield from _makefile(argv, state, cwd, command.line)
+        yield from _makefile(argv, shell, cwd, command.line)
     elif name in _PASS_ON or name == "sbatch":
         folder = next((b for a, b in pairwise(argv) if a == "--working-dir"), "")
-        within = replace(state, cwd=_joined(state, cwd, folder))
+        within = replace(shell, cwd=_joined(shell, cwd, folder))
         for word in argv[1:]:
             if (_JOB if name == "sbatch" else _SCRIPT).match(word):
                 yield Script(word, within.path(word, within.cwd), command.line, within.cwd)
@@ -204,7 +206,7 @@ def _started(
                 yield from _walk(list(simple_commands(word, line=command.line)), within.inside(within.cwd, away=False))
     elif "/" in argv[0] or _SCRIPT.match(argv[0]):
         yield script(argv[0], must=bool(_SCRIPT.match(argv[0])))
-    if command.end in ("|", "|&") and after and after[0].name in SHELLS:  # `cat x.sh | bash`
+    if command.end in ("|", "|&") and following and following[0].name in SHELLS:  # `cat x.sh | bash`
         yield from (script(word, must=False) for word in argv[1:] if _SCRIPT.match(word))
 
 
@@ -224,17 +226,17 @@ def _first_operand(argv: Sequence[str], name: str) -> str:
     return "" if first in ("-", "--", "/dev/stdin") or first[:1] in ("<", "&") else first
 
 
-def _makefile(argv: Sequence[str], state: _State, cwd: str | None, line: int) -> Iterator[Script]:
+def _makefile(argv: Sequence[str], shell: _ShellState, cwd: str | None, line: int) -> Iterator[Script]:
     names: list[str] = []
     for n, word in enumerate(argv[1:], 1):
-        option, given, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        value = value if given else (argv[n + 1] if n + 1 < len(argv) else "")
+        option, joined, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        value = value if joined else (argv[n + 1] if n + 1 < len(argv) else "")
         if option in ("-C", "--directory"):
-            cwd = _joined(state, cwd, value)
+            cwd = _joined(shell, cwd, value)
         elif option in ("-f", "--file", "--makefile"):
             names.append(value)
     for name in names or ["Makefile"]:
-        yield Script(name, state.path(name, cwd), line, cwd, makefile=True)
+        yield Script(name, shell.path(name, cwd), line, cwd, makefile=True)
 
 
 def _may_make(command: Simple, script: str) -> bool:

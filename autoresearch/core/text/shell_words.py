@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
-_KEYWORDS = frozenset(
-    ["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"]
-)
+_KEYWORDS = frozenset(["then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "fi", "done", "esac"])
 _WRAPPERS: Mapping[str, tuple[str, int]] = {  # options that take a value, and the number of operands before the command
     "sudo": ("-u -g -h -p -C -T -R -D --user --group --chdir", 0),
     "env": ("-u --unset -C --chdir -S --split-string", 0),
@@ -70,8 +68,8 @@ class Simple:
                 options, operands = _WRAPPERS[head]
                 words.pop(0)
                 while words and words[0].startswith("-"):
-                    option, given, value = words.pop(0).partition("=")
-                    if not given and words and option in options.split():
+                    option, joined, value = words.pop(0).partition("=")
+                    if not joined and words and option in options.split():
                         value = words.pop(0)
                     folder = value if option in _CHDIR and head in ("env", "sudo") else folder
                 del words[:operands]
@@ -132,10 +130,10 @@ def unquoted(word: str) -> str:
 def _body_end(text: str, at: int, ends: list[str]) -> int:
     """Offset after the here-documents that begin at `at`."""
     for end in ends:
-        found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(text, at)
-        if found is None:
+        match = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(text, at)
+        if match is None:
             return len(text)
-        at = min(found.end() + 1, len(text))
+        at = min(match.end() + 1, len(text))
     return at
 
 

@@ -258,7 +258,7 @@ def told(role: TurnRole, who: Agent, answer: Answer) -> dict[str, Any]:
         "seconds": round(usage.seconds, 3),
     }
     if answer.fault is not None:
-        found |= {"fault": answer.fault.value, "said": answer.said[:500]}
+        found |= {"fault": answer.fault.value, "said": answer.message[:500]}
     return found
 
 

@@ -197,7 +197,7 @@ class AgentWorker:
 
     def _fruitless(self, state: CampaignState) -> bool:
         """Whether its ideas come to nothing new again and again: what is skipped counts against no rule, and costs."""
-        times = state.research.asked
+        times = state.research.requests
         if self.barred or times < MOST_FAILED or waiting(state):
             return False
         why = next((reason for one, reason in reversed(state.skipped) if one.proposer == AGENT), "none was tried")
@@ -219,15 +219,15 @@ class AgentWorker:
         number, most = state.research.fixes.get(idea.index, 0), self.spec.max_fixes
         why, commit = edit.why, ""
         if edit.unmade is None:
-            change = Hypothesis(idea.slug, edit.said, patches=(edit.patch,), proposer=AGENT)
+            change = Hypothesis(idea.slug, edit.summary, patches=(edit.patch,), proposer=AGENT)
             try:
-                commit = repair(self.control.builder, idea, change, edit.said or "mended by the researcher")
+                commit = repair(self.control.builder, idea, change, edit.summary or "mended by the researcher")
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message
         told = f"fix {number} of {most} by {self.spec.agent}"
         if commit:
-            text = " ".join(edit.said.split())[:300] or "mended"
+            text = " ".join(edit.summary.split())[:300] or "mended"
             told += f": {text}; files: {', '.join(edit.paths)}"
             fields = {"slug": idea.slug, "commit": commit, "note": text, "flags": list(edit.flags)}
             self.control.note("fixed", index=idea.index, turns=list(turns), told=told, **fields)

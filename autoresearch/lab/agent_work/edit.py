@@ -64,10 +64,10 @@ def _turn(bench: EditWorkspace, base: str, ask: Ask, asked: Turn) -> Edit:
     with bench.enclosure.opened(base) as opened:
         answer = ask(replace(asked, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
         failpoint("research.turned")
-        edit = Edit(said=_said(answer), session=answer.session, usage=answer.usage)
+        edit = Edit(summary=_said(answer), session=answer.session, usage=answer.usage)
         if answer.fault not in GRADED:
             why = f"the agent's turn came to nothing ({answer.fault})" + (
-                f": {mask_text(answer.said)}" if answer.said else ""
+                f": {mask_text(answer.message)}" if answer.message else ""
             )
             return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
         found = _gathered(bench, opened)

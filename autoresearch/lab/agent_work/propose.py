@@ -122,7 +122,7 @@ def ask_for(prompt: str, want: int, desk: Desk, known: KnownIdeas, past: Past) -
         talk.turns.append(directory.name)
         talk.session = answer.session or talk.session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
-            return _ended(talk, answer.fault, answer.said, answer.retry_s)
+            return _ended(talk, answer.fault, answer.message, answer.retry_s)
         problems, refused = _take(answer, want, replace(known, turn=directory.name), past, had, talk)
         if talk.taken:
             return _ended(talk, None, "")

@@ -59,7 +59,7 @@ def review(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, 
     try:
         refused, reasons = read_review(data)
     except ValueError as broken:
-        why = mask_text(one_line(answer.said, 300)) if answer.fault else str(broken)
+        why = mask_text(one_line(answer.message, 300)) if answer.fault else str(broken)
         return Review(why=why, usage=answer.usage, fault=answer.fault or TurnFault.ANSWER)
     return Review(refused, mask_text("; ".join(reasons)), answer.usage)
 

@@ -71,7 +71,7 @@ def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
         usage, session = usage + answer.usage, answer.session or session
         names.append(directory.name)
         if answer.fault not in (None, TurnFault.ANSWER, TurnFault.SILENT) and answer.data is None:
-            said = mask_text(one_line(answer.said, 400))
+            said = mask_text(one_line(answer.message, 400))
             return Opinion(usage=usage, fault=answer.fault, why=said, turns=tuple(names))
         data, why = data_of(answer, "headline")
         opinion = why or read(data)

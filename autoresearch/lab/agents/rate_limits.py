@@ -75,7 +75,7 @@ def patiently(
             until = clock() + pause
             if until > (since + TOTAL_S[answer.fault] if deadline is None else deadline):
                 return answer
-            tell(Waiting(turn.role, answer.fault, mask_text(answer.said)[:300], since, until, tries))
+            tell(Waiting(turn.role, answer.fault, mask_text(answer.message)[:300], since, until, tries))
             while not stop.is_set() and clock() < until:
                 rest(min(LOOK_S, until - clock()))
             tell(None)

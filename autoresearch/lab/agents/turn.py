@@ -75,9 +75,9 @@ def run_turn(researcher: Agent, turn: Turn, premises: TurnEnvironment, stop: thr
             write_start(place, turn, **call.record)
             answer, returncode = call.ask(place, stop)
             write_result(place, answer, role=turn.role, returncode=returncode, **call.record)
-    if answer.fault is TurnFault.ENDED and answer.said.startswith(_ITS_OWN):
+    if answer.fault is TurnFault.ENDED and answer.message.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
-            f"the agent cannot be confined: {answer.said}",
+            f"the agent cannot be confined: {answer.message}",
             hint="`--set sandbox=off` goes without; what it changes is looked at all the same",
             code="sandbox_failed",
         )
@@ -138,7 +138,7 @@ class _TurnCall:
         """Run it; the answer and the exit code (None: it was not started, or we ended it)."""
         program = shutil.which(self.argv[0], path=self.env.get("PATH", os.defpath))
         if program is None:
-            return Answer(fault=TurnFault.NOT_INSTALLED, said=self._missing()), None
+            return Answer(fault=TurnFault.NOT_INSTALLED, message=self._missing()), None
         if stop.is_set():
             return Answer(fault=TurnFault.STOPPED), None
         failpoint("turn.begun")
@@ -147,16 +147,16 @@ class _TurnCall:
             returncode, fault, why = self._run(self._boxed(program), place, stop)
         except OSError as error:
             if error.errno in _NO_PROGRAM and error.filename in (program, self.argv[0]):
-                return Answer(fault=TurnFault.NOT_INSTALLED, said=f"{error.filename}: {error.strerror}"), None
+                return Answer(fault=TurnFault.NOT_INSTALLED, message=f"{error.filename}: {error.strerror}"), None
             if error.errno == errno.E2BIG:
-                return Answer(fault=TurnFault.ENDED, said="its command line is longer than the kernel takes"), None
+                return Answer(fault=TurnFault.ENDED, message="its command line is longer than the kernel takes"), None
             raise
         heard = _spoken(place, self.turn, returncode, fault, time.monotonic() - began)
         if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not heard.out:
             said = _last_line(heard.err)
             if said.startswith(_ITS_OWN):
                 missing = said.startswith(f"{_ITS_OWN}execvp")
-                return Answer(fault=TurnFault.NOT_INSTALLED if missing else TurnFault.ENDED, said=said), returncode
+                return Answer(fault=TurnFault.NOT_INSTALLED if missing else TurnFault.ENDED, message=said), returncode
         return _understood(self.researcher, self.turn, heard, why), returncode
 
     def _missing(self) -> str:
@@ -275,7 +275,7 @@ def _spoken(place: TurnDir, turn: Turn, returncode: int | None, fault: TurnFault
 def _understood(researcher: Agent, turn: Turn, heard: Spoken, why: str = "") -> Answer:
     """What the agent's own file makes of it, with what we know better: how its process ended, and `why` by us."""
     answer = researcher.read(turn, heard)
-    fault, said = answer.fault or heard.fault, answer.said
+    fault, said = answer.fault or heard.fault, answer.message
     if why:
         said = f"{why}; its last words: {said}" if said else why
     elif fault in (None, TurnFault.ENDED, TurnFault.SILENT) and heard.returncode in _NOT_RUN:
@@ -284,7 +284,7 @@ def _understood(researcher: Agent, turn: Turn, heard: Spoken, why: str = "") -> 
         fault = TurnFault.ENDED
     if fault is TurnFault.ENDED and not said and heard.returncode is not None:
         said = f"it was killed by signal {-heard.returncode}" if heard.returncode < 0 else "it failed without a word"
-    return replace(answer, fault=fault, said=said, usage=replace(answer.usage, seconds=heard.seconds))
+    return replace(answer, fault=fault, message=said, usage=replace(answer.usage, seconds=heard.seconds))
 
 
 def _last_line(text: bytes) -> str:

@@ -121,11 +121,12 @@ def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
 
 def write_result(place: TurnDir, answer: Answer, **more: object) -> None:
     """Keep an answer without its length and its secrets; `more`: exit code, confinement and the like."""
-    said = asdict(answer) | {"text": _short(answer.text), "said": mask_text(answer.said)}
-    if said["data"] is not None and len(json.dumps(said["data"])) > MOST_TEXT:
-        said["data"] = None
-    said["denied"] = [mask_text(one) for one in answer.denied[:50]]
-    write_json(place.result, {**said, **more})
+    record = asdict(answer) | {"text": _short(answer.text)}
+    record["said"] = mask_text(record.pop("message"))
+    if record["data"] is not None and len(json.dumps(record["data"])) > MOST_TEXT:
+        record["data"] = None
+    record["denied"] = [mask_text(one) for one in answer.denied[:50]]
+    write_json(place.result, {**record, **more})
 
 
 def read_result(place: TurnDir) -> Answer | None:
@@ -176,6 +177,7 @@ def _short(text: str) -> str:
 
 def _answer(record: Mapping[str, Any]) -> Answer:
     known = {name: record[name] for name in Answer.__dataclass_fields__ if name in record}
+    known["message"] = record.get("said", "")
     known["usage"] = Usage(**known.get("usage", {}))
     known["denied"] = tuple(known.get("denied", ()))
     known["fault"] = TurnFault(known["fault"]) if known.get("fault") else None

@@ -86,7 +86,7 @@ def _asked(question: Question, cwd: Path, parts: Parts) -> WrittenPlan:
         answer = question.ask(Turn(TurnRole.PLAN, words, cwd, directory, SCHEMA, session, question.bounds))
         usage, session = usage + answer.usage, answer.session or session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
-            raise _failed(question, f"{answer.fault}: {answer.said}", directory)
+            raise _failed(question, f"{answer.fault}: {answer.message}", directory)
         data, missing = data_of(answer, "stages")
         text, draft, problems = ("", None, [missing]) if missing else _understood(question, data, parts)
         if draft is not None:

@@ -204,8 +204,8 @@ def as_payload(found: Explanation) -> dict[str, Any]:
     return {
         "failure": cause.kind.value if cause else None,
         "failure_line": cause.line if cause else None,
-        "line_number": cause.place.number or None if cause else None,
-        "byte_offset": cause.place.offset if cause and cause.place.offset >= 0 else None,
+        "line_number": cause.position.number or None if cause else None,
+        "byte_offset": cause.position.offset if cause and cause.position.offset >= 0 else None,
         "times": cause.times if cause else None,
         "also": records(found.diagnosis.also),
         "overcome": records(found.diagnosis.overcome),
@@ -227,8 +227,8 @@ def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
         {
             "class": f.kind.value,
             "line": f.line,
-            "line_number": f.place.number or None,
-            "byte_offset": f.place.offset if f.place.offset >= 0 else None,
+            "line_number": f.position.number or None,
+            "byte_offset": f.position.offset if f.position.offset >= 0 else None,
         }
         for f in list(failures)[:10]
     ]

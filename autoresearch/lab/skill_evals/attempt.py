@@ -61,14 +61,14 @@ def attempt(one: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[G
     """Create the project, run the agent, grade and record its work, end all that still runs."""
     with _surroundings(one, environ) as (shims, env):
         _prepare(one, env)
-        given = _texts(one.project)
+        files_before = _texts(one.project)
         began = time.monotonic()
         answer = _ask(one, shims.around(env))
         took = time.monotonic() - began
         evidence = EvalEvidence(
             calls=shims.calls(),
             files=_texts(one.project),
-            given=given,
+            files_before=files_before,
             rows=_rows(one.project),
             answer=answer.text,
             read_skill=_read_skill(one, shims.calls()),
@@ -196,7 +196,7 @@ def _write(one: EvalAttempt, score: Score, graded: list[Graded], answer: Answer)
         "assertion_results": [asdict(each) for each in graded],
         "summary": summary,
         "fault": score.fault or None,
-        "said": answer.said,
+        "said": answer.message,
         "denied": list(answer.denied),
     }
     timing = {"total_tokens": score.tokens, "duration_ms": round(score.seconds * 1000), "usd": answer.usage.usd}

@@ -19,7 +19,7 @@ def raise_lr(tree: Path) -> None:
 def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     before = yard.untouched()
     edit = yard.edit(raise_lr)
-    assert (edit.unmade, edit.paths, edit.said, edit.session, edit.usage.usd) == (
+    assert (edit.unmade, edit.paths, edit.summary, edit.session, edit.usage.usd) == (
         None,
         ("train.py",),
         "done",
@@ -61,7 +61,7 @@ def test_which_faults_break_a_turn_off() -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("fault", [TurnFault.TIMEOUT, TurnFault.ENDED, TurnFault.TURNS])
 def test_after_a_turn_that_broke_off_the_files_are_not_taken(yard: Any, fault: TurnFault) -> None:
-    edit = yard.edit(raise_lr, fault=fault, said="token=hunter2secret is wrong")
+    edit = yard.edit(raise_lr, fault=fault, message="token=hunter2secret is wrong")
     assert (edit.unmade, edit.fault, edit.patch) == (NotMade.RESEARCHER, fault, "")
     assert fault.value in edit.why and "hunter2" not in edit.why
 
@@ -76,4 +76,4 @@ def test_an_agent_without_words_is_judged_by_its_files(yard: Any, fault: TurnFau
 def test_an_agent_that_changed_nothing_and_says_that_it_did(yard: Any) -> None:
     edit = yard.edit(lambda tree: None, text="I raised the learning rate!", denied=("Edit train.py",))
     assert edit.unmade is NotMade.EMPTY
-    assert "Edit train.py" in edit.why and edit.said == "I raised the learning rate!"
+    assert "Edit train.py" in edit.why and edit.summary == "I raised the learning rate!"

@@ -12,8 +12,8 @@ from autoresearch.lab.agents.rate_limits import Tell, Waiting, patiently, posted
 from autoresearch.lab.agents.turn_dir import next_directory
 
 HOUR = 3600.0
-BUSY = Answer(fault=TurnFault.QUOTA, said="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)
-DOWN = Answer(fault=TurnFault.OUTAGE, said="no network", usage=Usage(seconds=2.0))
+BUSY = Answer(fault=TurnFault.QUOTA, message="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)
+DOWN = Answer(fault=TurnFault.OUTAGE, message="no network", usage=Usage(seconds=2.0))
 FINE = Answer("three ideas", usage=Usage(0.5, 100, 50, 60.0), steps=4)
 
 
@@ -146,7 +146,7 @@ def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
 
 def test_secrets_in_its_words_are_masked(tmp_path: Path) -> None:
     agent = Agent(
-        tmp_path, Answer(fault=TurnFault.QUOTA, said="key sk-ant-api03-0123456789abcdefghij is over its limit"), FINE
+        tmp_path, Answer(fault=TurnFault.QUOTA, message="key sk-ant-api03-0123456789abcdefghij is over its limit"), FINE
     )
     agent.persist()
     waiting = agent.told[0]

@@ -54,7 +54,7 @@ def test_an_edit_that_is_accepted_by_words_around_json(yard: Any) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(fault=TurnFault.OUTAGE, said="no network"),
+        Answer(fault=TurnFault.OUTAGE, message="no network"),
         Answer(text="It looks fine to me."),
         Answer(data={"verdict": "maybe", "reasons": []}),
     ],

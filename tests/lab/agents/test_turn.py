@@ -87,7 +87,7 @@ class Scripted:
         text = spoken.out.decode(errors="replace").strip()
         silent = TurnFault.SILENT if not text and spoken.returncode == 0 else None
         fault = spoken.fault or (TurnFault.ENDED if spoken.returncode else silent)
-        return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, said=spoken.err.decode().strip()[-200:])
+        return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, message=spoken.err.decode().strip()[-200:])
 
 
 class Desk:
@@ -172,7 +172,7 @@ def alive(pid: int) -> bool:
 def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
     turn = replace(desk.turn(TurnRole.PROPOSE), schema={"type": "object"})
     answer = desk.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
-    assert (answer.text, answer.fault, answer.said) == ("three ideas", None, "a warning")
+    assert (answer.text, answer.fault, answer.message) == ("three ideas", None, "a warning")
     assert answer.usage.tokens_out == 11 and answer.usage.seconds > 0
     place = TurnDir(Path(turn.directory))
     assert place.path.name == "0001-propose" and stat.S_IMODE(place.path.stat().st_mode) == 0o700
@@ -212,7 +212,7 @@ def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
 )
 def test_how_it_may_end(desk: Desk, code: str, fault: TurnFault, said: str) -> None:
     answer = desk.ask(code)
-    assert answer.fault is fault and said in answer.said
+    assert answer.fault is fault and said in answer.message
     assert desk.result()["fault"] == fault
 
 
@@ -228,7 +228,7 @@ def test_killed_in_the_middle_of_an_edit(desk: Desk) -> None:
 def test_a_missing_program_is_said_with_how_to_get_it(desk: Desk) -> None:
     answer = desk.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
     assert answer.fault is TurnFault.NOT_INSTALLED
-    assert "codex-that-is-nowhere" in answer.said and "npm install -g @openai/codex" in answer.said
+    assert "codex-that-is-nowhere" in answer.message and "npm install -g @openai/codex" in answer.message
     assert desk.result()["fault"] == "not_installed"
 
 
@@ -239,13 +239,13 @@ def test_a_program_that_cannot_be_run(desk: Desk) -> None:
         program.write_text(text)
         program.chmod(mode)
         answer = desk.ask(Scripted(command=(str(program),)))
-        assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.said
+        assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.message
 
 
 @pytest.mark.system
 def test_a_command_line_that_is_too_long(desk: Desk) -> None:
     answer = desk.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
-    assert answer.fault is TurnFault.ENDED and "longer" in answer.said
+    assert answer.fault is TurnFault.ENDED and "longer" in answer.message
 
 
 @pytest.mark.system
@@ -274,7 +274,7 @@ def test_one_that_hangs_is_ended(desk: Desk) -> None:
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
     )
     assert answer.fault is TurnFault.TIMEOUT and answer.usage.seconds >= 0.5
-    assert "it took longer than" in answer.said
+    assert "it took longer than" in answer.message
 
 
 @pytest.mark.system
@@ -306,7 +306,7 @@ def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None
 def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
     answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is TurnFault.FLOOD and len(answer.text) == 1 << 20
-    assert answer.said == "it printed more than 1 MiB"
+    assert answer.message == "it printed more than 1 MiB"
     (out,) = desk.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
     assert len(str(desk.result()["text"])) <= 64 << 10
@@ -320,7 +320,7 @@ def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
     answer = desk.ask(code, written_bytes=1 << 20)
-    assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.said
+    assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.message
 
 
 @pytest.mark.system
@@ -336,10 +336,10 @@ def test_its_own_file_may_know_better(desk: Desk) -> None:
 
     class Knowing(Scripted):
         def read(self, turn: Turn, spoken: Spoken) -> Answer:
-            return Answer(fault=TurnFault.OUTAGE if spoken.fault is TurnFault.TIMEOUT else None, said="no network")
+            return Answer(fault=TurnFault.OUTAGE if spoken.fault is TurnFault.TIMEOUT else None, message="no network")
 
     answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
-    assert answer.fault is TurnFault.OUTAGE and answer.said.endswith("its last words: no network")
+    assert answer.fault is TurnFault.OUTAGE and answer.message.endswith("its last words: no network")
     assert desk.ask(Knowing("pass")).fault is None
 
 

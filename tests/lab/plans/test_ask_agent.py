@@ -119,7 +119,7 @@ def test_after_three_answers_it_is_given_up(yard: Any) -> None:
 
 
 def test_a_fault_that_asking_again_cannot_mend_ends_it(yard: Any) -> None:
-    agent = Agent(Answer(fault=TurnFault.LOGIN, said="please log in"))
+    agent = Agent(Answer(fault=TurnFault.LOGIN, message="please log in"))
     with pytest.raises(ResearcherFailed, match="login: please log in"):
         written(question(yard, agent), yard.parts)
     assert len(agent.turns) == 1

@@ -151,7 +151,7 @@ def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None
 
 
 def test_a_fault_ends_it_at_once(lived: Any) -> None:
-    quota = Answer(fault=TurnFault.QUOTA, said="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
+    quota = Answer(fault=TurnFault.QUOTA, message="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
     found, ask = asked(lived.state(), quota)
     assert len(ask.turns) == 1
     assert (found.fault, found.retry_s, found.said) == (TurnFault.QUOTA, 60.0, "limit of *** reached")

@@ -104,7 +104,7 @@ def test_it_is_asked_again_once(lived: Any, matter_of: Build) -> None:
         "`what_helped` is no list of sentences",
         2,
     )
-    opinion, ask = asked(matter, Answer(fault=TurnFault.LOGIN, said="no key"))
+    opinion, ask = asked(matter, Answer(fault=TurnFault.LOGIN, message="no key"))
     assert (opinion.fault, opinion.why, len(ask.turns)) == (TurnFault.LOGIN, "no key", 1)
 
 
