@@ -16,9 +16,8 @@ from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, sh
 from autoresearch.agentjet.engine_status import OFFLINE
 from autoresearch.agentjet.engine_watch import CONFIRMED, TAG, EngineWatch
 from autoresearch.agentjet.fault import EXIT, SwarmFault
-from autoresearch.agentjet.follow_logs import ClientLog, ServerLog
+from autoresearch.agentjet.follow_logs import ClientLog, RetryStorm, ServerLog
 from autoresearch.agentjet.gate import boot_failed
-from autoresearch.agentjet.retry_storm import RetryStorm
 from autoresearch.agentjet.swarm_run import SwarmRun, url_variables
 from autoresearch.agentjet.up import server_died
 from autoresearch.core.run.server import Say

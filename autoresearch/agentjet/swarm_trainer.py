@@ -176,9 +176,9 @@ class AgentJetSwarm:
     def write_scaffold(
         self, scaffold_options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
     ) -> tuple[str, ...]:
-        from autoresearch.agentjet.scaffold import write
+        from autoresearch.agentjet.scaffold import files
 
-        return write.write_scaffold(scaffold_options, Path(directory), Path(base), templates, force=force)
+        return files.write_scaffold(scaffold_options, Path(directory), Path(base), templates, force=force)
 
     def check_scaffold(self, directory: str, python: str, endpoint: Endpoint, item: str = "") -> ScaffoldResult:
         from autoresearch.agentjet.scaffold import check

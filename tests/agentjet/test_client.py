@@ -107,7 +107,7 @@ def test_an_exception_without_end(stand: Any) -> None:
 
 
 def test_claims_that_fail_are_no_storm(stand: Any) -> None:
-    from autoresearch.agentjet.retry_storm import RetryStorm
+    from autoresearch.agentjet.follow_logs import RetryStorm
 
     storm = RetryStorm(2, 0.0)
     for now in range(5):

@@ -8,7 +8,7 @@ import pytest
 
 from autoresearch.agentjet.engine_status import EnginePoll, parse_poll
 from autoresearch.agentjet.engine_watch import EngineWatch
-from autoresearch.agentjet.retry_storm import RetryStorm
+from autoresearch.agentjet.follow_logs import RetryStorm
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 
+from autoresearch.core.run.scaffold import ScaffoldOptions
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
@@ -73,6 +74,37 @@ class Blackbox:
     def eval_name(self) -> str:
         """The name of the data set in validation results."""
         return PurePath(self.eval_dataset).stem if self.eval_dataset else f"{PurePath(self.dataset).stem}-held-out"
+
+
+def blackbox_of(scaffold_options: ScaffoldOptions, project: str) -> Blackbox:
+    """The agent with its data and reward, paths as they were given. UsageError for options that cannot work."""
+    return Blackbox(
+        agent=agent_words(scaffold_options.agent_command),
+        dataset=scaffold_options.dataset,
+        reward=_reward(scaffold_options),
+        eval_dataset=scaffold_options.eval_dataset,
+        prompt_column=scaffold_options.prompt_column,
+        answer_column=scaffold_options.answer_column,
+        id_column=scaffold_options.id_column,
+        agent_timeout_s=scaffold_options.agent_timeout_s,
+        project=project,
+        **({"model_path": scaffold_options.model} if scaffold_options.model else {}),
+    )
+
+
+def _reward(scaffold_options: ScaffoldOptions) -> Reward:
+    judge = scaffold_options.judge_model
+    if judge and scaffold_options.reward:
+        raise UsageError("--reward and --judge-model exclude each other: a reward comes from one of them")
+    if judge:
+        key_env = scaffold_options.judge_api_key_env
+        return Reward(RewardKind.JUDGE, judge, judge_url=scaffold_options.judge_base_url, judge_key_env=key_env)
+    if not scaffold_options.reward:
+        raise UsageError(
+            "where does the reward come from?",
+            hint="--reward exact, regex[:PATTERN], 'command:...' or FILE.py:function; or --judge-model NAME",
+        )
+    return reward_from(scaffold_options.reward)
 
 
 def agent_words(text: str) -> tuple[str, ...]:

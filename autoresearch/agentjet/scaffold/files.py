@@ -12,11 +12,12 @@ import os
 import shlex
 from pathlib import Path
 
-from autoresearch.agentjet.scaffold.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind
+from autoresearch.agentjet.scaffold.blackbox import REWARD_TIMEOUT_S, Blackbox, Reward, RewardKind, blackbox_of
 from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.core.run.scaffold import Templates
-from autoresearch.core.run.swarm import Swarm
+from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
+from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.text.naming import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 COLLECTOR = "get_training_dataset_item_list.py"
@@ -31,6 +32,22 @@ FILES = (*PROGRAMS, "reward.py", BLUEPRINT)
 _DEFAULTS = {  # for the training; each is a flag of agent_roll.py
     "n_gpu": 8, "batch_size": 32, "repeat": 4, "parallel": 64, "total_steps": 100, "eval_interval": 10, "eval_k": 4,
 }  # fmt: skip
+
+
+def write_scaffold(
+    scaffold_options: ScaffoldOptions, directory: Path, base: Path, templates: Templates, *, force: bool
+) -> tuple[str, ...]:
+    """Write the files of AgentJet's train-complex-blackbox skill for this agent; returns their paths."""
+    if scaffold_options.swarm_url and not is_url(scaffold_options.swarm_url):
+        raise UsageError(
+            f"--swarm-url {scaffold_options.swarm_url!r} is no address of a server", hint="write http://HOST:PORT"
+        )
+    box = resolve_paths(blackbox_of(scaffold_options, slugify(directory.name)), directory, base)
+    texts = rendered(box, templates)
+    texts[BLUEPRINT] = blueprint(
+        box, directory, templates, python=scaffold_options.python, swarm_url=scaffold_options.swarm_url
+    )
+    return tuple(str(path) for path in write(texts, directory, force=force))
 
 
 def resolve_paths(box: Blackbox, directory: Path, base: Path) -> Blackbox:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.agentjet.scaffold.blackbox import Blackbox, Reward, RewardKind
-from autoresearch.agentjet.scaffold.write import blackbox_of
+from autoresearch.agentjet.scaffold.blackbox import Blackbox, Reward, RewardKind, blackbox_of
 from autoresearch.core.run.scaffold import ScaffoldOptions
 from autoresearch.errors import UsageError
 
