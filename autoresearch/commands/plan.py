@@ -50,7 +50,7 @@ def write(
     """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
     if not agent:
         return new(topic, out, as_json)
-    from autoresearch.commands.plan_agent import asked, chosen_agent
+    from autoresearch.commands.plan_agent import ask_for_plan, chosen_agent
     from autoresearch.core.plans.plan_text import plan_lines
     from autoresearch.lab.plans.draft import read_topic
     from autoresearch.lab.plans.write import new_plan_dir, out_path
@@ -61,7 +61,7 @@ def write(
     path = out_path(topic, out).absolute()
     plan_dir = new_plan_dir(path, parts)
     chosen = chosen_agent(agent, set_)
-    found = asked(chosen, topic.absolute(), path, plan_dir, parts)
+    found = ask_for_plan(chosen, topic.absolute(), path, plan_dir, parts)
     write_atomically(path, found.text.encode())
     assert found.draft.plan is not None
     payload = {

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.core.agents.agent import AgentSpec, Ask
+    from autoresearch.core.agents.agent import AgentSpec
     from autoresearch.core.plans.view import PlanView
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.plans.ask_agent import WrittenPlan
     from autoresearch.lab.plans.draft import Draft
     from autoresearch.lab.plans.plan_dir import PlanDir
+    from autoresearch.lab.plans.plan_request import PlanAuthor
     from autoresearch.lab.plans.run_stages import Rewrite
 
 Chosen: TypeAlias = Mapping[str, Any]
@@ -22,7 +23,7 @@ Chosen: TypeAlias = Mapping[str, Any]
 
 
 def chosen_agent(agent: str, pairs: Sequence[str] | None) -> Chosen:
-    """What was typed about the agent. UsageError for a key or a value that none has."""
+    """The agent and its options from the command line. UsageError for an unknown key or a bad value."""
     from autoresearch.lab.campaign_setup.agent_options import TURN_KEYS
     from autoresearch.lab.campaign_setup.campaign_keys import parse_pairs
 
@@ -32,7 +33,7 @@ def chosen_agent(agent: str, pairs: Sequence[str] | None) -> Chosen:
     return {"agent": agent, **values}
 
 
-def asked(
+def ask_for_plan(
     chosen: Chosen,
     topic: Path,
     path: Path,
@@ -42,16 +43,15 @@ def asked(
     view: PlanView | None = None,
     reason: str = "",
 ) -> WrittenPlan:
-    """Have an agent write the plan that will lie at `path`. ResearcherFailed where it writes none."""
-    from autoresearch.lab.plans.ask_agent import Question, written
+    """Have an agent write the plan that will lie at `path`. ResearcherFailed if it writes none."""
+    from autoresearch.lab.plans.ask_agent import write_plan
+    from autoresearch.lab.plans.plan_request import PlanRequest
 
-    spec = _spec(chosen)
-    ask, resumes = researcher_of(spec, parts)
-    return written(Question(topic, path, plan_dir, ask, spec.agent, spec.bounds, resumes, view, reason), parts)
+    return write_plan(PlanRequest(topic, path, plan_dir, author_of(_spec(chosen), parts), view, reason), parts)
 
 
 def rewriting(plan_dir: PlanDir, chosen: Chosen, parts: Parts) -> Rewrite | None:
-    """Who rewrites a plan while it runs; None where no agent was named."""
+    """The function that has a plan rewritten while it runs; None if no agent was named."""
     from autoresearch.lab.plans import register
 
     if not chosen.get("agent"):
@@ -60,7 +60,7 @@ def rewriting(plan_dir: PlanDir, chosen: Chosen, parts: Parts) -> Rewrite | None
 
 
 def rewritten(plan_dir: PlanDir, draft: Draft, chosen: Chosen, reason: str, parts: Parts) -> Draft:
-    """The plan as an agent writes it anew in the light of its results; what it replaces is in git."""
+    """Have an agent rewrite the plan, given its results; the old version stays in git."""
     from autoresearch.lab.plans import register
     from autoresearch.lab.plans.plan_dir import read_view
     from autoresearch.lab.plans.write import topic_of
@@ -69,9 +69,9 @@ def rewritten(plan_dir: PlanDir, draft: Draft, chosen: Chosen, reason: str, part
     view = read_view(plan_dir)
     register.need_same(plan_dir, view, draft)
     register.need_between_stages(view)
-    found = asked(chosen, topic_of(draft), draft.path, plan_dir, parts, view=view, reason=reason)
-    write_atomically(draft.path, found.text.encode())
-    return found.draft
+    plan = ask_for_plan(chosen, topic_of(draft), draft.path, plan_dir, parts, view=view, reason=reason)
+    write_atomically(draft.path, plan.text.encode())
+    return plan.draft
 
 
 def _spec(chosen: Chosen) -> AgentSpec:
@@ -84,14 +84,17 @@ def _spec(chosen: Chosen) -> AgentSpec:
         raise UsageError(f"--set {error}") from None
 
 
-def researcher_of(spec: AgentSpec, parts: Parts) -> tuple[Ask, bool]:
-    """How to ask an agent, and whether it remembers its last turn. UsageError, EnvironmentUnusable for none."""
+def author_of(spec: AgentSpec, parts: Parts) -> PlanAuthor:
+    """The agent that writes a plan. UsageError or EnvironmentUnusable if it cannot be used here."""
     import threading
 
     from autoresearch.lab.agents import agent_factory
     from autoresearch.lab.agents.turn import run_turn
+    from autoresearch.lab.plans.plan_request import PlanAuthor
 
     agent_factory.check(spec, parts.environ)
-    who, premises = agent_factory.call(spec, parts.environ)
+    agent, environment = agent_factory.call(spec, parts.environ)
     stop = threading.Event()
-    return lambda turn: run_turn(who, turn, premises, stop), who.traits.resumes
+    return PlanAuthor(
+        spec.agent, lambda turn: run_turn(agent, turn, environment, stop), spec.bounds, agent.traits.resumes
+    )

@@ -42,10 +42,10 @@ class CampaignTargets:
 
         `prepared`: the runs have a `prepare` command, which may create the interpreter there.
         """
-        found = list(self.findings)
+        findings = list(self.findings)
         for target in self.targets:
-            found += remote_findings(target, parts, InterpreterSearch(target, str(interpreter), "", prepared))
-        return tuple(found)
+            findings += remote_findings(target, parts, InterpreterSearch(target, str(interpreter), "", prepared))
+        return tuple(findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def _pool(value: str, parts: Parts) -> tuple[str, ...]:
     """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
     if value in ("", "none", "0"):
         return ()
-    found = gpus.visible(gpus.find(), parts.environ)
-    return gpus.select(value, found, taken=gpus.taken(found, parts.environ))
+    visible = gpus.visible(gpus.find(), parts.environ)
+    return gpus.select(value, visible, taken=gpus.taken(visible, parts.environ))
 
 
 def campaign_targets(campaign_file: CampaignFile, settings: Settings, note: str) -> CampaignTargets:

@@ -183,8 +183,8 @@ def find_plan(name: str, parts: Parts) -> PlanDir:
     plan_dirs = []
     for record in records:
         if name in ("", record.get("slug")):
-            found = repository.find(Path(str(record.get("repository", ""))))
-            plan_dir = PlanDir(found, str(record["slug"])) if found else None
+            checkout = repository.find(Path(str(record.get("repository", ""))))
+            plan_dir = PlanDir(checkout, str(record["slug"])) if checkout else None
             plan_dirs += [plan_dir] if plan_dir and plan_dir.tip else []
     here = repository.find(Path.cwd()) if name and not plan_dirs else None
     if here and name == naming.slugify(name) and PlanDir(here, name).tip:

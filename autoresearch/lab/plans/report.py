@@ -93,10 +93,10 @@ def _stage_report(
     honest: tuple[str, ...] = ()
     try:
         view = CampaignHistory(campaign_dir_of(plan_dir, run)).state()
-        found = figures.draw_campaign(plan_dir.directory, run.campaign, view)
-        drawn += found.paths
-        remarks += [remark for remark in found.remarks if remark not in remarks]
-        figure = _relative(plan_dir, found.paths[0])
+        campaign_figures = figures.draw_campaign(plan_dir.directory, run.campaign, view)
+        drawn += campaign_figures.paths
+        remarks += [remark for remark in campaign_figures.remarks if remark not in remarks]
+        figure = _relative(plan_dir, campaign_figures.paths[0])
         honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
         remarks.append(f"stage {run.stage}: its campaign can no longer be read: {error}")

@@ -22,6 +22,7 @@ from autoresearch.lab.plans import register, stages
 from autoresearch.lab.plans.draft import Draft
 from autoresearch.lab.plans.plan_dir import PlanDir, add_record, create_plan_dir, read_view
 from autoresearch.lab.plans.report import write_progress, write_report
+from autoresearch.lab.plans.stage_conclusion import conclude_stage
 from autoresearch.lab.plans.stages import Say
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked, write_json
@@ -140,7 +141,7 @@ def _stage(plan_dir: PlanDir, view: PlanView, run: StageRun, parts: Parts, say: 
         return Stopped(phase.value, f"the campaign {run.campaign} of stage {run.stage} is {phase.value}", go_on)
     stage = register.registered_plan(plan_dir, view, run.version).stage(run.stage)
     assert stage is not None, run.stage
-    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **stages.conclusion(run, stage, campaign_dir)}
+    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **conclude_stage(run, stage, campaign_dir)}
     summary = f"{stage.name}: expectation {record['met']}; {record['conclusion']} (next: {record['next']})"
     failpoint("plan.judged")
     add_record(plan_dir, record, f"plan {plan_dir.slug}: {summary[:300]}")

@@ -13,7 +13,8 @@ import pytest
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
 from autoresearch.errors import ResearcherFailed
 from autoresearch.lab.plans import register
-from autoresearch.lab.plans.ask_agent import Question, written
+from autoresearch.lab.plans.ask_agent import write_plan
+from autoresearch.lab.plans.plan_request import PlanAuthor, PlanRequest
 from autoresearch.lab.plans.run_stages import in_pursuit, pursue
 from autoresearch.lab.plans.write import new_plan_dir
 
@@ -52,16 +53,15 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     return plan
 
 
-def question(yard: Any, agent: Agent, **more: Any) -> Question:
+def request_of(yard: Any, agent: Agent, *, resumes: bool = False) -> PlanRequest:
     yard.file.unlink(missing_ok=True)
     plan_dir = new_plan_dir(yard.file, yard.parts)
-    return Question(yard.repo / "topic.md", yard.file, plan_dir, agent, "claude", **more)
+    return PlanRequest(yard.repo / "topic.md", yard.file, plan_dir, PlanAuthor("claude", agent, resumes=resumes))
 
 
 def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
     agent = Agent(said(GOOD))
-    asked = question(yard, agent)
-    found = written(asked, yard.parts)
+    found = write_plan(request_of(yard, agent), yard.parts)
     assert yard.git("status", "--porcelain") == "" and len(yard.git("worktree", "list").splitlines()) == 1
     assert (found.usage.usd, found.draft.findings) == (0.5, ()) and found.turn.name == "0001-plan"
     (turn,) = agent.turns
@@ -96,7 +96,7 @@ def test_a_plan_is_written_checked_and_can_be_run(yard: Any) -> None:
 )
 def test_it_is_asked_again_with_what_is_wrong(yard: Any, first: Answer, words: str) -> None:
     agent = Agent(first, said(GOOD))
-    found = written(question(yard, agent), yard.parts)
+    found = write_plan(request_of(yard, agent), yard.parts)
     assert found.draft.plan is not None and found.turn.name == "0002-plan"
     again = agent.turns[1].prompt
     assert words in again and "Answer again" in again
@@ -105,7 +105,7 @@ def test_it_is_asked_again_with_what_is_wrong(yard: Any, first: Answer, words: s
 
 def test_an_agent_with_a_memory_is_told_only_what_is_wrong(yard: Any) -> None:
     agent = Agent(said(changed(lambda p: p.pop("title"))), said(GOOD))
-    written(question(yard, agent, resumes=True), yard.parts)
+    write_plan(request_of(yard, agent, resumes=True), yard.parts)
     assert agent.turns[1].session == "s" and "# The topic" not in agent.turns[1].prompt
     assert "title: is missing" in agent.turns[1].prompt
 
@@ -113,7 +113,7 @@ def test_an_agent_with_a_memory_is_told_only_what_is_wrong(yard: Any) -> None:
 def test_after_three_answers_it_is_given_up(yard: Any) -> None:
     agent = Agent(*(Answer(text="prose") for _ in range(3)))
     with pytest.raises(ResearcherFailed) as caught:
-        written(question(yard, agent), yard.parts)
+        write_plan(request_of(yard, agent), yard.parts)
     assert caught.value.exit_code == 7 and "no usable plan in 3 answers" in caught.value.message
     assert not yard.file.exists() and "turns" in caught.value.hint
 
@@ -121,14 +121,14 @@ def test_after_three_answers_it_is_given_up(yard: Any) -> None:
 def test_a_fault_that_asking_again_cannot_mend_ends_it(yard: Any) -> None:
     agent = Agent(Answer(fault=TurnFault.LOGIN, message="please log in"))
     with pytest.raises(ResearcherFailed, match="login: please log in"):
-        written(question(yard, agent), yard.parts)
+        write_plan(request_of(yard, agent), yard.parts)
     assert len(agent.turns) == 1
 
 
 def test_a_long_topic_reaches_it_whole(yard: Any) -> None:
     (yard.repo / "topic.md").write_text("why? " * (40 << 10) + "the very end")
     agent = Agent(said(GOOD))
-    written(question(yard, agent), yard.parts)
+    write_plan(request_of(yard, agent), yard.parts)
     assert "the very end" in agent.turns[0].prompt
 
 
@@ -139,8 +139,9 @@ def test_a_revision_tells_it_what_came_out(yard: Any) -> None:
         assert pursue(plan_dir, yard.parts, yard.said.append).state == "revise"
     view = register.read_view(plan_dir)
     agent = Agent(said(changed(lambda p: p["stages"][0].update(name="again"))))
-    asked = Question(yard.repo / "topic.md", yard.file, plan_dir, agent, "claude", view=view, reason="another way")
-    found = written(asked, yard.parts)
+    author = PlanAuthor("claude", agent)
+    request = PlanRequest(yard.repo / "topic.md", yard.file, plan_dir, author, view=view, reason="another way")
+    found = write_plan(request, yard.parts)
     prompt = agent.turns[0].prompt
     assert "screen was run: expectation not met; Nothing is proved. [baseline 0.5" in prompt
     assert "Why it is revised: another way" in prompt

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.plans.view import StageRun
 from autoresearch.lab.campaign_setup import controller_session
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.plans import stages
 from autoresearch.lab.plans.plan_dir import read_view
 from autoresearch.lab.plans.run_stages import in_pursuit, pursue
+from autoresearch.lab.plans.stage_conclusion import conclude_stage
 from autoresearch.records.campaign_records import CampaignDir, add, entries
 from autoresearch.records.rundir import locked
 
@@ -54,6 +56,12 @@ def requests(there: CampaignDir) -> list[str]:
     return [str(line["do"]) for line in entries(there.requests)]
 
 
+def deviations_of(yard: Any, there: CampaignDir) -> list[str]:
+    """Those that the record of its conclusion lists."""
+    run = StageRun(1, "screen", 1, f"autoresearch/{there.path.name}")
+    return list(conclude_stage(run, yard.draft().plan.stage("screen"), there)["deviations"])
+
+
 def test_one_that_has_used_up_its_ideas_ends_with_those(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = campaign(yard, state="waiting", reason="proposer exhausted")
     add(there.journal, "rules", count=9)  # somebody wanted more than there are
@@ -66,9 +74,7 @@ def test_one_that_has_used_up_its_ideas_ends_with_those(yard: Any, monkeypatch: 
     with controlled(there, monkeypatch, obey):
         assert stages.follow(there, yard.parts, yard.said.append) is CampaignPhase.ENDED
     assert requests(there) == ["set"] and CampaignHistory(there).state().spec.rules.count == 3
-    assert list(stages.deviations(there, CampaignHistory(there).state()))[1] == (
-        "stop rules changed to count 3 (its ideas were used up)"
-    )
+    assert deviations_of(yard, there)[1] == ("stop rules changed to count 3 (its ideas were used up)")
 
 
 def test_one_that_pauses_by_itself_waits_for_a_person(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +94,7 @@ def test_where_nobody_is_there_it_ends_with_what_it_has(yard: Any, monkeypatch: 
     with controlled(there, monkeypatch, obey):
         assert stages.follow(there, yard.parts, yard.said.append, alone=True) is CampaignPhase.ENDED
     assert requests(there) == ["drain"]
-    (told,) = stages.deviations(there, CampaignHistory(there).state())
+    (told,) = deviations_of(yard, there)
     assert told.startswith("it was told to drain: it paused (no baseline run yields the metric)")
 
 
@@ -116,7 +122,7 @@ def test_what_the_plan_did_not_say_is_told(yard: Any, monkeypatch: pytest.Monkey
     add(there.journal, "fixed", index=2, commit="c", slug="lr-high", note="a typo")
     add(there.requests, "add")
     end(there)
-    told = list(stages.deviations(there, CampaignHistory(there).state()))
+    told = deviations_of(yard, there)
     assert told == [
         "stop rules changed to count 9 (by `campaign set`)",
         "idea lr-low was skipped: too slow",
