@@ -135,8 +135,8 @@ class Answer:
     session: str = ""  # session ID, to resume it in a later turn
     usage: Usage = Usage()
     fault: TurnFault | None = None
-    message: str = ""  # the agent's own error message, one line; whoever prints it has to mask secrets
-    retry_s: float | None = None  # seconds after which it says that it may be asked again
+    message: str = ""  # the agent's own error message, one line; it may contain secrets, so mask it before printing
+    retry_s: float | None = None  # seconds after which the agent says that it will accept requests again
     denied: tuple[str, ...] = ()  # actions that it attempted and was not permitted
     steps: int = 0  # requests to the model, as far as it reports them
 
@@ -205,7 +205,7 @@ class Edit:
 
 
 Ask = Callable[[Turn], Answer]
-"""Asks a researcher and waits for its answer; the lab's own waits out what passes (`TurnFault.passes`)."""
+"""Runs a turn and returns its answer; that of `lab.agents` retries after temporary faults (`TurnFault.passes`)."""
 
 
 class Agent(Protocol):
@@ -247,7 +247,7 @@ class AgentSpec:
     turn_steps: int | None = 60
     turn_usd: float | None = None
     ideas: int = 3  # hypotheses requested per turn
-    share: float = 0.5  # hybrid: the agent's share of the ideas
+    share: float = 0.5  # of the ideas, where the proposer is mixed
     max_fixes: int = 2  # per idea
     guard: tuple[str, ...] = ()  # commands, each run by `bash -c` in the clean worktree; all must exit with 0
     guard_s: float = 600.0

@@ -1,15 +1,15 @@
-"""Evals of the skill: tasks for a coding agent, what can be checked of an attempt, and what several come to.
+"""Evals of the skill: tasks for a coding agent, checks of an attempt, and the score of several attempts.
 
 A task is one of `evals/evals.json` as agentskills/agentskills has it (46b15ff, docs/skill-creation/
-evaluating-skills.mdx): id, prompt, expected_output, files, assertions. Ours have three keys more: `name`; `setup`,
-command lines that are typed before the agent comes; and `checks`, one for each assertion, null where only a reader
-can tell:
+evaluating-skills.mdx): id, prompt, expected_output, files, assertions. Ours have three more keys: `name`; `setup`,
+command lines that are run before the agent starts; and `checks`, one for each assertion, null for an assertion that
+only a reader can judge:
 
-    {"called": REGEX}   {"never": REGEX}     a command line that was typed: "autoresearch run a.md --detach", "sleep 3"
+    {"called": REGEX}   {"never": REGEX}     a command that was run: "autoresearch run a.md --detach", "sleep 3"
     {"file": GLOB, "holds": REGEX}           a file of the project; `holds` may be left out
-    {"unchanged": PATH}                      a file of the task, as it was given
+    {"unchanged": PATH}                      a file of the task, unchanged
     {"row": {COLUMN: REGEX}, "times": N}     rows of the ledger; once without `times`; 0 for none
-    {"says": REGEX}                          the agent's last words
+    {"says": REGEX}                          the agent's final message
     {"skill": true}                          whether it read the skill
 """
 
@@ -31,7 +31,7 @@ Check = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EvalTask:
-    """What an agent is asked to do, and what must hold afterwards."""
+    """A task for an agent, and what must hold afterwards."""
 
     id: int
     name: str
@@ -44,19 +44,19 @@ class EvalTask:
 
 @dataclass(frozen=True, slots=True)
 class EvalEvidence:
-    """What an attempt left behind: facts, none of them the agent's word but its last words themselves."""
+    """The observable result of an attempt. Except for `answer`, nothing in it relies on what the agent reports."""
 
     calls: tuple[str, ...] = ()  # command lines, in order
     files: Mapping[str, str] = field(default_factory=dict)  # path in the project -> text
     files_before: Mapping[str, str] = field(default_factory=dict)  # the same before the attempt
     rows: tuple[Mapping[str, str], ...] = ()  # of the project's ledgers
     answer: str = ""
-    read_skill: bool | None = None  # None: it was given none
+    read_skill: bool | None = None  # None: it had no skill
 
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """One assertion: whether it holds (None: no machine can tell), and what shows it."""
+    """One assertion: whether it holds (None: only a reader can judge it), and the evidence."""
 
     text: str
     passed: bool | None
@@ -74,7 +74,7 @@ class Score:
     seconds: float
     tokens: int | None
     fault: str = ""
-    triggered: bool | None = None  # the skill was read where it should be, and left alone elsewhere; None: had none
+    triggered: bool | None = None  # the skill was read exactly when it should be; None: it had none
 
     @property
     def rate(self) -> float:
@@ -96,7 +96,7 @@ def tasks_from(document: Any) -> list[EvalTask]:
 
 
 def triggers_from(document: Any) -> list[EvalTask]:
-    """The same from an `eval_queries.json`, a list of `{query, should_trigger}`: is the skill read, or is it not."""
+    """Tasks from an `eval_queries.json`, a list of `{query, should_trigger}`, that check whether the skill is read."""
     if not isinstance(document, list):
         raise ValueError("it is no list of queries")
     tasks = []
@@ -147,7 +147,7 @@ def _fault(check: Any) -> str:
 
 
 def grade(task: EvalTask, work: EvalEvidence) -> list[Graded]:
-    """Each assertion of a task against what was left behind."""
+    """Check each assertion of a task against the result of an attempt."""
     return [
         Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, work))
         for text, check in task.assertions
@@ -155,10 +155,10 @@ def grade(task: EvalTask, work: EvalEvidence) -> list[Graded]:
 
 
 def counted(task: EvalTask, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
-    """What counts for the pass rate, and whether the skill was read where it should be (None: it was given none).
+    """The results that count for the pass rate, and whether the skill was read as it should be (None: there was none).
 
-    Reading it counts only where nothing else is asked for (`triggers_from`): an agent that was given none cannot
-    read it, and that would be an uplift by definition.
+    Reading the skill counts for the pass rate only in tasks that check nothing else (`triggers_from`): an agent
+    without the skill cannot read it, so the skill would improve the rate by definition.
     """
     pairs = [(check, each.passed) for (_, check), each in zip(task.assertions, graded, strict=True)]
     known = [(check, passed) for check, passed in pairs if check is not None and passed is not None]

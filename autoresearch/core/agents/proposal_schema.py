@@ -1,8 +1,8 @@
-"""The JSON that a researcher is asked for when it proposes, as a schema that every agent accepts.
+"""The JSON schema of a proposal, in a form that every agent accepts.
 
-Codex sends the schema on as OpenAI's strict structured output, where every object must have
+Codex passes the schema on as OpenAI's strict structured output, where every object must have
 `additionalProperties: false` and require all of its properties, and where free maps are not allowed: therefore
-overrides are a list of {key, value}. Claude Code and qwen-code make a tool of it. Other agents see it in the prompt.
+overrides are a list of {key, value}. Claude Code and qwen-code turn it into a tool. Other agents see it in the prompt.
 Only the keywords that all of them know are used: no pattern, no bounds, no references; `core.agents.proposals`
 checks those.
 """
@@ -67,4 +67,4 @@ _HYPOTHESIS = closed(
     }
 )
 SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best first")})
-"""Of the whole answer: {"hypotheses": [...]}."""
+"""The schema of the whole answer, {"hypotheses": [...]}."""

@@ -1,4 +1,4 @@
-"""What stands in a proposal's texts: a value of a recipe, a path, a JSON object among an agent's words."""
+"""Parses the texts of a proposal: values of a recipe, paths, and the JSON object in an agent's message."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DRIVE = later(r"[A-Za-z]:[\\/]")
 
 
 def value_of(written: object) -> object:
-    """The value that was meant: JSON in a text, else the text itself; a value may stand as it is, too.
+    """A value of a recipe: a text is parsed as JSON, or taken as it is if it is not JSON; other values are unchanged.
 
-    ValueError, one clause, for what no recipe can hold: NaN, infinities, texts that are too long or of several lines.
+    ValueError, one clause, for what no recipe can hold: NaN, infinities, texts that are too long or have several lines.
     """
     if not isinstance(written, str):
         return _plain(written)
@@ -63,9 +63,9 @@ def is_inside(path: str) -> bool:
 
 
 def first_object(text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """The JSON object in an agent's words that has `hypotheses`, else the first; (None, why) where there is none.
+    """The JSON object in an agent's message with the key `hypotheses`, else the first; (None, reason) if there is none.
 
-    For agents that know no schema: they write prose around it, or a fence, or begin twice.
+    For agents without support for schemas, which add prose or a fence, or begin again after a broken start.
     """
     return object_with("hypotheses", text)
 
@@ -97,6 +97,6 @@ def _is_json(text: str, at: int) -> bool:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Text on one line, cut, without what cannot be printed: escapes, marks that turn the direction of writing."""
+    """The text as one line of at most `limit` characters, without control and formatting characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."

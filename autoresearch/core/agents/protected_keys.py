@@ -1,8 +1,8 @@
-"""Protected recipe keys: validation, what is measured, seeds, step counts, by the words that a key is made of.
+"""Protected recipe keys: validation, what is measured, seeds, step counts, recognised by the words of a key.
 
-Read from the recipes of the trainers that we know: `data.val_files`, `trainer.test_freq`, `eval_interval`,
-`grpo.max_num_steps`, `num_train_epochs`, `num_rollout`, `total_training_steps`, `ajet.task_judge`, `data.seed`. Left
-alone are their neighbours: `critic.value_loss_coef`, `gradient_clip_val`, `ppo_epochs`, `warmup_steps`,
+The words are from the recipes of the supported trainers: `data.val_files`, `trainer.test_freq`, `eval_interval`,
+`grpo.max_num_steps`, `num_train_epochs`, `num_rollout`, `total_training_steps`, `ajet.task_judge`, `data.seed`. Not
+protected are similar keys: `critic.value_loss_coef`, `gradient_clip_val`, `ppo_epochs`, `warmup_steps`,
 `multi_turn.max_steps` (of an episode), `num_iterations` (of TRL: over one batch).
 """
 
@@ -34,7 +34,7 @@ _REWARD = frozenset(("custom_reward_function", "reward_manager"))
 
 
 def why_protected(key: str) -> str:
-    """What a dotted key decides that is not a researcher's to decide, in words; "" for any other key."""
+    """Why a dotted key is protected, as a phrase for what it decides; "" for any other key."""
     parts = [part for part in key.split(".") if not part.isdigit()]
     words = [[word.lower() for word in _WORDS.findall(part)] for part in parts]
     if any("seed" in part or "seeds" in part for part in words):

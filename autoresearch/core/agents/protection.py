@@ -18,7 +18,7 @@ from autoresearch.core.agents.protected_keys import why_protected
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 
 OURS = (".autoresearch/", "autoresearch.yaml", "reports/auto_research/", ".git/")
-"""Nobody may allow these to a researcher."""
+"""Always protected: `allow` makes no exception for these."""
 
 BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a test", ("test/", "tests/", "test_*.py", "*_test.py", "conftest.py", "test_*.sh")),

@@ -1,9 +1,9 @@
-"""Said numbers: which numbers in somebody's words about ideas are not in the ledger.
+"""Quoted numbers: finds the numbers in an agent's summary that are not in the ledger.
 
-An agent that sums a campaign up may round, and may also remember wrongly. A number with a decimal point or a per cent
-sign, in a sentence about a known idea or the metric, must be one that the harness has measured or that follows from
-it: a value, a difference to the parent or the baseline, a setting. It is compared at the precision that it is said
-with. Bare whole numbers are counts, and are let through.
+An agent that summarises a campaign may round, and may also misremember. A number with a decimal point or a per cent
+sign, in a sentence about a known idea or the metric, must be one that was measured or that follows from measurements:
+a value, a difference to the parent or the baseline, a setting. It is compared at the precision with which it is
+written. Bare whole numbers are counts and are not checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?
 
 @dataclass(frozen=True, slots=True)
 class IdeaNumbers:
-    """Numbers of one idea: means that others are compared with (its own, its parent's), and all other ones."""
+    """Numbers of one idea: the means that differences are computed from (its own, its parent's), and all others."""
 
     means: Collection[float] = ()
     others: Collection[float] = ()
@@ -31,11 +31,11 @@ class KnownNumbers:
 
     ideas: Mapping[str, IdeaNumbers] = field(default_factory=dict)
     common: IdeaNumbers = field(default_factory=IdeaNumbers)  # of the baseline, the noise, the target
-    names: Collection[str] = ()  # of metrics and recipe keys: what they hold is no number
+    names: Collection[str] = ()  # of metrics and recipe keys: digits in these names are not numbers
 
 
 def unproven(sentence: str, numbers: KnownNumbers) -> list[str]:
-    """The numbers of a sentence that no record shows, as they are written; [] where it is about nothing known."""
+    """The numbers of a sentence that no record shows, as written; [] if it is about no known idea or metric."""
     about = [slug for slug in numbers.ideas if _names(sentence, slug)]
     if not about and not any(_names(sentence, name) for name in numbers.names):
         return []

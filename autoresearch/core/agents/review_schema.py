@@ -1,4 +1,4 @@
-"""What a review answers: a verdict and its reasons, as a strict schema and as a check of what came."""
+"""The answer of a review, a verdict with reasons: its strict JSON schema, and the check of an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def read_review(data: object) -> tuple[bool, tuple[str, ...]]:
-    """Whether it refuses, and its reasons, each on one line. ValueError, one clause, for anything but a review."""
+    """Whether the review refuses the diff, and its reasons, one line each. ValueError, one clause, if invalid."""
     if not isinstance(data, Mapping):
         raise ValueError("the answer is no object")
     verdict, reasons = data.get("verdict"), data.get("reasons")

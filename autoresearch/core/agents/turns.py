@@ -115,7 +115,7 @@ class Research:
             case "told_agent":
                 self.notes.append(str(line["text"]))
             case "unwanted":
-                self.requests = 0  # a person has the say
+                self.requests = 0  # a person intervened: the count starts again
             case "vetoed":
                 self.vetoes.append(str(line["what"]))
             case "approved":

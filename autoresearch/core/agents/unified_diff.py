@@ -1,4 +1,4 @@
-"""A unified diff of git's, file by file: its path, what became of it, and which lines were added and taken out."""
+"""Parses a unified diff of git: the path of each file, what happened to it, and the added and removed lines."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class FileDiff:
 
 
 def files_of(patch: str) -> Iterator[FileDiff]:
-    """The files of a patch as `git diff` writes it with prefixes a/ and b/; a hunk's lines are counted, as they may
-    look like anything."""
+    """The files of a patch as `git diff` writes it with prefixes a/ and b/.
+
+    The lines of a hunk are counted, as they may look like headers.
+    """
     diff: FileDiff | None = None
     lines = iter(patch.split("\n"))
     for line in lines:
@@ -79,7 +81,7 @@ def _read_hunk(diff: FileDiff, lines: Iterator[str], before: int, old: int, afte
 
 
 def unquoted(name: str) -> str:
-    """A path as git prints it: in quotes with escapes (core.quotePath) where it holds anything special."""
+    """The path that git printed, possibly in quotes and with escapes (core.quotePath)."""
     if not (len(name) > 1 and name[0] == name[-1] == '"'):
         return name
     raw = bytearray()
@@ -95,7 +97,7 @@ def unquoted(name: str) -> str:
 
 
 def _path_in(line: str) -> str:
-    """The path of a `diff --git` line; "" where two names with spaces leave it open (a further line then tells)."""
+    """The path of a `diff --git` line; "" if it is ambiguous because of spaces: then a later header line names it."""
     head = _HEAD.match(line)
     if head and '"' in line:
         return unquoted(head[2]).removeprefix("b/")

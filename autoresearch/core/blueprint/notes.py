@@ -1,4 +1,4 @@
-"""The notes of a blueprint: declared keys that the harness acts on, and prose that it only shows.
+"""The notes of a blueprint: declared keys, which autoresearch acts on, and prose, which it only shows.
 
 Keys are items (`- trainer: verl`, possibly with a list or a code block below) or are in a fenced yaml block, in any
 notes section. Prose is never run: the steps below a heading such as `### Preparatory Work` are left to the reader.

@@ -28,15 +28,15 @@ TEXTS = (
     *("swarm_poll", "swarm_health_timeout"),
 )
 MEANINGS = {
-    "swarm_server": "AgentJet's swarm server, a shell command that runs in a session of its own and ends with the run",
-    "swarm_url": "where the swarm server answers; left out, it is told from the command's port",
-    "swarm_debug": "a command that tries one episode, prints `reward: NUMBER` and aborts it; before the client starts",
-    "swarm_debug_timeout": "how long that may take, the engine's boot included; 30 minutes if left out",
-    "swarm_on_busy": "refuse or stop: a training engine that is found running is never used as it is",
-    "swarm_ssh": "words for ssh: the swarm server is on that host, and its port is forwarded to here",
-    "swarm_retries": "COUNT in DURATION: the same exception so often, with nothing moving, ends the run",
-    "swarm_poll": "how often the engine is looked at; 2 seconds if left out",
-    "swarm_health_timeout": "how long the server may take to be healthy; 90 seconds if left out",
+    "swarm_server": "the command that starts AgentJet's swarm server, in its own session; it ends with the run",
+    "swarm_url": "the address of the swarm server; if left out, it follows from the port in the command",
+    "swarm_debug": "a command that runs one episode before the client starts, prints `reward: NUMBER` and aborts it",
+    "swarm_debug_timeout": "how long that may take, including the start of the engine; 30 minutes if left out",
+    "swarm_on_busy": "refuse or stop: what to do with an engine that is already running; it is never used as it is",
+    "swarm_ssh": "arguments for ssh: the swarm server is on that host, and its port is forwarded to this one",
+    "swarm_retries": "COUNT in DURATION: the same exception this often, without progress, ends the run",
+    "swarm_poll": "how often the engine is polled; 2 seconds if left out",
+    "swarm_health_timeout": "how long the server may take to become healthy; 90 seconds if left out",
 }
 _RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 _WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it

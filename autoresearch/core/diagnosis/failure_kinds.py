@@ -297,7 +297,7 @@ NEEDLES = (
         "resource request",
     ),
 )
-"""Texts of which every line that `PATTERNS` could match holds one: a search looks at no other line."""
+"""Every line that `PATTERNS` can match contains one of these texts, so a search skips all other lines."""
 
 CERTAIN_KINDS = frozenset(kind for rank, kind, _ in _TABLE if rank is Rank.CERTAIN)
-"""Classes whose words nothing else prints."""
+"""Classes with messages that only they print."""

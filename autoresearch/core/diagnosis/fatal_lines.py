@@ -18,23 +18,23 @@ _AT_START = (
 )
 
 TRACEBACK = SignalPattern(SignalKind.ERROR, rf"{_TRACEBACK}{_AT_START}", needles=(_WORDS,))
-"""The start of a traceback at the start of a line; quoted ones, in a sampled answer, stand elsewhere."""
+"""The start of a traceback at the start of a line; one quoted in a sampled answer is elsewhere in its line."""
 
 OUT_OF_MEMORY = SignalPattern(
     SignalKind.ERROR,
     r"out of memory(?:(?<=CUDA out of memory)\. Tried to allocate|(?<=CUDA error: out of memory))",
     needles=("out of memory",),
 )
-"""torch's own words, and the driver's."""
+"""The messages of torch and of the CUDA driver."""
 
 RAY_EXCEPTION = SignalPattern(
     SignalKind.ERROR, r"ray\.exceptions\.(?P<text>[A-Z]\w{0,60}[^\r\n]{0,160})", needles=("ray.exceptions.",)
 )
-"""An exception that Ray carried from a worker to the driver."""
+"""An exception that Ray re-raised in the driver after a worker raised it."""
 
 NCCL_TIMEOUT = SignalPattern(
     SignalKind.ERROR,
     r"Watchdog caught collective operation timeout: (?P<text>[^\r\n]{0,160})",
     needles=("Watchdog caught collective operation timeout: ",),
 )
-"""C++ prints it without a traceback, and the process may hang on."""
+"""Printed by C++ without a traceback; the process may hang afterwards."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from autoresearch.core.metrics.signal import Reading, SignalKind
 
 TRAINING_PREFIXES = ("actor/", "critic/", "train/")
-"""What proves that a verl line is a training step and not only a validation."""
+"""Prefixes of metrics that only a training step has, in a verl line that may also be a validation."""
 
 KL_KEYS = (
     "actor/kl_loss",
@@ -48,7 +48,7 @@ STEP_KEYS = (
 """Names of the step in dicts and JSON objects, the most usual first."""
 
 NO_STEP = -1
-"""The step of a line that does not name one; whoever reads the whole file puts its ordinal there."""
+"""The step of a line that does not name one; the reader of the whole file replaces it by the line's ordinal."""
 
 _VALIDATION_PREFIXES = (
     *("val-", "val/", "val_", "eval/", "eval_", "validation/", "validation-"),

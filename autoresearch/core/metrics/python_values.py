@@ -14,7 +14,7 @@ NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|[nN][aA][nN
 """A number in a trainer's output; `[\\d.]+` would read 1.5e-05 as 1.5."""
 
 GROUPED = r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
-"""The same with thousands separators, `1,200.25`. `0,123` is none: where that is printed, its comma is the point."""
+"""The same with thousands separators, `1,200.25`; not `0,123`, where the comma is a decimal point."""
 
 _YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no", "off", "n", "0"})
 

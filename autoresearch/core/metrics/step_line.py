@@ -34,7 +34,8 @@ _HERE = _HERE[:-1] + r"|(?<=\]:step:))"  # torchrun --tee: [default0]:step:1
 _SHOWN = ("prompt", "response", "ground_truth")  # verl/workers/reward_manager prints samples behind such marks
 _HERE += "".join(rf"(?<!\[{mark}\] step:)" for mark in _SHOWN)
 _WRAPPER = r"(?:np\.\w{1,12}\()?"
-_END = rf"(?!(?:{_COLOUR}{{0,12}}m){{0,4}}[a-z0-9_.:])"  # what is glued to a number begins otherwise
+# other output may follow a number without a space, but not with one of these characters
+_END = rf"(?!(?:{_COLOUR}{{0,12}}m){{0,4}}[a-z0-9_.:])"
 _VALUE = rf"{_WRAPPER}{NUMBER}{_END}"
 _TRAINING_PAIR = rf"- (?:actor|critic|train)/[^\s:]{{1,200}}:{_VALUE}"
 _VALIDATION_PAIR = rf"- (?:val[-/]|task_pass_rate@|TGC@)[^\s:]{{1,300}}:{_VALUE}"
@@ -101,7 +102,7 @@ _NAN_BEFORE = "|".join(
 )
 
 NAN = SignalPattern(SignalKind.NAN, rf"nan(?:{_NAN_BEFORE})(?=\)?(?: - |[\r\n]|\Z))", needles=("nan",))
-"""A loss, gradient norm, KL or entropy that is no number any more, as a pair of a step line.
+"""A loss, gradient norm, KL or entropy that has become NaN, as a pair of a step line.
 
 Other keys may be NaN in a healthy run. It is anchored on the shape of the pair, `loss:nan - `, and not on
 `step:`: the word is in hardly any piece of a log, so that looking for it costs next to nothing.

@@ -44,7 +44,7 @@ MOST_CHARACTERS = 1000
 MOST_NESTED = 30
 
 Facts: TypeAlias = Mapping[str, float | None]
-"""A word, or `word(slug)`, to its number; None and a missing one are not known."""
+"""The number of each word or `word(slug)`; it is unknown if it is None or missing."""
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.])"
                     r"|(?P<word>[A-Za-z_]\w*)|(?P<sign>>=|<=|==|!=|[-+*/()<>]))")  # fmt: skip

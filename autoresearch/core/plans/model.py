@@ -32,7 +32,7 @@ _EXPECTATION_KEYS = ("sentence", "when")
 _OUTCOME_KEYS = ("when", "conclusion", "next")
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Where something stands in a plan: keys and positions from the top, `("stages", 0, "name")`."""
+"""The location of a value in a plan: keys and indices from the top, such as `("stages", 0, "name")`."""
 
 
 @dataclass(frozen=True, slots=True)

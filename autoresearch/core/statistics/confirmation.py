@@ -34,9 +34,9 @@ from autoresearch.core.statistics.student_t import t_cdf, t_quantile
 ALPHA = 0.05
 """Probability that a campaign in which nothing works claims anything at all."""
 POWER = 0.9
-"""Probability, aimed at, that an idea which works is confirmed."""
+"""The planned probability that an idea which works is confirmed."""
 MOST = 8
-"""Fresh runs of one candidate that are planned at most."""
+"""The largest number of fresh runs planned for one candidate."""
 
 
 class Claim(StrEnum):

@@ -49,7 +49,7 @@ class Noise:
 
 
 UNKNOWN = Noise()
-"""Before anything was replicated."""
+"""The estimate before any idea has replicates."""
 
 
 @dataclass(frozen=True, slots=True)

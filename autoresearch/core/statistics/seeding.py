@@ -44,13 +44,13 @@ from itertools import combinations
 from autoresearch.core.text.regex import later
 
 VARIABLE = "AUTORESEARCH_SEED"
-"""Set for every run of a campaign, whatever else its seed is written into."""
+"""Set for every run of a campaign, wherever else its seed is written."""
 
 DECLARE = (
     f"read ${VARIABLE} in the training, or say in the notes of the blueprint how it takes a seed: "
     "`- seed: KEY` (of the recipe), `- seed: --flag` or `- seed: $NAME`"
 )
-"""What to do where the seed does nothing."""
+"""The advice if the seed has no effect."""
 
 TIMES = 10.0
 FEW, FEW_TIMES = 3, 20.0

@@ -12,10 +12,10 @@ _BESIDE = frozenset([
     "tee", "sleep", "wait", "trap", "ulimit", "pip", "git", "module", "conda", "true", "false", "test", "[",
     "[[", "kill", "curl", "wget", "nvidia-smi", "grep", "tail", "head", "exit",
 ])  # fmt: skip
-"""What stands before and after a trainer, and takes none of its settings."""
+"""Commands that appear before and after a trainer and take none of its settings."""
 
 _ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
-"""What starts a trainer from a text or a file of its own: words behind it are no words of the trainer's."""
+"""Programs that start the trainer from a text or a file of their own: words appended to them do not reach it."""
 
 
 def with_words(command: str, words: Sequence[str], recognises: Callable[[str], bool], *, surely: bool = False) -> str:

@@ -25,7 +25,7 @@ _PASS_ON = frozenset(
     ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed", "docker", "podman", "singularity", "apptainer",
      "kubectl", "ray", "parallel", "find", "watch", "tmux", "screen", "conda", "mamba", "uv", "poetry", "pixi"]
 )  # fmt: skip
-"""What starts a command that is given to it, perhaps on another machine or in another file system."""
+"""Programs that run the command in their arguments, perhaps on another machine or in another file system."""
 _MAKES_NOTHING = frozenset(
     ["cd", "pushd", "popd", "export", "set", "unset", "shopt", "ulimit", "umask", "trap", "true", ":",
      "test", "[", "[[", "module", "conda", "nvidia-smi", "hostname", "date", "sleep", "wait", "ls", "pwd", "exit",
