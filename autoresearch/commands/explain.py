@@ -56,14 +56,14 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     from autoresearch.trainers import registry
 
     parts = real_parts()
-    rundir = sessions.find(run, parts)
-    spec = sessions.spec_of(rundir)
+    recorded = sessions.recorded(run, parts)
+    rundir, spec = recorded.rundir, recorded.spec
     try:
         state, outcome = settled(rundir, parts)
     except EnvironmentUnusable:  # a full disk has no room for its row: all the more it wants an explanation
         state, outcome = rundir.state(), None
     end = exit_record.read(rundir)
-    found = explain_run(rundir, spec, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
+    found = explain_run(recorded, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
     payload = {
         "run": spec.run,
         "state": state.value,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoresearch.commands import output
 from autoresearch.commands.wait import ATTEND_S, attend
 from autoresearch.core.run.report_cadence import nap
-from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
@@ -18,6 +18,7 @@ from autoresearch.lab.runs.run_status import RunStatus, standing
 from autoresearch.lab.runs.watch import WAKING, Watcher
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ SHOWN = 100  # characters of the newest output
 class LiveView:
     """What one terminal knows about one run: events read so far, reports given, the metric's history."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec, attend: Callable[[], None] = lambda: None) -> None:
-        self.rundir, self.spec, self.attend = rundir, spec, attend
+    def __init__(self, recorded: RecordedRun, attend: Callable[[], None] = lambda: None) -> None:
+        self.recorded, self.attend = recorded, attend
         self.seq = 0
         self.looks = 0
         self.first_step_seen = False
@@ -41,14 +42,15 @@ class LiveView:
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
         self.attend()  # of a run elsewhere: whoever tells of it may have been killed
-        fresh, self.seq = read_events(self.rundir.events, self.seq)
+        fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
         self.first_step_seen = self.first_step_seen or any(e.event == "first_step" for e in fresh)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
 
     def stand(self) -> RunStatus:
         """Where the run is now; remembers the metric for the sparkline."""
-        now = standing(self.rundir, self.spec, first_step_seen=self.first_step_seen)
-        name = self.spec.objective.metric if self.spec.objective else ""
+        now = standing(self.recorded, first_step_seen=self.first_step_seen)
+        objective = self.recorded.spec.objective
+        name = objective.metric if objective else ""
         for reading in (now.last_validation, now.last_step):
             if reading and name in reading.metrics:
                 point = (reading.step, reading.metrics[name])
@@ -57,9 +59,10 @@ class LiveView:
         return now
 
 
-def follow(rundir: RunDir, spec: RunSpec, parts: Parts, *, live: bool) -> Outcome:
+def follow(recorded: RecordedRun, parts: Parts, *, live: bool) -> Outcome:
     """Watch until the run is over and collected. Ctrl-C leaves the run alone."""
-    follower = LiveView(rundir, spec, lambda: attend(rundir, parts))
+    rundir = recorded.rundir
+    follower = LiveView(recorded, lambda: attend(rundir, parts))
     with Watcher([rundir]) as watcher:
         if live:
             _live(follower, watcher)
@@ -80,7 +83,7 @@ def _plain(follower: LiveView, watcher: Watcher) -> None:
     while True:
         for event in follower.news():
             output.remark(event_line(event))
-        if over(follower.rundir):
+        if over(follower.recorded.rundir):
             return
         if time.monotonic() >= next_report:
             now = follower.stand()
@@ -101,7 +104,7 @@ def _live(follower: LiveView, watcher: Watcher) -> None:
         while True:
             for event in follower.news():
                 console.print(event_line(event), highlight=False, markup=False)
-            if over(follower.rundir):
+            if over(follower.recorded.rundir):
                 return
             now = follower.stand()
             pause = REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S
@@ -115,7 +118,7 @@ def panel(follower: LiveView, now: RunStatus, pause: float) -> RenderableType:
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
-    spec = follower.spec
+    spec = follower.recorded.spec
     grid.add_row("run", spec.run, now.state.value)
     step = now.last_step
     kl = next((v for k, v in step.metrics.items() if "kl_loss" in k or k == "kl"), None) if step else None
@@ -151,10 +154,10 @@ def report_line(follower: LiveView, now: RunStatus, pause: float) -> str:
     if now.newest_output:
         step = f"no step known yet, newest output `{now.newest_output[:SHOWN]}`"
     metric = ""
-    if follower.spec.objective and follower.history:
-        metric = f", {follower.spec.objective.metric} {output.number(follower.history[-1][1])}"
+    if follower.recorded.spec.objective and follower.history:
+        metric = f", {follower.recorded.spec.objective.metric} {output.number(follower.history[-1][1])}"
     return (
-        f"[{output.duration(now.elapsed_s)}] {follower.spec.run}: {now.state.value}, {step}{metric}, "
+        f"[{output.duration(now.elapsed_s)}] {follower.recorded.spec.run}: {now.state.value}, {step}{metric}, "
         f"{output.duration(now.left_s)} left, next look in {output.duration(pause)}"
     )
 

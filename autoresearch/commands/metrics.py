@@ -68,9 +68,8 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.runs import sessions
 
-    rundir = sessions.find(run or "last", parts())
-    spec = sessions.spec_of(rundir)
-    return spec.run, readout.of_run(rundir, spec, source=source, metric=metric)
+    recorded = sessions.recorded(run or "last", parts())
+    return recorded.spec.run, readout.of_run(recorded, source=source, metric=metric)
 
 
 def _payload(found: Readout, last: int) -> dict[str, Any]:

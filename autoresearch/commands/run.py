@@ -20,6 +20,7 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.experiment import Experiment, begin, checked
 from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.records import order_file
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 
@@ -201,9 +202,9 @@ def living_payload(launched: Launched) -> dict[str, Any]:
     from autoresearch.lab.runs.run_status import standing
 
     spec = launched.spec
-    rundir = RunDir(Path(spec.run_dir))
+    recorded = RecordedRun(RunDir(Path(spec.run_dir)), spec)
     return {
-        **living(rundir, spec, standing(rundir, spec, first_step_seen=False, readings=False)),
+        **living(recorded, standing(recorded, first_step_seen=False, readings=False)),
         "already_running": launched.already,
         "attach": launched.attach,
         "next": [f"autoresearch wait {spec.run} --for 100s", f"autoresearch status {spec.run}"],
@@ -217,7 +218,7 @@ def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
     rundir = RunDir(Path(spec.run_dir))
     output.remark(f"{spec.run} {_already(launched) or 'started'}; {launched.attach}")
     try:
-        outcome = follow(rundir, spec, parts, live=sys.stderr.isatty() and not as_json)
+        outcome = follow(RecordedRun(rundir, spec), parts, live=sys.stderr.isatty() and not as_json)
     except KeyboardInterrupt:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise

@@ -24,8 +24,8 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     from autoresearch.commands.wait import _living, elsewhere, settled
     from autoresearch.lab.runs import sessions
 
-    rundir = sessions.find(run, parts)
-    spec = sessions.spec_of(rundir)
+    recorded = sessions.recorded(run, parts)
+    rundir, spec = recorded.rundir, recorded.spec
     state, outcome = settled(rundir, parts)
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
@@ -34,7 +34,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
         return 0
     info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
     payload = {
-        **_living(rundir, spec, 5),
+        **_living(recorded, 5),
         "attach": info.attach if info else None,
         **({"server_session": server.session, "server_attach": server.attach} if server else {}),
         "next": [f"autoresearch wait {spec.run} --for 100s"],

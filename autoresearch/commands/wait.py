@@ -12,6 +12,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def wait(
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     parts = real_parts()
-    rundir = sessions.find(run, parts)
-    spec = sessions.spec_of(rundir)
+    recorded = sessions.recorded(run, parts)
+    rundir, spec = recorded.rundir, recorded.spec
     start = read_events(rundir.events)[1] if since < 0 else since
     until = time.monotonic() + limit
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
@@ -69,7 +70,7 @@ def wait(
         return 1 if as_exit_code else 0
     event = news[-1].event if news else "tick"
     brief = as_json and not news
-    payload = _living(rundir, spec, tail if tail is not None else 0 if brief else LINES)
+    payload = _living(recorded, tail if tail is not None else 0 if brief else LINES)
     payload |= {
         "state": state.value,
         "event": event,
@@ -130,12 +131,12 @@ def elsewhere(payload: dict[str, Any], state: RunState) -> list[str]:
     return [f"at {clause(payload, state)}"]
 
 
-def _living(rundir: RunDir, spec: Any, tail: int) -> dict[str, Any]:
+def _living(recorded: RecordedRun, tail: int) -> dict[str, Any]:
     from autoresearch.lab.runs.run_status import as_payload, standing, tail_lines
     from autoresearch.records.events import read as read_events
 
-    seen = any(e.event == "first_step" for e in read_events(rundir.events, 0)[0])
+    seen = any(e.event == "first_step" for e in read_events(recorded.rundir.events, 0)[0])
     return {
-        **as_payload(rundir, spec, standing(rundir, spec, first_step_seen=seen)),
-        "tail": tail_lines(rundir.log, max(0, min(tail, 20))),
+        **as_payload(recorded, standing(recorded, first_step_seen=seen)),
+        "tail": tail_lines(recorded.rundir.log, max(0, min(tail, 20))),
     }

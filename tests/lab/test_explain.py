@@ -15,6 +15,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.results.diagnosis import diagnose, killing_command
 from autoresearch.lab.results.explain import Explanation, explain_log, explain_run
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
@@ -69,7 +70,7 @@ def explained(
     if not rundir.log.exists():
         rundir.log.write_text(STEPS)
     os.utime(rundir.log, (written, written))
-    return explain_run(rundir, spec, record, VERL, 5)
+    return explain_run(RecordedRun(rundir, spec), record, VERL, 5)
 
 
 LIMIT = (900.0, "limit", {"limit": "stalled", "limit_s": 300.0})

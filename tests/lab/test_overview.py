@@ -38,6 +38,7 @@ from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_json
 
 if TYPE_CHECKING:
@@ -160,11 +161,11 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert (line.left_s, line.limit) == (40.0, "output")
     assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     spec = spec_file.read(rundir)
-    follower = LiveView(rundir, spec)
+    follower = LiveView(RecordedRun(rundir, spec))
     told = report_line(follower, follower.stand(), 30.0)
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
     assert follower.stand().first_step_left_s == 40.0
-    assert as_payload(rundir, spec, follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
+    assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     console = Console(width=160, record=True, file=io.StringIO())
     console.print(panel(follower, follower.stand(), 1.0))
     shown = console.export_text()
@@ -174,7 +175,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     (line,) = looker.look().runs
     assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
     assert "step 1, " in report_line(follower, follower.stand(), 30.0)
-    assert as_payload(rundir, spec, follower.stand())["newest_output"] is None
+    assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] is None
 
 
 def test_an_evaluation_has_a_limit_of_its_own(account: Account) -> None:

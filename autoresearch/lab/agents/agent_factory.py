@@ -14,7 +14,8 @@ from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.turn import TurnEnvironment
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
-from autoresearch.records import exit_record, spec_file
+from autoresearch.records import exit_record
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry as trainers
 
@@ -70,6 +71,6 @@ def explained(idea: Idea, builder: CommitBuilder) -> Explanation:
     rundir = RunDir(Path(row.run_dir))
     if not rundir.spec.exists():
         raise ConflictError(f"the records of {row.run_id} are gone: {rundir.path}", code="no_records")
-    spec = spec_file.read(rundir)
-    trainer = trainers.by_name(spec.trainer, spec.lines)
-    return explain_run(rundir, spec, exit_record.read(rundir), trainer, TAIL)
+    recorded = RecordedRun.read(rundir)
+    trainer = trainers.by_name(recorded.spec.trainer, recorded.spec.lines)
+    return explain_run(recorded, exit_record.read(rundir), trainer, TAIL)

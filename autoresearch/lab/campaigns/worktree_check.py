@@ -16,27 +16,30 @@ from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 NAME = "worktree.json"
 MOST = 5  # files named in a flag
 
 
-def before(rundir: RunDir, spec: RunSpec) -> None:
+def before(recorded: RecordedRun) -> None:
     """Record which files differ from the commit before training. ConflictError if the worktree is not at that commit.
     """
+    spec = recorded.spec
     one = _slot(spec)
     if one is None:
         raise ConflictError(f"the worktree {spec.worktree} is none of its campaign's", code="slot_lost")
     one.check_commit(spec.commit)
-    write_json(rundir.path / NAME, {"changed": one.changed_files()}, durable=False)
+    write_json(recorded.rundir.path / NAME, {"changed": one.changed_files()}, durable=False)
 
 
-def after(rundir: RunDir, spec: RunSpec) -> tuple[str, str]:
+def after(recorded: RecordedRun) -> tuple[str, str]:
     """Why the result does not belong to the commit ("" if it does), and a sentence on tracked files that the run
     changed.
     """
-    noted = read_json(rundir.path / NAME)
+    spec = recorded.spec
+    noted = read_json(recorded.rundir.path / NAME)
     if noted is None or not spec.worktree:
         return "", ""  # it never started, or was started by a version that did not record this
     try:

@@ -18,6 +18,7 @@ from autoresearch.lab.remote.reconcile import Memory, Settled
 from autoresearch.lab.remote_files.mirror import RemoteMirror
 from autoresearch.records import events, order_file
 from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 
@@ -43,6 +44,11 @@ class FollowedRun:
     tries: int = 0  # failed submits, for reasons of this run alone
     failing_since: float = 0.0
     again_at: float = 0.0
+
+    @property
+    def recorded(self) -> RecordedRun:
+        """The run as its directory records it."""
+        return RecordedRun(self.rundir, self.spec)
 
     @property
     def handle(self) -> Handle | None:

@@ -47,6 +47,7 @@ from autoresearch.lab.runs import detached
 from autoresearch.records import events, journal, order_file, spec_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import duration_option
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 IDLE_S = 20.0  # exit after so long without a run
@@ -164,7 +165,7 @@ class Follower:
         if named != self.folder and not named.samefile(self.folder):  # a home directory may have two names
             return None
         spec = spec_file.read(rundir)
-        mirrored = mirroring.RemoteMirror(rundir, spec, order.watched)
+        mirrored = mirroring.RemoteMirror(RecordedRun(rundir, spec), order.watched)
         one = FollowedRun(rundir, spec, order, mirrored, told=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
@@ -233,7 +234,7 @@ class Follower:
         except Declined as no:
             reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
             with contextlib.suppress(Unreachable):  # remove what was sent
-                gather(one.rundir, one.spec, one.order, self.launcher.reach)
+                gather(one.recorded, one.order, self.launcher.reach)
             self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
@@ -249,7 +250,7 @@ class Follower:
         final one.
         """
         try:
-            return ship(one.rundir, one.spec, one.order, self.launcher.reach)
+            return ship(one.recorded, one.order, self.launcher.reach)
         except Declined as no:
             if one.order.submitting is None:
                 raise
@@ -363,7 +364,7 @@ class Follower:
             return self._tell(one, found) or came
         if found.remove and one.handle:
             self.launcher.stop(one.handle, hard=True)
-        if not gather(one.rundir, one.spec, one.order, self.launcher.reach):
+        if not gather(one.recorded, one.order, self.launcher.reach):
             self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
         if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before it could be looked at

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import read_json, write_json
 from autoresearch.runner.remote_files import sha256
 
 DONE = "gathered.json"
@@ -63,8 +63,7 @@ class _File:
 
 
 def gather(
-    rundir: RunDir,
-    spec: RunSpec,
+    recorded: RecordedRun,
     order: Order,
     reach: Reach,
     *,
@@ -75,16 +74,16 @@ def gather(
 
     If the target refuses (a full disk), this is reported and the download counts as done.
     """
-    if reach.shared or not order.directory or (rundir.path / DONE).exists():
+    if reach.shared or not order.directory or (recorded.rundir.path / DONE).exists():
         return True
     try:
-        return _Download(rundir, spec, order, RemoteHost(reach, order.place), clock() + slice_s, clock).go()
+        return _Download(recorded, order, RemoteHost(reach, order.place), clock() + slice_s, clock).go()
     except Declined as no:
-        _warn(rundir, spec, f"results were not copied: {no.reason}")
-        write_json(rundir.path / DONE, {"failed": no.reason}, durable=False)
+        _warn(recorded, f"results were not copied: {no.reason}")
+        write_json(recorded.rundir.path / DONE, {"failed": no.reason}, durable=False)
         return True
     except OSError as error:  # the local disk: there may be room later, and nothing is lost until then
-        _warn(rundir, spec, f"results cannot be written here, and are waited with: {error}")
+        _warn(recorded, f"results cannot be written here, and are waited with: {error}")
         return False
 
 
@@ -93,17 +92,17 @@ class _Download:
 
     def __init__(
         self,
-        rundir: RunDir,
-        spec: RunSpec,
+        recorded: RecordedRun,
         order: Order,
         there: RemoteHost,
         until: float,
         clock: Callable[[], float],
     ) -> None:
-        self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
+        self.recorded, self.order, self.there = recorded, order, there
+        self.rundir, self.spec = recorded.rundir, recorded.spec
         self.until, self.clock = until, clock
-        self.results = order.paths.get(spec.result_dir, "")
-        self.notes = rundir.path / "gathering.json"
+        self.results = order.paths.get(recorded.spec.result_dir, "")
+        self.notes = recorded.rundir.path / "gathering.json"
 
     def go(self) -> bool:
         listed = read_json(self.notes) or self._list(tries=0)
@@ -115,11 +114,11 @@ class _Download:
             return False
         wrong = [one for one in wanted if one.size >= 0 and not self._is_here(one)]
         if wrong and listed["tries"] < TRIES:
-            _warn(self.rundir, self.spec, f"{wrong[0].far} changed while it was copied; it is copied again")
+            _warn(self.recorded, f"{wrong[0].far} changed while it was copied; it is copied again")
             self._list(tries=listed["tries"] + 1)
             return False
         for one in wrong:
-            _warn(self.rundir, self.spec, f"{one.far} is still being written: it was not copied")
+            _warn(self.recorded, f"{one.far} is still being written: it was not copied")
         self._finish(files, listed, len(wrong))
         return True
 
@@ -311,10 +310,10 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _warn(rundir: RunDir, spec: RunSpec, text: str) -> None:
+def _warn(recorded: RecordedRun, text: str) -> None:
     """Warn once, however many retries follow; the journal may be in a directory that cannot be written."""
-    if [event.get("text") for event in events.last(rundir.events, 1)] == [text]:
+    if [event.get("text") for event in events.last(recorded.rundir.events, 1)] == [text]:
         return
-    events.append(rundir.events, "warning", text=text)
+    events.append(recorded.rundir.events, "warning", text=text)
     with contextlib.suppress(AutoresearchError, OSError):
-        journal.append(Path(spec.result_dir), f"warning: {text}")
+        journal.append(Path(recorded.spec.result_dir), f"warning: {text}")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import DirectoryState
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import journal
 from autoresearch.records.appending import append_line
-from autoresearch.records.rundir import RunDir, read_json, write_all, write_json
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import read_json, write_all, write_json
 from autoresearch.runner.basics import whole as whole_number
 from autoresearch.runner.remote_requests import PIECE
 
@@ -29,10 +29,10 @@ _CALENDAR = "%Y-%m-%d %H:%M:%SZ"
 class RemoteMirror:
     """The local copy of one remote run directory. A kill or a full disk loses no byte and doubles no line."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec, watched: Mapping[str, str] | None = None) -> None:
-        self.rundir = rundir
+    def __init__(self, recorded: RecordedRun, watched: Mapping[str, str] | None = None) -> None:
+        self.rundir = recorded.rundir
         self._watched = {far: Path(here) for far, here in (watched or {}).items()}  # metrics outside the run directory
-        self.journal = Path(spec.result_dir) / journal.NAME
+        self.journal = Path(recorded.spec.result_dir) / journal.NAME
         self.had: dict[str, int] = {}  # file name -> bytes of the remote file that are here
         self._runner: Mapping[str, Any] | None = None
         self._unsure = False  # there may be lines here that were not counted

@@ -12,19 +12,21 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.remote_files.translate_paths import keys_of
 from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import read_json
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
 ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 """Beginnings of the variables by which a scheduler tells a job what it has."""
 
 
-def ship(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach) -> tuple[Order, Job]:
+def ship(recorded: RecordedRun, order: Order, reach: Reach) -> tuple[Order, Job]:
     """Write spec, environment and Runner to the target; safe to repeat. The returned order has their directory."""
+    rundir, spec = recorded.rundir, recorded.spec
     if not reach.shared:
         from autoresearch.lab.remote_files.upload import send
 
-        sent = send(rundir, spec, order, reach, _runner_files())
+        sent = send(recorded, order, reach, _runner_files())
         order = replace(order, directory=sent.directory, paths=sent.paths, watched=sent.watched, code=sent.code)
         return order, replace(job_of(spec, order, sent.directory, sent.runner, sent.python), cwd=sent.cwd)
     directory = str(rundir.far)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
@@ -36,6 +35,7 @@ from autoresearch.lab.resolve.trainer_settings import COPIES
 from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.records import events, journal
 from autoresearch.records.order_file import Order
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 MIN_FREE_GB = 1.0
@@ -59,20 +59,21 @@ class UploadResult:
     code: str  # "" if the code is the host's own
 
 
-def send(rundir: RunDir, spec: RunSpec, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> UploadResult:
+def send(recorded: RecordedRun, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> UploadResult:
     """Send everything the Runner needs; safe to repeat. Raises Declined if the target cannot take it, or
     Unreachable.
     """
-    if spec.swarm is not None:
+    if recorded.spec.swarm is not None:
         why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
         raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
-    return _Upload(rundir, spec, order, RemoteHost(reach, order.place)).send(runner)
+    return _Upload(recorded, order, RemoteHost(reach, order.place)).send(runner)
 
 
 class _Upload:
     """The upload of one run."""
 
-    def __init__(self, rundir: RunDir, spec: RunSpec, order: Order, there: RemoteHost) -> None:
+    def __init__(self, recorded: RecordedRun, order: Order, there: RemoteHost) -> None:
+        rundir, spec = recorded.rundir, recorded.spec
         self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
         self.place = order.place
         self.remote = self.place.text("codebase") == "remote"  # its code is the host's own

@@ -13,7 +13,6 @@ from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.diagnosis.remedies import suggestions
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
 from autoresearch.lab.results.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall, why_unmeasured
@@ -22,7 +21,7 @@ from autoresearch.readers.log_end import LastWords, last_words
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.trainers import ask, registry
 
 LOOSE = SignalPattern(
@@ -74,8 +73,9 @@ class Explanation:
     tail: tuple[str, ...] = ()
 
 
-def explain_run(rundir: RunDir, spec: RunSpec, end: ExitRecord | None, trainer: Trainer, tail: int) -> Explanation:
+def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer, tail: int) -> Explanation:
     """Explain a run; `end` None while it lives: then only its failures so far, and what it waits for."""
+    rundir, spec = recorded.rundir, recorded.spec
     happened = events.read(rundir.events)[0]
     if end is None:
         words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))

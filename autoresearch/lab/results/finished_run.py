@@ -15,6 +15,7 @@ from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_
 from autoresearch.lab.results.measure import Measurement, measure, traceback_of
 from autoresearch.records import events, evidence
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
@@ -82,7 +83,7 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     if in_campaign and spec.worktree:
         from autoresearch.lab.campaigns import worktree_check
 
-        foreign, changed = worktree_check.after(finished.rundir, spec)
+        foreign, changed = worktree_check.after(RecordedRun(finished.rundir, spec))
         tampered += [f"{evidence.TAMPERED}{foreign}"] if foreign else []
     unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
     if unmeasured or tampered:  # earlier output does not count as a metric

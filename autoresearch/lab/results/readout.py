@@ -20,6 +20,7 @@ from autoresearch.readers.file_kind import check_text, sniff
 from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_all
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Declaring
@@ -65,8 +66,9 @@ class Readout:
         return replace(self, shown=tuple(kept))
 
 
-def of_run(rundir: RunDir, spec: RunSpec, *, source: str = "", metric: str = "") -> Readout:
+def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Readout:
     """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
+    rundir, spec = recorded.rundir, recorded.spec
     trainer = registry.by_name(spec.trainer, spec.lines)
     end = exit_record.read(rundir)
     ended = end is not None and end.returncode == 0

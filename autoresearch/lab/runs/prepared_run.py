@@ -20,6 +20,7 @@ from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, spec_file
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically
 from autoresearch.runner.basics import SEAL
 
@@ -99,7 +100,7 @@ class PreparedRun:
                 extra |= options.sandbox.before(spec, environment)
                 spec = replace(spec, sandbox=BUBBLEWRAP)
             if spec.worktree:
-                extra |= _checked_worktree(rundir, spec)
+                extra |= _checked_worktree(RecordedRun(rundir, spec))
             if (spec, extra) != (self.spec, written):
                 spec_file.write(rundir, spec, extra)
             session = self.session or start_session(replace(self.run, spec=spec), self.parts)
@@ -147,13 +148,13 @@ class PreparedRun:
         erase(self.rundir, self.spec.run, self.parts)
 
 
-def _checked_worktree(rundir: RunDir, spec: RunSpec) -> dict[str, str]:
+def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:
     """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
     from autoresearch.lab.campaigns import worktree_check
 
-    if spec.prepare:
-        return {"before_training": worktree_check.command(rundir)}
-    worktree_check.before(rundir, spec)
+    if recorded.spec.prepare:
+        return {"before_training": worktree_check.command(recorded.rundir)}
+    worktree_check.before(recorded)
     return {}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 TAIL_BYTES = 256 * 1024
@@ -36,10 +37,11 @@ class RunStatus:
         return min(self.left_s, self.left_s if self.first_step_left_s is None else self.first_step_left_s)
 
 
-def standing(rundir: RunDir, spec: RunSpec, *, first_step_seen: bool, readings: bool = True) -> RunStatus:
+def standing(recorded: RecordedRun, *, first_step_seen: bool, readings: bool = True) -> RunStatus:
     """Read a run's state; `readings` False skips parsing the tail of its log."""
-    elapsed = elapsed_s(rundir, spec)
-    trained = elapsed_s(rundir, spec, since="trainer_started_boot")
+    rundir, spec = recorded.rundir, recorded.spec
+    elapsed = elapsed_s(recorded)
+    trained = elapsed_s(recorded, since="trainer_started_boot")
     step, validation = last_readings(rundir.log, spec) if readings else (None, None)
     unknown = readings and step is None and not first_step_seen
     return RunStatus(
@@ -64,13 +66,13 @@ def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
     return max(0.0, spec.limits.first_step_s - waited)
 
 
-def elapsed_s(rundir: RunDir, spec: RunSpec, *, since: str = "started_boot") -> float:
+def elapsed_s(recorded: RecordedRun, *, since: str = "started_boot") -> float:
     """Seconds since the Runner (or its trainer) started: by the boot clock within the same boot, else by the wall
     clock.
 
     `since` names the stamp in runner.json. 0.0 before the start.
     """
-    return seconds_since(read_json(rundir.runner) or {}, spec, since=since)
+    return seconds_since(read_json(recorded.rundir.runner) or {}, recorded.spec, since=since)
 
 
 def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "started_boot") -> float:
@@ -148,16 +150,18 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
-def _so_far(rundir: RunDir, spec: RunSpec) -> float | None:
+def _so_far(recorded: RecordedRun) -> float | None:
     """The objective of a living run that is not in its last readings: an expression, or in a file."""
     from autoresearch.lab.results.measure import so_far
     from autoresearch.trainers import registry
 
-    return so_far(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
+    spec = recorded.spec
+    return so_far(spec, registry.by_name(spec.trainer, spec.lines), recorded.rundir.log)
 
 
-def as_payload(rundir: RunDir, spec: RunSpec, now: RunStatus) -> dict[str, Any]:
+def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
     """The JSON object for an unfinished run."""
+    rundir, spec = recorded.rundir, recorded.spec
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
     for reading in (now.last_step, now.last_validation):
@@ -173,7 +177,7 @@ def as_payload(rundir: RunDir, spec: RunSpec, now: RunStatus) -> dict[str, Any]:
         "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
-        "metric_value": metrics[name] if name in metrics else _so_far(rundir, spec) if metrics else None,
+        "metric_value": metrics[name] if name in metrics else _so_far(recorded) if metrics else None,
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
         "first_step_left_s": now.first_step_left_s

@@ -11,6 +11,7 @@ from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.records import spec_file
 from autoresearch.records.index import IndexEntry
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def spec_of(rundir: RunDir) -> RunSpec:
             f"{rundir.path}: the run directory is gone ({error.strerror})",
             hint="its row in the ledger remains",
         ) from error
+
+
+def recorded(name: str, parts: Parts) -> RecordedRun:
+    """The run of a name, as its directory records it. Raises NotFoundError."""
+    rundir = find(name, parts)
+    return RecordedRun(rundir, spec_of(rundir))
 
 
 def session_info(rundir: RunDir) -> SessionInfo | None:

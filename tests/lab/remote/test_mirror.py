@@ -14,6 +14,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.remote_files.mirror import RemoteMirror, in_our_time
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import spec_file
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 
@@ -23,7 +24,7 @@ class Far:
     def __init__(self, rundir: RunDir) -> None:
         self.rundir = rundir
         self.spec = spec_file.read(rundir)
-        self.mirror = RemoteMirror(rundir, self.spec)
+        self.mirror = RemoteMirror(RecordedRun(rundir, self.spec))
         self.count = 0
         rundir.far.mkdir()
 
@@ -49,7 +50,7 @@ class Far:
 
     def again(self) -> None:
         """A new Follower."""
-        self.mirror = RemoteMirror(self.rundir, self.spec)
+        self.mirror = RemoteMirror(RecordedRun(self.rundir, self.spec))
 
     def same(self) -> None:
         journal = Path(self.spec.result_dir) / "experiment_log.md"

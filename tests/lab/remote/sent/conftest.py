@@ -34,6 +34,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.launchers.shared import SharedFiles
 from autoresearch.records import journal, order_file, spec_file
 from autoresearch.records.order_file import Order
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, write_atomically
 
 TRAINER = """
@@ -167,7 +168,7 @@ class Yard:
     def ship(self, order: Order | None = None) -> tuple[Order, Job]:
         from autoresearch.lab.remote_files.prepare_upload import ship
 
-        return ship(self.rundir, self.spec, order or self.order(), self.reach)
+        return ship(RecordedRun(self.rundir, self.spec), order or self.order(), self.reach)
 
     def said(self) -> str:
         """The events and the journal of the run."""

@@ -22,6 +22,7 @@ from autoresearch.lab.remote_files import remote_host
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.records import order_file
 from autoresearch.records.index import Index, IndexEntry
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json
 
 pytestmark = pytest.mark.system
@@ -65,7 +66,7 @@ def names(place: str) -> list[str]:
 
 
 def gathered(yard: Any, order: Any, **options: Any) -> bool:
-    return gather(yard.rundir, yard.spec, order, yard.reach, **options)
+    return gather(RecordedRun(yard.rundir, yard.spec), order, yard.reach, **options)
 
 
 def test_results_come_back_and_weights_stay_there(yard: Any) -> None:

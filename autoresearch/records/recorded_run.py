@@ -1,0 +1,22 @@
+"""A run as its directory records it: where its files are, and its spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run directory and the spec in it, read once. A project that was moved has other paths in its specs."""
+
+    rundir: RunDir
+    spec: RunSpec
+
+    @classmethod
+    def read(cls, rundir: RunDir) -> RecordedRun:
+        """Read it. Raises OSError if there is no spec.json, NotFoundError if it is damaged."""
+        return cls(rundir, spec_file.read(rundir))
