@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.blueprint.lint import lint_blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEEDS = [p.read_text(encoding="utf-8") for p in sorted(ROOT.glob("blueprints/**/*.md"))]
 SEEDS += [p.read_text(encoding="utf-8") for p in sorted((ROOT / "tests/blueprints").glob("*.md"))]
 BITS = (

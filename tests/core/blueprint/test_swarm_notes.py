@@ -14,7 +14,7 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import UsageError
 from autoresearch.lab.render import render_blueprint
 
-EXAMPLE = Path(__file__).parents[2] / "blueprints" / "examples" / "agentjet_swarm.md"
+EXAMPLE = Path(__file__).parents[3] / "blueprints" / "examples" / "agentjet_swarm.md"
 
 
 def test_the_example_says_what_it_means_and_comes_back() -> None:

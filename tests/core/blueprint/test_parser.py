@@ -11,7 +11,7 @@ from autoresearch.core.blueprint.model import SECTIONS, Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE, schema
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FIXTURES = ROOT / "tests" / "blueprints"
 EXAMPLES = ROOT / "blueprints"
 COMMAND = "## [exp_launch_command]\n- command: python -m x --conf c.yaml\n"

@@ -10,7 +10,7 @@ from autoresearch.core.diagnosis.failure import MAX_LINE, STORM, FailureKind, Lo
 from autoresearch.core.diagnosis.tracebacks import MAX_TRACEBACK, traceback
 from autoresearch.core.text.lines import logical_lines
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
+SAMPLES = Path(__file__).parents[2] / "samples" / "trainer-logs"
 
 TEXTS = [
     ("cuda_oom", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total"),
