@@ -31,30 +31,30 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
     findings = lint_shell(
         blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
     )
-    notes = blueprint.lines.get("notes", 0)
+    notes_line = blueprint.lines.get("notes", 0)
     for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
-            judges = command in blueprint.notes.evaluate  # it would fail only after the training
-            grave = Severity.ERROR if judges else Severity.WARNING
-            findings.append(_finding(grave, "not_a_command", message, hint, blueprint.name, notes))
-        findings += [_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
-    findings += _swarm(blueprint, notes)
+            late = command in blueprint.notes.evaluate  # it would fail only after the training
+            severity = Severity.ERROR if late else Severity.WARNING
+            findings.append(Finding(severity, "not_a_command", message, hint, blueprint.name, notes_line))
+        findings += [replace(f, line=notes_line) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
+    findings += _swarm(blueprint, notes_line)
     return [*findings, *_limits(blueprint), *_relative(blueprint)]
 
 
-def _swarm(blueprint: Blueprint, notes: int) -> Iterator[Finding]:
+def _swarm(blueprint: Blueprint, notes_line: int) -> Iterator[Finding]:
     """Findings about AgentJet's swarm mode, including a published command that does not exist."""
     at = blueprint.lines.get("exp_launch_command", 1)
-    for command, line in ((blueprint.launch_command, at), *((text, notes) for text in blueprint.notes.prepare)):
+    for command, line in ((blueprint.launch_command, at), *((text, notes_line) for text in blueprint.notes.prepare)):
         yield from (replace(f, where=blueprint.name, line=line) for f in lint_wrong_command(command))
     swarm = blueprint.notes.swarm
     if swarm is None:
         return
-    yield from (replace(f, where=blueprint.name, line=notes) for f in lint_swarm(swarm))
+    yield from (replace(f, where=blueprint.name, line=notes_line) for f in lint_swarm(swarm))
     for command in (swarm.server, swarm.debug):
-        yield from (_moved(f, notes) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
+        yield from (replace(f, line=notes_line) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
 
 
 def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
@@ -65,7 +65,7 @@ def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
     findings += _out_of_sight([c for c in commands if not c.depth], where)
     if re.match(r"\s*\$ ", text):
         hint = "take the `$ ` of the prompt out"
-        findings.append(_finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line))
+        findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line))
     return sorted(findings, key=lambda f: f.line)
 
 
@@ -92,19 +92,11 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
-def _finding(severity: Severity, code: str, message: str, hint: str, where: str, line: int) -> Finding:
-    return Finding(severity, code, message, hint, where, line)
-
-
-def _moved(finding: Finding, line: int) -> Finding:
-    return Finding(finding.severity, finding.code, finding.message, finding.hint, finding.where, line)
-
-
 def _kills(command: Simple, where: str) -> Iterator[Finding]:
     """Errors for commands that end processes of other runs."""
 
     def stop(code: str, message: str) -> Finding:
-        return _finding(Severity.ERROR, code, message, _SPARE, where, command.line)
+        return Finding(Severity.ERROR, code, message, _SPARE, where, command.line)
 
     argv, name = command.argv, command.name
     if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
@@ -135,10 +127,10 @@ def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator
         if before.end in ("|", "|&") and after.name in _BLIND and after.end not in ("|", "|&") and not careful:
             message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
             hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
-            yield _finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
+            yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
         if before.end == "||" and after.name in ("true", ":"):
             message = f"`|| {after.name}` hides the exit code: a crash looks like success"
-            yield _finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
+            yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
 
 
 def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
@@ -147,7 +139,7 @@ def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
     if meant and meant[-1].end == "&":
         message = "the command ends in the background: the run would look finished at once"
         hint = "take out the `&` (and nohup): the run survives the terminal anyway"
-        yield _finding(Severity.WARNING, "background", message, hint, where, meant[-1].line)
+        yield Finding(Severity.WARNING, "background", message, hint, where, meant[-1].line)
     for command in commands:
         argv = command.argv
         detaches = (
@@ -160,7 +152,7 @@ def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
         if detaches:
             message = f"{' '.join(argv[:2])} starts the trainer where this run cannot see how it ends"
             hint = "start it in the foreground"
-            yield _finding(Severity.WARNING, "detached", message, hint, where, command.line)
+            yield Finding(Severity.WARNING, "detached", message, hint, where, command.line)
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:
@@ -169,7 +161,7 @@ def _limits(blueprint: Blueprint) -> Iterator[Finding]:
         both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
         message, hint = f"the first step may take {both}", "give the time in all too"
         line = blueprint.lines.get("exp_max_time", 0)
-        yield _finding(Severity.WARNING, "limits_crossed", message, hint, blueprint.name, line)
+        yield Finding(Severity.WARNING, "limits_crossed", message, hint, blueprint.name, line)
 
 
 def _relative(blueprint: Blueprint) -> Iterator[Finding]:
@@ -185,7 +177,7 @@ def _relative(blueprint: Blueprint) -> Iterator[Finding]:
             hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
             if key == "exp_yaml_path":
                 hint = "it is looked for in the codebase, then " + hint.removeprefix("it is taken ")
-            yield _finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
+            yield Finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
 
 
 def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

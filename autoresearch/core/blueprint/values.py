@@ -129,11 +129,11 @@ def _purpose(items: Sequence[SectionItem]) -> SectionValue | None:
     return SectionValue("\n".join(parts).strip(), tuple(sorted(lines)), (), True)
 
 
-def _too_many_lines(key: str, path: SectionValue) -> list[Finding]:
-    if "\n" not in path.text:
+def _too_many_lines(key: str, value: SectionValue) -> list[Finding]:
+    if "\n" not in value.text:
         return []
-    message = f"the path in [{key}] goes over {path.text.count(chr(10)) + 1} lines"
-    return [error(path.line, "path_of_lines", message, "keep one line")]
+    message = f"the path in [{key}] goes over {value.text.count(chr(10)) + 1} lines"
+    return [error(value.line, "path_of_lines", message, "keep one line")]
 
 
 def _looks_like_path(text: str) -> bool:

@@ -86,7 +86,7 @@ def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | No
 
 
 @dataclass(slots=True)
-class _LogScan:
+class _LoggedFailure:
     rank: Rank
     failure: Failure
     at_step: int  # how many steps had been printed when it was last seen
@@ -102,7 +102,7 @@ class Search:
     """
 
     harmless: Sequence[str] = ()
-    _seen: dict[tuple[Rank, FailureKind], _LogScan] = field(default_factory=dict)
+    _seen: dict[tuple[Rank, FailureKind], _LoggedFailure] = field(default_factory=dict)
     _storms: dict[str, Failure] = field(default_factory=dict)
     _steps: int = 0
     _lines: int = 0  # matching lines, of any kind
@@ -170,7 +170,7 @@ class Search:
         """The failures that the run did not survive, each class once, the root cause first."""
         storms = [storm for storm in self._storms.values() if storm.times >= STORM]
         open_ = [seen for seen in self._seen.values() if self._steps - seen.at_step < SURVIVED]
-        open_ += [_LogScan(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
+        open_ += [_LoggedFailure(Rank.STORM, replace(s, kind=FailureKind.RETRY_STORM), self._steps, 0) for s in storms]
         by_kind: dict[FailureKind, Failure] = {}
         for seen in _root_first(open_):
             by_kind.setdefault(seen.failure.kind, seen.failure)
@@ -230,7 +230,7 @@ class Search:
         overcome = old is not None and now - old.at_step >= SURVIVED
         if old is None or (overcome and (rank is Rank.NAN or not same)):  # a new failure
             self._seen.pop((rank, failure.kind), None)
-            self._seen[rank, failure.kind] = _LogScan(rank, failure, now, self._lines, final)
+            self._seen[rank, failure.kind] = _LoggedFailure(rank, failure, now, self._lines, final)
             return
         if rank is Rank.NAN or not same:  # an error repeated at every step that the run survives is not why it ended
             old.at_step = now
@@ -248,22 +248,22 @@ def _shape(line: str) -> str:
     return _NUMBERS.sub("#", line)
 
 
-def _root_first(scans: Sequence[_LogScan]) -> list[_LogScan]:
+def _root_first(logged: Sequence[_LoggedFailure]) -> list[_LoggedFailure]:
     """Sort by rank, then by order in the log, with two exceptions around the first symptom.
 
     A traceback before the first symptom is its root cause: when one rank raises, the others lose their peer. Network
     errors after it, or after a dead engine, are consequences: the dead process refuses connections.
     """
-    never = len(scans) + max((s.order for s in scans), default=0)
-    symptom = min((s.order for s in scans if s.rank is Rank.SYMPTOM), default=0)
-    dead = min((s.order for s in scans if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
+    never = len(logged) + max((s.order for s in logged), default=0)
+    symptom = min((s.order for s in logged if s.rank is Rank.SYMPTOM), default=0)
+    dead = min((s.order for s in logged if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
 
-    def key(scan: _LogScan) -> tuple[Rank, int]:
-        rank = scan.rank
-        if rank is Rank.ANY and scan.final and scan.order < symptom:
+    def key(one: _LoggedFailure) -> tuple[Rank, int]:
+        rank = one.rank
+        if rank is Rank.ANY and one.final and one.order < symptom:
             rank = Rank.SYMPTOM
-        elif scan.failure.kind is FailureKind.NETWORK and scan.order > min(dead, symptom or never):
+        elif one.failure.kind is FailureKind.NETWORK and one.order > min(dead, symptom or never):
             rank = Rank.JOB
-        return rank, scan.order
+        return rank, one.order
 
-    return sorted(scans, key=key)
+    return sorted(logged, key=key)

@@ -115,11 +115,11 @@ _PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q
 _OFFLINE = "HF_HUB_OFFLINE=1 once model and data are in the cache; HF_ENDPOINT for a mirror; http_proxy and https_proxy"
 
 
-def suggestions(kind: FailureKind, trainer: str = "", *, proxychains: bool = False) -> tuple[str, ...]:
+def suggestions(failure_kind: FailureKind, trainer: str = "", *, proxychains: bool = False) -> tuple[str, ...]:
     """What to try, the most likely first. proxychains: whether that program is installed on this host."""
-    network = (*((_PROXYCHAINS,) if proxychains else ()), _OFFLINE) if kind is FailureKind.NETWORK else ()
+    network = (*((_PROXYCHAINS,) if proxychains else ()), _OFFLINE) if failure_kind is FailureKind.NETWORK else ()
     family = trainer.removesuffix("_swarm")
-    own = _TRAINERS.get((kind, trainer)) or _TRAINERS.get((kind, family)) or ()
+    own = _TRAINERS.get((failure_kind, trainer)) or _TRAINERS.get((failure_kind, family)) or ()
     if not own and family == "agentjet":  # AgentJet trains with verl
-        own = _TRAINERS.get((kind, "verl"), ())
-    return (HINTS[kind], *own, *network, *_MORE.get(kind, ()))
+        own = _TRAINERS.get((failure_kind, "verl"), ())
+    return (HINTS[failure_kind], *own, *network, *_MORE.get(failure_kind, ()))

@@ -78,12 +78,12 @@ def plan_of(data: object) -> tuple[dict[str, Any], list[str]]:
     """The answer in the form of `plan.yaml`, and one sentence for each part that could not be converted."""
     if not isinstance(data, Mapping):
         return {}, ["the answer is no object with the keys title, question, stages"]
-    turner = _Turner()
+    converter = _PlanConverter()
     plan = {key: value for key, value in data.items() if key != "stages"}
     stages = data.get("stages")
     if not isinstance(stages, list):
         return {}, ["stages: is no list"]
-    return {**plan, "stages": [turner.stage(stage, n) for n, stage in enumerate(stages)]}, turner.problems
+    return {**plan, "stages": [converter.stage(stage, n) for n, stage in enumerate(stages)]}, converter.problems
 
 
 def _keys(idea: object) -> list[str]:
@@ -92,7 +92,7 @@ def _keys(idea: object) -> list[str]:
     return [key for key in keys if isinstance(key, str)]
 
 
-class _Turner:
+class _PlanConverter:
     """Converts lists of {key, value} into maps, and omits empty values; collects `problems`."""
 
     def __init__(self) -> None:

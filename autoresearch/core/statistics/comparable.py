@@ -51,12 +51,12 @@ class Measured:
         return f"{self.metric} of {self.trainer or 'an unknown trainer'}{f' ({self.meaning})' if self.meaning else ''}"
 
 
-def why_not(a: Measured, b: Measured) -> str:
+def why_not(first: Measured, second: Measured) -> str:
     """Why the two numbers must not be compared; "" if they may be."""
-    if a.metric != b.metric and not _same(a.metric, b.metric):
-        return f"{a.metric or 'no metric'} and {b.metric or 'no metric'} are different metrics"
-    if a.meaning != b.meaning:
-        return f"{a} and {b} measure different things"
+    if first.metric != second.metric and not _same(first.metric, second.metric):
+        return f"{first.metric or 'no metric'} and {second.metric or 'no metric'} are different metrics"
+    if first.meaning != second.meaning:
+        return f"{first} and {second} measure different things"
     return ""
 
 
