@@ -74,33 +74,33 @@ def start(
 
     parts = real_parts()
     campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
-    plan = resolve_campaign(campaign_file, parts)
-    findings = preflight(plan)
-    if not yes and not _agreed(plan, findings, as_json=as_json):
+    proposed = resolve_campaign(campaign_file, parts)
+    findings = preflight(proposed)
+    if not yes and not _agreed(proposed, findings, as_json=as_json):
         return 0
-    if not ask.steps_known(plan.trainer_settings.trainer):
-        output.remark(f"first step: {plan.first_step_rule}")
-    place = start_campaign.create(plan, parts)
+    if not ask.steps_known(proposed.trainer_settings.trainer):
+        output.remark(f"first step: {proposed.first_step_rule}")
+    place = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(place, parts)
     if detach:
         state = _state(place)
-        lines = [f"{plan.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
+        lines = [f"{proposed.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
         output.emit("campaign start", _payload(place, state) | {"attach": attach}, as_json=as_json, lines=lines)
         return 0
-    output.remark(f"{plan.spec.name} in {place.path} runs in a session of its own; {attach}")
+    output.remark(f"{proposed.spec.name} in {place.path} runs in a session of its own; {attach}")
     return follow(place, as_json=as_json)
 
 
-def _agreed(plan: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
+def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
     import shlex
 
-    rows = plan_rows(plan, findings)
+    rows = plan_rows(proposed, findings)
     words = [word for word in output.typed if word not in ("--json", "--detach")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
     if output.agent_or_pipe() or as_json:
         payload = {
-            "campaign": plan.spec.name,
+            "campaign": proposed.spec.name,
             "state": "planned",
             "plan": {key: value for key, value in rows if not key.startswith("remark")},
             "remarks": [value for key, value in rows if key == "remark"],
@@ -113,11 +113,11 @@ def _agreed(plan: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
     return bool(typer.confirm("Start it?", default=True))
 
 
-def plan_rows(plan: ProposedCampaign, findings: Any) -> list[tuple[str, str]]:
+def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
 
-    spec = plan.spec
+    spec = proposed.spec
 
     def said(key: str) -> str:
         return f"  ({spec.sources[key]})" if key in spec.sources else ""
@@ -132,23 +132,23 @@ def plan_rows(plan: ProposedCampaign, findings: Any) -> list[tuple[str, str]]:
         f"{rules.budget_tokens:,} tokens" if rules.budget_tokens else "",
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
-    dirty = plan.base.dirty
-    each = f"at most {span(spec.timeout_s or plan.trainer_settings.resolved.blueprint.max_time_s)}"
+    dirty = proposed.base.dirty
+    each = f"at most {span(spec.timeout_s or proposed.trainer_settings.resolved.blueprint.max_time_s)}"
     space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
-    where = plan.trainer_settings.recording.source if plan.trainer_settings.recording else None
+    where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
-        ("command", " ".join(plan.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
+        ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
-        ("first step", plan.first_step_rule),
+        ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
-        ("seeds", f"{plan.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
+        ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
         *([("space", f"{space}{said('space')}")] if space else []),
-        *_evaluation_row(plan),
+        *_evaluation_row(proposed),
         *_agent_rows(spec),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
@@ -178,14 +178,14 @@ def _files(number: int) -> str:
     return "1 file differs" if number == 1 else f"{number} files differ"
 
 
-def _evaluation_row(plan: ProposedCampaign) -> list[tuple[str, str]]:
+def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
     """What measures each run; where an agent edits what trains, also that nothing does."""
-    notes = plan.trainer_settings.resolved.blueprint.notes
+    notes = proposed.trainer_settings.resolved.blueprint.notes
     if notes.evaluate:
         within = output.duration(notes.evaluate_s)
         return [("measured by", f"{'; '.join(notes.evaluate)} at the base commit, within {within}")]
     none = "what the training prints: `- evaluate: COMMAND` in the notes would measure it apart"
-    return [("measured by", none)] if plan.spec.research.agent else []
+    return [("measured by", none)] if proposed.spec.research.agent else []
 
 
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:

@@ -72,9 +72,9 @@ def campaign_spec(
     )
 
 
-def _trees(campaign_dir: Path, parts: Parts) -> Path:
-    """The directory of its worktrees; a campaign of the same name in another repository has its own."""
-    return state_home(parts.environ) / "worktrees" / f"{campaign_dir.name}-{key_of(campaign_dir)}"
+def _trees(directory: Path, parts: Parts) -> Path:
+    """Where the worktrees go; a campaign of the same name in another repository has others."""
+    return state_home(parts.environ) / "worktrees" / f"{directory.name}-{key_of(directory)}"
 
 
 def _in_repository(path: Path | None, checkout: Checkout) -> str:

@@ -26,10 +26,10 @@ _SAME = {
 }
 
 
-def continue_with(campaign_dir: CampaignDir, rules: Mapping[str, Any]) -> None:
+def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None:
     """Let a campaign that ended continue under other rules."""
     campaign_dir.flag.unlink(missing_ok=True)
-    campaign_records.add(campaign_dir.journal, "rules", **rules)
+    campaign_records.add(campaign_dir.journal, "rules", **changes)
     campaign_records.add(campaign_dir.journal, "told", how="")
     campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
 

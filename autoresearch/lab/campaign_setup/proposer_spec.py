@@ -25,7 +25,7 @@ def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSetti
         return ProposerSpec(name, seed=campaign_file["seed"])
     if name == "queue":
         return ProposerSpec(name, queue=_queue(campaign_file), seed=campaign_file["seed"])
-    space = _space(campaign_file, trainer_settings, name)
+    space = _space(campaign_file, trainer_settings, grid=name == "grid")
     check_packages(OPTIMISER if name == HYBRID else name)
     return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
 
@@ -52,8 +52,8 @@ def _queue(campaign_file: CampaignFile) -> str:
     return str(campaign_file["queue"])
 
 
-def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, proposer: str) -> dict[str, Any]:
-    """The space of the campaign file, else the trainer's own; checked for this proposer."""
+def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, *, grid: bool) -> dict[str, Any]:
+    """The space of the campaign file, else the trainer's own; checked for a grid or a search."""
     from autoresearch.core.campaign.space import need_grid, need_search
     from autoresearch.core.campaign.space_file import read_space
 
@@ -68,5 +68,5 @@ def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, propo
             code="no_space",
         )
     parsed = read_space(space)
-    (need_grid if proposer == "grid" else need_search)(parsed)
+    (need_grid if grid else need_search)(parsed)
     return dict(space)

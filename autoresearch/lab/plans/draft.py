@@ -168,6 +168,7 @@ class _DiskChecks:
         self.results[resolved.result_dir] = None
         if not any(campaign_file[stop] for stop in _STOPS):
             raise UsageError("no stop rule: it would never end", hint=f"one of {', '.join(_STOPS)}")
+        self.files[str(campaign_file.blueprint)] = resolved.file.data
         self.files |= _named_files(self.draft.path.parent, stage, campaign_file, resolved.recipe)
 
     def whole(self) -> Draft:
@@ -217,8 +218,8 @@ def _idea_faults(stage: Stage, folder: Path) -> Iterator[tuple[int, str]]:
 
 
 def _named_files(folder: Path, stage: Stage, campaign_file: CampaignFile, recipe: Path | None) -> dict[str, bytes]:
-    """The files that define this stage's experiments, apart from the code."""
-    paths = [campaign_file.blueprint, campaign_file.path, recipe]
+    """The files that define this stage's experiments, apart from its blueprint and the code."""
+    paths = [campaign_file.path, recipe]
     queue = None if stage.ideas else campaign_file["queue"]
     if queue:
         paths += sorted(Path(queue).iterdir()) if Path(queue).is_dir() else [Path(queue)]

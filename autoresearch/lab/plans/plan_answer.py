@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class PlanAnswer:
 def read_plan_answer(request: PlanRequest, data: object, parts: Parts) -> PlanAnswer:
     """Turn the answer's data into a plan, and check it as `plan check` would."""
     plan, problems = plan_of(data)
-    problems = problems or _name_from_plan(plan, request.plan_dir.checkout.root, request.file.parent)
+    problems = problems or _name_from_plan(plan["stages"], request.plan_dir.checkout.root, request.file.parent)
     if problems:
         return PlanAnswer(problems=tuple(problems))
     topic = os.path.relpath(request.topic, request.file.parent)
@@ -48,10 +48,10 @@ def read_plan_answer(request: PlanRequest, data: object, parts: Parts) -> PlanAn
     return PlanAnswer(text, None if problems else draft, tuple(problems))
 
 
-def _name_from_plan(plan: Mapping[str, Any], root: Path, folder: Path) -> list[str]:
+def _name_from_plan(stages: Iterable[Mapping[str, Any]], root: Path, folder: Path) -> list[str]:
     """Rewrite the paths of blueprints, which an agent gives from the repository's root; returns the problems."""
     problems = []
-    for n, stage in enumerate(plan["stages"]):
+    for n, stage in enumerate(stages):
         blueprint = stage["campaign"]["blueprint"]
         if not isinstance(blueprint, str) or not is_inside(blueprint) or not (root / blueprint).is_file():
             problems.append(f"stages[{n}].blueprint: {blueprint!r} is no file of the repository")

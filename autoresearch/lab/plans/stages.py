@@ -31,10 +31,10 @@ FINITE = ("queue", "grid")  # proposers that run out of ideas for good
 MOST_RESTARTS = 2  # of a controller that dies without writing another row
 
 
-def prefix_of(plan_dir: PlanDir, stage: str, times: int) -> str:
+def prefix_of(plan_dir: PlanDir, name: str, times: int) -> str:
     """Prefix of the branches of a stage's campaign; its last part is the campaign's name."""
     again = f"-{times}" if times > 1 else ""
-    return f"{plan_dir.prefix}/{plan_dir.slug}-{stage}{again}"
+    return f"{plan_dir.prefix}/{plan_dir.slug}-{name}{again}"
 
 
 def campaign_dir_of(plan_dir: PlanDir, run: StageRun) -> CampaignDir:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.git_repo.checkout import NoCheckout
-from autoresearch.lab.campaign_setup.base_commit import no_repository
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, as_deadline
 from autoresearch.lab.campaign_setup.campaign_options import declare
 
@@ -115,20 +113,3 @@ def test_words_for_true(place: Path, word: str) -> None:
     assert (found["confirm"], found["gpu_check"]) == (True, True)
     with pytest.raises(UsageError, match="sandbox"):
         declared(place, f"sandbox: {word}\n")
-
-
-TRUST = "git config --global --add safe.directory /x"
-
-
-@pytest.mark.parametrize(
-    ("found", "hint"),
-    [
-        (NoCheckout("/x is ignored", "`git init` there"), "`git init` there, or run single blueprints with"),
-        (NoCheckout("it is another user's", "trust it", TRUST), "trust it, or run single blueprints with"),
-        (NoCheckout("git is not installed"), "run single blueprints with"),
-    ],
-)
-def test_each_lack_of_a_repository_has_its_own_remedy(found: NoCheckout, hint: str) -> None:
-    error = no_repository(found)
-    assert error.message == f"a campaign keeps every idea on a branch, and {found.reason}"
-    assert error.hint.startswith(hint) and error.fix == found.fix

@@ -1,0 +1,79 @@
+"""Objective and stop rules: who decides, with which source, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, deadline_findings, resolve_goal
+
+NOW = 1_800_000_000.0
+NOTES = {"metric": "val/acc", "direction": "maximize"}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "notes", "keys", "metric", "direction", "sources"),
+    [
+        ("generic", {}, {"metric": "reward"}, "reward", "maximize", {"direction": "the metric's name"}),
+        ("generic", {"metric": "loss"}, {}, "loss", "minimize",
+         {"metric": "blueprint", "direction": "the metric's name"}),
+        ("generic", NOTES, {}, "val/acc", "maximize", {"metric": "blueprint", "direction": "blueprint"}),
+        ("generic", NOTES, {"direction": "minimize"}, "val/acc", "minimize", {"metric": "blueprint"}),
+        ("generic", NOTES, {"metric": "loss"}, "loss", "minimize", {"direction": "the metric's name"}),
+        ("generic", NOTES, {"metric": "x", "direction": "minimize"}, "x", "minimize", {}),
+        ("tinygrpo", {}, {}, "task_pass_rate@1", "maximize",
+         {"metric": "trainer tinygrpo", "direction": "trainer tinygrpo"}),
+    ],
+)  # fmt: skip
+def test_campaign_file_over_blueprint_over_trainer(
+    trainer: str, notes: dict[str, str], keys: dict[str, str], metric: str, direction: str, sources: dict[str, str],
+    campaign_file: Any, trainer_settings: Any,
+) -> None:  # fmt: skip
+    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), NOW)
+    assert (goal.objective.metric, goal.objective.direction.value, goal.sources) == (metric, direction, sources)
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "words"),
+    [
+        ({}, "no_metric", "the trainer generic has no usual metric"),
+        ({"metric": "max(a"}, "bad_metric", "the metric"),
+        ({"metric": "last(a) - last(b)"}, "no_direction", "whether last(a) - last(b) is to be maximized or minimized"),
+        ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
+        ({"metric": "reward", "deadline": NOW + 60, "timeout": 600.0}, "impossible_deadline", "none could start"),
+    ],
+)
+def test_what_cannot_be_pursued(keys: Any, code: str, words: str, campaign_file: Any, trainer_settings: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve_goal(campaign_file(**keys), trainer_settings(), NOW)
+    assert refused.value.code == code and words in refused.value.message
+
+
+def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_settings: Any) -> None:
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), NOW)
+    assert goal.rules == Rules(count=UNRULED_IDEAS) and goal.sources["count"].startswith("no stop rule was given")
+    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), NOW)
+    assert goal.rules == Rules(budget_usd=3.0) and "count" not in goal.sources
+
+
+@pytest.mark.parametrize(
+    ("count", "hours", "timeout_s", "parallel", "warns"),
+    [
+        (5, 1.0, 1800.0, 1, True),  # 4 ideas and 4 runs of the baseline: four hours
+        (5, 4.0, 1800.0, 1, False),
+        (5, 1.0, 1800.0, 4, False),
+        (5, 1.0, None, 1, False),
+        (None, 1.0, 1800.0, 1, False),
+        (5, None, 1800.0, 1, False),
+    ],
+)
+def test_whether_the_ideas_fit_before_the_deadline(
+    count: int | None, hours: float | None, timeout_s: float | None, parallel: int, warns: bool, spec: CampaignSpec
+) -> None:
+    rules = Rules(count=count, deadline=None if hours is None else NOW + 3600 * hours)
+    spec = replace(spec, rules=rules, timeout_s=timeout_s, parallel=parallel, replicates=4)
+    assert [finding.code for finding in deadline_findings(spec)] == ["may_not_fit"] * warns
