@@ -1,21 +1,21 @@
-"""The first stage: the bytes of a blueprint become a Document of sections, and each section a list of items.
+"""The first stage: the bytes of a blueprint become a Document of sections with their lines.
 
 A section begins in any of the ways that published blueprints use (AgentJet's classic and swarm
 skills, Alpha-RL-Research): `## [exp_purpose]`, `# exp_purpose`, `**[exp_purpose]**`,
 `1. [exp_purpose] Experiment purpose (text):`, `[exp_purpose]: ...`, `exp_purpose: ...`.
-Its items are `- description: ...`, `- dir: ...`, `- content 1: ...`, paragraphs and code blocks.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import dropwhile
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import SectionItem, SourceLine, items_of
 from autoresearch.core.blueprint.model import LIST_KEYS, SECTIONS, TEXT_KEYS
 
 MAX_BYTES = 1 << 20
@@ -45,6 +45,65 @@ NOTE_LINE = re.compile(
 _KEYS_ONLY = (*TEXT_KEYS, "prepare", "cleanup", "env", "requires_env")  # the other keys are also words of prose
 
 
+class LabelRole(StrEnum):
+    """The kind of text that an item's label announces."""
+
+    VALUE = "value"  # a typed key: dir, path, command, time, purpose
+    CONTENT = "content"  # content n
+    PLAIN = "plain"  # a paragraph, or an item without a known label
+    DEFAULT = "default"  # `default:`, left over from the published template: not a value
+    TEXT = "text"  # description, hint, warning, note, example: for readers
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
+
+    Code has the indentation of its fence removed, and `indent` is that of the fence. Prose is unchanged.
+    """
+
+    no: int
+    text: str
+    indent: int
+    block: int = 0
+    info: str = ""  # the language named by the fence, in lower case
+
+
+@dataclass(frozen=True, slots=True)
+class SectionItem:
+    """One item of a section. `first` is the text after the label on the same line, `more` the lines below."""
+
+    role: LabelRole
+    label: str
+    line: int
+    indent: int  # of its bullet; -1 for a paragraph
+    first: str = ""
+    more: tuple[SourceLine, ...] = ()
+
+    @property
+    def code(self) -> list[list[SourceLine]]:
+        """The fenced blocks of the item, each as its lines."""
+        blocks: dict[int, list[SourceLine]] = {}
+        for line in self.more:
+            if line.block:
+                blocks.setdefault(line.block, []).append(line)
+        return list(blocks.values())
+
+    @property
+    def prose(self) -> list[tuple[int, str]]:
+        """(line number, text) of every line outside code blocks, dedented, without the label."""
+        rest = [n for n in self.more if not n.block]
+        dedented = textwrap.dedent("\n".join(n.text for n in rest)).split("\n") if rest else []
+        head = [(self.line, self.first)] if self.first else []
+        return head + [(n.no, text) for n, text in zip(rest, dedented, strict=True)]
+
+    @property
+    def text(self) -> str:
+        """Prose and code as one text, for readers."""
+        lines = [self.first] if self.first else []
+        return "\n".join([*lines, *(n.text.strip() if not n.block else n.text for n in self.more)]).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A heading and the lines below it; `head` is the text after the tag in the heading itself."""
@@ -55,21 +114,29 @@ class Section:
     head: str
     level: int
     body: tuple[SourceLine, ...] = ()
-    items: tuple[SectionItem, ...] = ()  # of one of the seven sections only
+    items: tuple[SectionItem, ...] = ()  # of one of the seven sections only, see `core.blueprint.items`
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A blueprint file as title and sections of items, not interpreted."""
+    """A blueprint file as title and sections, not interpreted."""
 
     title: str = ""
     sections: tuple[Section, ...] = ()
     findings: tuple[Finding, ...] = ()
     named: Mapping[str, Section] = field(default_factory=dict)  # the first section of each key
 
+    @classmethod
+    def of(cls, title: str, sections: Sequence[Section], findings: Sequence[Finding]) -> Document:
+        """The document of these sections."""
+        named: dict[str, Section] = {}
+        for section in sections:
+            named.setdefault(section.key, section)
+        return cls(title, tuple(sections), tuple(findings), named)
+
 
 def read_document(data: bytes) -> Document:
-    """Split a blueprint file into sections and items, with findings about its structure.
+    """Split a blueprint file into sections, with findings about its structure.
 
     A file that is larger than 1 MiB, empty, not UTF-8 or not plain text has one error and no sections.
     """
@@ -77,16 +144,14 @@ def read_document(data: bytes) -> Document:
         return Document(findings=(refusal,))
     texts = data.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     lines, findings = _fenced(_without_comments(_unwrapped(texts)))
-    title, sections = _split(lines)
-    findings += [_unknown(section) for section in sections if section.key not in (*SECTIONS, NOTES, OTHER)]
+    title, tagged = _split(lines)
+    known = (*SECTIONS, NOTES, OTHER)
+    findings += [_unknown(section) for section in tagged if section.key not in known]
+    sections = [section if section.key in known else replace(section, key=OTHER) for section in tagged]
     findings += _occurrences(sections)
-    sections = [_itemised(section) for section in sections]
-    named: dict[str, Section] = {}
-    for section in sections:
-        named.setdefault(section.key, section)
-    if named.keys() & set(SECTIONS):
+    if any(section.key in SECTIONS for section in sections):
         findings += _misplaced_keys(sections)
-    return Document(title, tuple(sections), tuple(findings), named)
+    return Document.of(title, sections, findings)
 
 
 def _unreadable(data: bytes) -> Finding | None:
@@ -135,13 +200,6 @@ def _split(source_lines: Sequence[SourceLine]) -> tuple[str, list[Section]]:
 def _underlines(source_line: SourceLine) -> bool:
     """Whether a line at the beginning of a section is the underline of its heading."""
     return not source_line.block and bool(_RULE.match(source_line.text))
-
-
-def _itemised(section: Section) -> Section:
-    if section.key in SECTIONS:
-        head = SourceLine(section.line, section.head, -1)
-        return replace(section, items=items_of(section.key, head, section.body))
-    return section if section.key == NOTES else replace(section, key=OTHER)
 
 
 def _unwrapped(lines: list[str]) -> list[str]:

@@ -1,12 +1,16 @@
-"""The items of a section: `- description: ...`, `- dir: ...`, `- content 1: ...`, paragraphs, code blocks."""
+"""The second stage: each of the seven sections of a Document gets its items.
+
+Items are `- description: ...`, `- dir: ...`, `- content 1: ...`, paragraphs and code blocks.
+"""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
+
+from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
+from autoresearch.core.blueprint.model import SECTIONS
 
 _TEXT_WORDS = {
     "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",
@@ -41,74 +45,24 @@ _LABEL = re.compile(
 )
 
 
-class LabelRole(StrEnum):
-    """The kind of text that an item's label announces."""
-
-    VALUE = "value"  # a typed key: dir, path, command, time, purpose
-    CONTENT = "content"  # content n
-    PLAIN = "plain"  # a paragraph, or an item without a known label
-    DEFAULT = "default"  # `default:`, left over from the published template: not a value
-    TEXT = "text"  # description, hint, warning, note, example: for readers
+def with_items(document: Document) -> Document:
+    """The same document with the items of its sections."""
+    sections = [
+        replace(section, items=_items(section)) if section.key in SECTIONS else section for section in document.sections
+    ]
+    return Document.of(document.title, sections, document.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """One line. `block` is 0 for prose and the ordinal of the fenced block for code.
-
-    Code has the indentation of its fence removed, and `indent` is that of the fence. Prose is unchanged.
-    """
-
-    no: int
-    text: str
-    indent: int
-    block: int = 0
-    info: str = ""  # the language named by the fence, in lower case
-
-
-@dataclass(frozen=True, slots=True)
-class SectionItem:
-    """One item of a section. `first` is the text after the label on the same line, `more` the lines below."""
-
-    role: LabelRole
-    label: str
-    line: int
-    indent: int  # of its bullet; -1 for a paragraph
-    first: str = ""
-    more: tuple[SourceLine, ...] = ()
-
-    @property
-    def code(self) -> list[list[SourceLine]]:
-        """The fenced blocks of the item, each as its lines."""
-        blocks: dict[int, list[SourceLine]] = {}
-        for line in self.more:
-            if line.block:
-                blocks.setdefault(line.block, []).append(line)
-        return list(blocks.values())
-
-    @property
-    def prose(self) -> list[tuple[int, str]]:
-        """(line number, text) of every line outside code blocks, dedented, without the label."""
-        rest = [n for n in self.more if not n.block]
-        dedented = textwrap.dedent("\n".join(n.text for n in rest)).split("\n") if rest else []
-        head = [(self.line, self.first)] if self.first else []
-        return head + [(n.no, text) for n, text in zip(rest, dedented, strict=True)]
-
-    @property
-    def text(self) -> str:
-        """Prose and code as one text, for readers."""
-        lines = [self.first] if self.first else []
-        return "\n".join([*lines, *(n.text.strip() if not n.block else n.text for n in self.more)]).strip()
-
-
-def items_of(key: str, head: SourceLine, body: Sequence[SourceLine]) -> tuple[SectionItem, ...]:
-    """The items of the section `key` in order; `head`, the text after the tag in its heading, is the first one."""
+def _items(section: Section) -> tuple[SectionItem, ...]:
+    """The items of a section in order; the text after the tag in its heading is the first one."""
+    key, head = section.key, section.head
     begun: list[tuple[SectionItem, list[SourceLine]]] = []  # an item, and the lines that continue it
-    if re.search(r"[:：]$", head.text) or re.fullmatch(r"[(（][^()（）]*[)）]", head.text):
-        begun.append((SectionItem(LabelRole.TEXT, "title", head.no, 10**6, head.text), []))  # ends here
-    elif head.text:
-        begun.append((_labelled(key, head.text, head.no, indent=-1), []))
+    if re.search(r"[:：]$", head) or re.fullmatch(r"[(（][^()（）]*[)）]", head):
+        begun.append((SectionItem(LabelRole.TEXT, "title", section.line, 10**6, head), []))  # ends here
+    elif head:
+        begun.append((_labelled(key, head, section.line, indent=-1), []))
     blank = False
-    for line in body:
+    for line in section.body:
         if not line.block and not line.text.strip():
             blank = True
             if begun and begun[-1][1]:

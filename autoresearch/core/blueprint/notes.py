@@ -13,9 +13,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section
+from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import SourceLine
 from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS, Notes
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse

@@ -1,6 +1,6 @@
 """From the bytes of a blueprint to a Blueprint: each stage takes what the one before it returned.
 
-bytes -> Document (sections of items) -> Notes, values of the sections, time limits -> checks -> Blueprint
+bytes -> Document of sections -> their items -> Notes, values of the sections, time limits -> checks -> Blueprint
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from autoresearch.core.blueprint.document import NOTES, Document, Section, read_document
+from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, read_document
 from autoresearch.core.blueprint.finding import Finding, errors, warning
-from autoresearch.core.blueprint.items import LabelRole, SectionItem
+from autoresearch.core.blueprint.items import with_items
 from autoresearch.core.blueprint.model import RESULT_ROOT, SECTIONS, Blueprint, Notes
 from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.placeholders import unreplaced
@@ -52,7 +52,7 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     warnings: for a file that is not text, a missing command, a section that occurs twice, an unreplaced placeholder,
     or a duration that no run can have, among others.
     """
-    document = read_document(data)
+    document = with_items(read_document(data))
     if not any(section.key in SECTIONS for section in document.sections):
         raise BlueprintInvalid(_located(document.findings, name))
     notes, note_findings = read_notes(document)

@@ -16,9 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.blueprint.document import NOTES, Document, Section
+from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import LabelRole
 from autoresearch.core.blueprint.model import SECTIONS, Notes
 from autoresearch.core.blueprint.values import SectionValue
 

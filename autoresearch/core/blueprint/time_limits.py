@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.blueprint.document import Document
+from autoresearch.core.blueprint.document import Document, LabelRole, SectionItem
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import LabelRole, SectionItem
 from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 
 _FIRST = re.compile(

@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autoresearch.core.blueprint.document import Document, Section
+from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.items import LabelRole, SectionItem, SourceLine, label_of, with_role
+from autoresearch.core.blueprint.items import label_of, with_role
 
 _PATHS = ("exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_result_dir")
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)

@@ -1,15 +1,15 @@
-"""The first stage by itself: which sections a text has, which items they have, and what a document without any says."""
+"""The first two stages: which sections a text has, which items they have, and what a document without any says."""
 
 from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.document import NOTES, OTHER, Document, read_document
-from autoresearch.core.blueprint.items import LabelRole
+from autoresearch.core.blueprint.document import NOTES, OTHER, Document, LabelRole, read_document
+from autoresearch.core.blueprint.items import with_items
 
 
 def document(text: str) -> Document:
-    return read_document(text.encode())
+    return with_items(read_document(text.encode()))
 
 
 @pytest.mark.parametrize(
