@@ -21,19 +21,18 @@ Entry = tuple[str, str]  # ("module:function", one line of help)
 
 COMMANDS: dict[str, Entry] = {
     "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
-    "wait": ("wait:wait", "Wait for a run; returns early on its end, first step, error or limit."),
-    "status": ("status:status", "What a run, or every living run, is doing right now."),
+    "wait": ("wait:wait", "Wait for news of a run, a campaign or a plan; returns early on it."),
+    "status": ("status:status", "What a run, or every living run, is doing; records those that died."),
     "queue": ("queue:queue", "One live screen of all runs at all places; keys for logs, stop, attach."),
     "logs": ("logs:logs", "The log of a run, or its events: the tail, a search, or followed live."),
     "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
-    "stop": ("stop:stop", "End a run now, or let it finish its current step (--drain)."),
+    "stop": ("stop:stop", "End a run now, or after its step (--drain); close one that is over."),
     "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
-    "close": ("close:close", "Close the tmux session of a run that is over."),
-    "adopt": ("adopt:adopt", "Find every run again after a crash: report the living, record the dead."),
     "metrics": ("metrics:metrics", "Metrics of a run or of any log, by step; as a table, JSON or a file."),
     "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
+    "report": ("report:report", "Write the report of a campaign or of a plan, as it stands."),
     "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
-    "note": ("note:note", "Add a line to the experiment log of a run."),
+    "note": ("note:note", "Write into the log of a run, or tell the agent of a campaign."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
     "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
@@ -63,35 +62,28 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         {
             "start": ("campaign:start", "Start a campaign (`campaign FILE` and `campaign --count N` mean this)."),
             "status": ("campaign:status", "Where it stands; --full: all that somebody who takes over must know."),
-            "wait": ("campaign:wait", "Wait for the next row, a pause or the end."),
             "pause": ("campaign_control:pause", "Begin nothing more; what runs goes on."),
             "resume": ("campaign_control:resume", "Go on after a pause, a crash or a reboot."),
             "stop": ("campaign_control:stop", "Stop what runs now, or let it finish (--drain); then end."),
             "skip": ("campaign_control:skip", "Do not try an idea, or ideas of a kind."),
-            "tell": ("steer:tell", "Tell the researcher something; it reads it in its next turn."),
-            "approve": ("steer:approve", "Let a code idea be edited; without one: what the researcher has proposed."),
+            "approve": ("steer:approve", "Let a code idea be edited; without one: what the agent has proposed."),
             "add": ("campaign_control:add", "Add an idea to the queue."),
             "fix": ("campaign_control:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules; recorded."),
             "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
             "replay-pruning": ("replay_pruning:replay_pruning", "Would early stopping have ended the winner?"),
-            "report": ("campaign_control:report", "Write report.md, report.html and progress.png."),
             "control": ("campaign_control:control", "Be the controller (start and resume call this)."),
         },
     ),
     "plan": (
         "Stages of campaigns, with every outcome's conclusion fixed before the first run.",
         {
-            "write": ("plan:write", "Write a plan for a topic (`plan TOPIC.md` means this); --agent asks an agent."),
-            "new": ("plan:new", "Write the skeleton of a plan, to be filled in by hand."),
+            "write": ("plan:write", "Write a plan for a topic (`plan TOPIC.md`): a skeleton, or by --agent."),
             "check": ("plan:check", "Everything that is wrong with a plan, with lines."),
-            "show": ("plan:show", "The stages, what each outcome will mean, what was registered when."),
             "approve": ("plan:approve", "Fix a plan in git and say yes to it."),
             "run": ("plan_run:run", "Run its stages as campaigns; again after a crash."),
-            "status": ("plan_run:status", "Which stage it is at, what came of the others, what to type."),
-            "wait": ("plan_run:wait", "Wait for the next record, a pause or the end."),
+            "status": ("plan_run:status", "Which stage it is at, and what came of the others; --full: all of it."),
             "revise": ("plan:revise", "Register a changed plan as its next version."),
-            "report": ("plan_run:report", "Write final_report.md with its figures, as it stands."),
             "control": ("plan_run:control", "Pursue a plan (`plan run --detach` calls this)."),
         },
     ),
@@ -100,12 +92,12 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
     ),
     "swarm": (
-        "The server's half of a run in AgentJet's swarm mode.",
+        "The server's half of a run in AgentJet's swarm mode (a run calls this).",
         {
             "up": ("swarm:up", "Start the server, see the engine off and one episode work (a run calls this)."),
             "serve": ("swarm:serve", "Be the server's session (a run calls this)."),
             "client": ("swarm:client", "Be the client's session (a run calls this)."),
-            "down": ("swarm:down", "Stop the engine, end the server, see its port free; safe to repeat."),
+            "down": ("swarm:down", "Stop the engine, end the server, see its port free (a run calls this)."),
         },
     ),
     "scaffold": (
@@ -136,14 +128,27 @@ FORMER = {  # merged into another command, or moved below `campaign`
     "top": "queue",
     "events": "logs --events",
     "add": "campaign add",
-    "tell": "campaign tell",
+    "tell": "note",
     "veto": "campaign skip",
     "confirm": "campaign confirm",
     "replay-pruning": "campaign replay-pruning",
+    "adopt": "status --exit-code",
+    "close": "stop",
+    "campaign tell": "note",
+    "campaign wait": "wait",
+    "campaign report": "report",
+    "plan wait": "wait",
+    "plan report": "report",
+    "plan new": "plan write",
+    "plan show": "plan status --full",
     "campaign brief": "campaign status --full",
     "campaign drain": "campaign stop --drain",
     "campaign proposals": "campaign approve",
 }
+
+# What those meant that named nothing, where the command of today means a run.
+UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign",
+           "plan wait": "last-plan", "plan report": "last-plan"}  # fmt: skip
 
 _MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
 _DENIED = {
@@ -151,7 +156,7 @@ _DENIED = {
     errno.EROFS: "work in a copy on a file system that can be written, or record there",
 }
 COMPLETES = "_AUTORESEARCH_COMPLETE"  # the completion script of `--install-completion` sets this
-CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client")
+CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client", "down")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -189,7 +194,11 @@ def _refuse_former(argv: Sequence[str]) -> None:
     for count in (1, 2):
         former = " ".join(argv[:count])
         if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
-            line = shlex.join(argv[count:])
+            rest = list(argv[count:])
+            names = [word for word in rest if not word.startswith("-")] if "tell" in former else rest[:1]
+            if former in UNNAMED and (len(names) < 2 if "tell" in former else not names or names[0].startswith("-")):
+                rest.insert(0, UNNAMED[former])
+            line = shlex.join(rest)
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
 
 
@@ -242,7 +251,7 @@ def _app(argv: Sequence[str]) -> Any:
                 shown = {"help": entry[1], "short_help": entry[1], "hidden": sub in CALLED_BY_US}
                 loaded = _load(entry, real=name == wanted and sub in words[1:2])
                 group.command(sub, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
-            app.add_typer(group, name=name, short_help=text)
+            app.add_typer(group, name=name, short_help=text, hidden=all(sub in CALLED_BY_US for sub in entries))
     assert isinstance(app, typer.Typer)
     return app
 

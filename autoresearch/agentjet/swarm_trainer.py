@@ -7,7 +7,7 @@ AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencod
 
 Overrides: in the client's code, or in the YAML that it sends. Leaves behind: an engine whose processes left their
 process group, `saved_checkpoints/<project>/<experiment>`, from which the next run with that name resumes, and the Ray
-that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch swarm down` sends.
+that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch stop` sends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`autoresearch campaign start|status|wait`: many hypotheses, one objective, while nobody watches."""
+"""`autoresearch campaign start|status`: many hypotheses, one objective, while nobody watches."""
 
 from __future__ import annotations
 
@@ -250,23 +250,10 @@ def _brief(state: CampaignState, now: float) -> list[str]:
     return brief(state, stand(state.spec.rules, facts(state, now), state.spec.objective))
 
 
-def wait(
-    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    seconds: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
-    ] = "100s",
-    since: Annotated[int, typer.Option(help="Return at once if there are more rows than this.")] = -1,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
-    """Wait for the next row, a pause or the end of a campaign."""
-    from autoresearch.core.text.durations import parse_duration
-    from autoresearch.lab.campaign_setup import campaign_registry
+def wait_for_row(place: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
+    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
+    from autoresearch.core.campaign.spec import CampaignPhase
 
-    try:
-        limit = parse_duration(seconds)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
-    place = campaign_registry.find(campaign, real_parts())
     rows, phase = _mark(place)
     before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit
@@ -277,12 +264,12 @@ def wait(
     last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
     payload |= {"event": "tick" if before == _mark(place) else "news"}
     if place.controlled:
-        payload["next"] = [f"autoresearch campaign wait {state.spec.name} --for 100s --since {len(state.rows)}"]
+        payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     if last is not None:
         lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
-    output.emit("campaign wait", payload, as_json=as_json, lines=lines)
-    return 0
+    output.emit("wait", payload, as_json=as_json, lines=lines)
+    return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
 
 
 def _headline(payload: dict[str, Any]) -> str:
@@ -323,7 +310,7 @@ def follow(place: CampaignDir, *, as_json: bool) -> int:
                 break
             time.sleep(0.3)
     except KeyboardInterrupt:
-        output.remark(f"the campaign goes on without this terminal: autoresearch campaign wait {state.spec.name}")
+        output.remark(f"the campaign goes on without this terminal: autoresearch wait {state.spec.name}")
         raise
     payload = _payload(place, state)
     if payload["state"] == CampaignPhase.DEAD:

@@ -1,4 +1,4 @@
-"""`autoresearch campaign pause|resume|stop|skip|add|fix|set|confirm|report|control`."""
+"""`autoresearch campaign pause|resume|stop|skip|add|fix|set|confirm|control`."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def confirm(
             raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
     asked = [state.by_slug(slug) for slug in ideas] if ideas else [state.best]
     if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
-        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch campaign report {state.spec.name}")
+        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch report {state.spec.name}")
     if not ideas and not (state.best and state.best.index > 1):
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded:
@@ -346,32 +346,6 @@ def confirm(
         controller_session.start_and_wait(place, parts)
     lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {place.path} is put to the proof"]
     output.emit("campaign confirm", _payload(place, _state(place)), as_json=as_json, lines=lines)
-    return 0
-
-
-def report(campaign: Name = "", as_json: Json = False) -> int:
-    """Write report.md, report.html and progress.png of a campaign, as it stands now."""
-    from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.campaign_report.report import write_report
-    from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.campaigns.scheduler import facts
-
-    parts = real_parts()
-    place = campaign_registry.find(campaign, parts)
-    state = _state(place)
-    found = stand(state.spec.rules, facts(state, parts.clock()), state.spec.objective)
-    written = write_report(place, state, found)
-    paths = [str(path) for path in (written.markdown, written.page, written.picture) if path]
-    payload = {"campaign": state.spec.name, "directory": str(place.path), "files": paths}
-    payload |= {"remarks": list(written.remarks), "next": []}
-    for remark in written.remarks:
-        output.remark(remark)
-    output.emit(
-        "campaign report",
-        payload,
-        as_json=as_json,
-        lines=[f"{state.spec.name} in {place.path}:", *(f"wrote {path}" for path in paths)],
-    )
     return 0
 
 
@@ -428,7 +402,7 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     place = campaign_registry.find(campaign, real_parts())
     state = _state(place)
     if state.phase is CampaignPhase.ENDED:
-        fix = f"autoresearch campaign report {state.spec.name}"
+        fix = f"autoresearch report {state.spec.name}"
         raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
     requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(place)

@@ -17,18 +17,16 @@ SECTIONS = {
         "explain",
         "stop",
         "attach",
-        "close",
-        "adopt",
         "note",
     ),
-    "Results": ("ledger", "compare", "repro"),
+    "Results": ("report", "ledger", "compare", "repro"),
     "Many runs": ("campaign", "plan"),
     "Setup": ("doctor", "init", "config", "blueprint"),
-    "Coding agents, AgentJet": ("skill", "mcp", "scaffold", "swarm"),
+    "Coding agents, AgentJet": ("skill", "mcp", "scaffold"),
 }
 CAMPAIGN_SECTIONS = {
-    "Start and watch": ("start", "status", "wait", "report"),
-    "Steer": ("pause", "resume", "stop", "set", "add", "skip", "fix", "tell", "approve"),
+    "Start and watch": ("start", "status"),
+    "Steer": ("pause", "resume", "stop", "set", "add", "skip", "fix", "approve"),
     "Claims": ("confirm", "replay-pruning"),
 }
 CONTEXT = {"help_option_names": ["-h", "--help"]}

@@ -1,4 +1,4 @@
-"""`autoresearch note RUN TEXT`: an intervention, written down."""
+"""`autoresearch note NAME TEXT`: written into the experiment log of a run, or told to the agent of a campaign."""
 
 from __future__ import annotations
 
@@ -10,20 +10,45 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.rundir import RunDir
 
 
 def note(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
-    text: Annotated[str, typer.Argument(metavar="TEXT", show_default=False)],
+    words: Annotated[list[str] | None, typer.Argument(metavar="RUN|CAMPAIGN TEXT", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Add a line to the experiment log of a run."""
+    """Add a line to the experiment log of a run, or tell the agent of a campaign something for its next turn.
+
+    What an agent is told changes neither the objective nor the rules of its campaign.
+    """
+    from autoresearch.commands.named import resolve
+
+    name, text = _name_and_text(words or [])
+    named = resolve(name, real_parts())
+    if isinstance(named, RunDir):
+        return _of_run(named, text, as_json=as_json)
+    if isinstance(named, CampaignDir):
+        return _to_agent(named, text, as_json=as_json)
+    raise UsageError(f"{name} is a plan: a note goes to a run, or to the campaign of a stage")
+
+
+def _name_and_text(words: list[str]) -> tuple[str, str]:
+    name = words[0] if words else "RUN"
+    example = f"autoresearch note {name} 'what was done'"
+    if len(words) < 2:
+        raise UsageError("a note needs a run or a campaign, and the words", fix=example)
+    if len(words) > 2:
+        raise UsageError("put the words into quotation marks", fix=example)
+    if not words[1].strip():
+        raise UsageError("the note is empty", fix=example)
+    return name, words[1].strip()
+
+
+def _of_run(rundir: RunDir, text: str, *, as_json: bool) -> int:
     from autoresearch.lab.runs import sessions
     from autoresearch.records import events, journal
 
-    if not text.strip():
-        raise UsageError("the note is empty", fix=f"autoresearch note {run} 'what was done'")
-    rundir = sessions.find(run, real_parts())
     spec = sessions.spec_of(rundir)
     journal.append(Path(spec.result_dir), f"note: {text}")
     events.append(rundir.events, "note", text=text[:1000])
@@ -35,3 +60,11 @@ def note(
         lines=[f"noted of {spec.run} in {rundir.path}: {path}"],
     )
     return 0
+
+
+def _to_agent(campaign_dir: CampaignDir, text: str, *, as_json: bool) -> int:
+    from autoresearch.commands.campaign_control import MOST_CHARACTERS, ask
+
+    if len(text) > MOST_CHARACTERS:
+        raise UsageError(f"{len(text):,} characters are too many for a note; {MOST_CHARACTERS:,} are the most")
+    return ask(str(campaign_dir.path), "tell", as_json=as_json, command="note", text=text)

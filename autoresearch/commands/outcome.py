@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from autoresearch.commands import output
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
@@ -12,10 +14,12 @@ from autoresearch.lab.runs.outcome import Outcome, as_payload, where_now
 from autoresearch.records.rundir import RunDir
 
 
-def show_outcome(command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool) -> None:
-    """The table of what happened and where the records are, or its JSON object."""
+def show_outcome(
+    command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    """The table of what happened and where the records are, or its JSON object with `more` keys."""
     spec, end = outcome.spec, outcome.exit
-    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, "next": _next(outcome)}
+    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, **(more or {}), "next": _next(outcome)}
     if as_json:
         output.emit(command, payload, as_json=True)
         return
@@ -73,4 +77,4 @@ def _next(outcome: Outcome) -> list[str]:
             f"autoresearch logs {spec.run} --tail 40",
             repair_line(spec),
         ]
-    return [f"autoresearch ledger show {spec.run}", f"autoresearch close {spec.run}"]
+    return [f"autoresearch ledger show {spec.run}", f"autoresearch metrics {spec.run}"]

@@ -1,4 +1,4 @@
-"""`autoresearch plan write|new|check|show|approve|revise`: what will be run, and what each outcome will mean."""
+"""`autoresearch plan write|check|approve|revise`: what will be run, and what each outcome will mean."""
 
 from __future__ import annotations
 
@@ -27,19 +27,6 @@ Set = Annotated[
 ]
 
 
-def new(topic: Topic, out: Out = "", as_json: Json = False) -> int:
-    """Write the skeleton of a plan beside its topic, to be filled in by hand."""
-    from autoresearch.lab.plans.write import out_path, skeleton
-    from autoresearch.records.rundir import write_atomically
-
-    path = out_path(topic, out)
-    text = skeleton(topic, path)
-    write_atomically(path, text.encode())
-    payload = {"plan": str(path.absolute()), "state": "draft", "next": [f"autoresearch plan check {path}"]}
-    output.emit("plan new", payload, as_json=as_json, lines=[f"wrote {path}; fill in what says TODO"])
-    return 0
-
-
 def write(
     topic: Topic,
     out: Out = "",
@@ -49,7 +36,7 @@ def write(
 ) -> int:
     """Have an agent write a plan for a topic (--agent), or write its skeleton; nothing is run."""
     if not agent:
-        return new(topic, out, as_json)
+        return _skeleton(topic, out, as_json=as_json)
     from autoresearch.commands.plan_agent import ask_for_plan, chosen_agent
     from autoresearch.core.plans.plan_text import plan_lines
     from autoresearch.lab.plans.draft import read_topic
@@ -80,6 +67,19 @@ def write(
     return 0
 
 
+def _skeleton(topic: Path, out: str, *, as_json: bool) -> int:
+    """Write the skeleton of a plan beside its topic, to be filled in by hand."""
+    from autoresearch.lab.plans.write import out_path, skeleton
+    from autoresearch.records.rundir import write_atomically
+
+    path = out_path(topic, out)
+    text = skeleton(topic, path)
+    write_atomically(path, text.encode())
+    payload = {"plan": str(path.absolute()), "state": "draft", "next": [f"autoresearch plan check {path}"]}
+    output.emit("plan write", payload, as_json=as_json, lines=[f"wrote {path}; fill in what says TODO"])
+    return 0
+
+
 def check(plan: Plan, as_json: Json = False) -> int:
     """Parse and check a plan, down to the campaign of each stage; changes nothing."""
     from autoresearch.core.plans.plan_text import plan_lines
@@ -98,30 +98,6 @@ def check(plan: Plan, as_json: Json = False) -> int:
     }
     lines = [*(str(finding) for finding in draft.findings), *plan_lines(found)]
     output.emit("plan check", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
-    return 0
-
-
-def show(plan: Plan = "", as_json: Json = False) -> int:
-    """The stages of a plan and what each outcome will mean; what was registered when."""
-    from autoresearch.core.plans.plan_text import as_data, plan_lines
-    from autoresearch.lab.plans.register import open_plan, registered_plan
-
-    plan_dir, draft = open_plan(plan, real_parts())
-    view = _registered(plan_dir)
-    found = draft.plan if draft else registered_plan(plan_dir, view) if view else None
-    assert found is not None
-    records = _history(view) if view else ["it is not registered yet: approve it"]
-    state = view.state.value if view else "draft"
-    payload = {
-        "plan": plan_dir.slug,
-        "state": state,
-        "version": view.version.number if view else 0,
-        "branch": plan_dir.branch if view else "",
-        **as_data(found),
-        "records": records,
-        "next": [f"autoresearch plan {'status' if view else 'approve'} {plan or plan_dir.slug}"],
-    }
-    output.emit("plan show", payload, as_json=as_json, lines=[*plan_lines(found), *records])
     return 0
 
 
@@ -226,10 +202,3 @@ def _version(plan_dir: PlanDir, view: PlanView) -> dict[str, Any]:
         "sha256": view.version.digest,
         "stage": view.next,
     }
-
-
-def _history(view: PlanView) -> list[str]:
-    from autoresearch.lab.campaign_report.formatting import stamp
-
-    return [f"{stamp(r['t'])} {str(r['commit'])[:12]} {r['do']} {r.get('stage') or r.get('version') or ''}".rstrip()
-            for r in view.records]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`autoresearch plan run|status|wait|report|control`: stage after stage, while nobody watches."""
+"""`autoresearch plan run|status|control`: stage after stage, while nobody watches."""
 
 from __future__ import annotations
 
@@ -75,29 +75,54 @@ def run(
     return 0
 
 
-def status(plan: Plan = "", as_json: Json = False) -> int:
+def status(
+    plan: Plan = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="Its stages, what each outcome will mean, what was recorded when.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Which stage a plan is at, what came of the others, what to type."""
+    if full:
+        return _whole(plan, as_json=as_json)
     plan_dir, view = _known(plan)
     payload = status_of(plan_dir, view)
     output.emit("plan status", payload, as_json=as_json, lines=_lines(payload))
     return 0
 
 
-def wait(
-    plan: Plan = "",
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION", help="Return by then.")] = "100s",
-    since: Annotated[int, typer.Option(help="Return at once if there are more records than this.")] = -1,
-    as_json: Json = False,
-) -> int:
-    """Wait for the next record of a plan that runs, for a pause or for the end."""
-    from autoresearch.core.text.durations import parse_duration
+def _whole(plan: str, *, as_json: bool) -> int:
+    """The stages and outcomes of a registered plan, or of the file of one that is not."""
+    from autoresearch.core.plans.plan_text import as_data, plan_lines
+    from autoresearch.lab.plans.plan_dir import read_view
+    from autoresearch.lab.plans.register import open_plan, registered_plan
+
+    plan_dir, draft = open_plan(plan, real_parts())
+    view = read_view(plan_dir) if plan_dir.tip else None
+    staged = draft.plan if draft else registered_plan(plan_dir, view) if view else None
+    assert staged is not None
+    records = _history(view) if view else ["it is not registered yet: approve it"]
+    payload: dict[str, Any] = status_of(plan_dir, view) if view else {"plan": plan_dir.slug, "state": "draft"}
+    payload |= {"version": view.version.number if view else 0, "branch": plan_dir.branch if view else ""}
+    payload |= {**as_data(staged), "records": records}
+    payload.setdefault("next", [f"autoresearch plan approve {plan or plan_dir.slug}"])
+    output.emit("plan status", payload, as_json=as_json, lines=[*plan_lines(staged), *records])
+    return 0
+
+
+def _history(view: PlanView) -> list[str]:
+    from autoresearch.lab.campaign_report.formatting import stamp
+
+    return [f"{stamp(r['t'])} {str(r['commit'])[:12]} {r['do']} {r.get('stage') or r.get('version') or ''}".rstrip()
+            for r in view.records]  # fmt: skip
+
+
+def wait_for_record(plan_dir: PlanDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
+    """Wait for the next record of a plan that runs, for a pause or for the end; `since` is a number of records."""
+    from autoresearch.core.plans.view import PlanState
     from autoresearch.lab.plans.plan_dir import read_view
 
-    try:
-        limit = parse_duration(seconds)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
-    plan_dir, view = _known(plan)
+    view = read_view(plan_dir)
     before, tip = (len(view.records) if since < 0 else since), plan_dir.tip
     until = time.monotonic() + limit
     while len(view.records) == before and plan_dir.pursued and time.monotonic() < until:
@@ -106,25 +131,9 @@ def wait(
             tip, view = plan_dir.tip, read_view(plan_dir)
     payload = status_of(plan_dir, view) | {"event": "tick" if len(view.records) == before else "news"}
     if plan_dir.pursued:
-        payload["next"] = [f"autoresearch plan wait {plan_dir.slug} --for 100s --since {len(view.records)}"]
-    output.emit("plan wait", payload, as_json=as_json, lines=_lines(payload))
-    return 0
-
-
-def report(plan: Plan = "", as_json: Json = False) -> int:
-    """Write final_report.md and its figures, as the plan stands now."""
-    from autoresearch.lab.plans.report import write_report
-
-    plan_dir, view = _known(plan)
-    written = write_report(plan_dir, view, now=real_parts().clock())
-    paths = [str(path) for path in (written.path, *written.figures)]
-    payload = {"plan": plan_dir.slug, "directory": str(plan_dir.directory), "state": view.state.value, "files": paths}
-    payload |= {"remarks": list(written.remarks), "next": []}
-    for remark in written.remarks:
-        output.remark(remark)
-    lines = [f"{plan_dir.slug} in {plan_dir.directory}:", *(f"wrote {path}" for path in paths)]
-    output.emit("plan report", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
-    return 0
+        payload["next"] = [f"autoresearch wait {plan_dir.slug} --for 100s --since {len(view.records)}"]
+    output.emit("wait", payload, as_json=as_json, lines=_lines(payload))
+    return 1 if as_exit_code and payload["state"] == PlanState.ENDED else 0
 
 
 def control(
@@ -202,10 +211,10 @@ def _next(plan_dir: PlanDir, view: PlanView, campaign_state: str) -> list[str]:
 
     name = plan_dir.slug
     if plan_dir.pursued:
-        return [f"autoresearch plan wait {name} --for 100s"]
+        return [f"autoresearch wait {name} --for 100s"]
     match view.state:
         case PlanState.ENDED:
-            return [f"autoresearch plan {'report' if plan_dir.flag.exists() else 'run'} {name}"]
+            return [f"autoresearch {'report' if plan_dir.flag.exists() else 'plan run'} {name}"]
         case PlanState.REVISE:
             return [f"autoresearch plan revise {view.version.file} --reason '...'"]
         case PlanState.REGISTERED:

@@ -8,23 +8,29 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.lab.parts import Parts
 
 
 def status(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
 ) -> int:
-    """What a run, or every living run, is doing right now."""
+    """What a run, or every living run, is doing right now; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
-    return _one(run, parts, as_json=as_json) if run else _all(parts, as_json=as_json)
+    return _one(run, parts, as_json=as_json) if run else _all(parts, as_json=as_json, as_exit_code=as_exit_code)
 
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
+    from autoresearch.commands.named import campaign_instead
     from autoresearch.commands.wait import _living, elsewhere, settled
     from autoresearch.lab.runs import sessions
 
-    recorded = sessions.recorded(run, parts)
+    try:
+        recorded = sessions.recorded(run, parts)
+    except NotFoundError as error:
+        raise campaign_instead(run, parts, error, "campaign status") from None
     rundir, spec = recorded.rundir, recorded.spec
     state, outcome = settled(rundir, parts)
     if outcome is not None:
@@ -51,20 +57,20 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     return 0
 
 
-def _all(parts: Parts, *, as_json: bool) -> int:
+def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
     from pathlib import Path
 
     from autoresearch.commands.wait import elsewhere
     from autoresearch.lab.runs import run_status
     from autoresearch.lab.runs.adopt import adopt_all
-    from autoresearch.lab.runs.sessions import server_session_info
+    from autoresearch.lab.runs.sessions import server_session_info, session_info
     from autoresearch.records.rundir import RunDir
 
     living: list[dict[str, Any]] = []
     lines: list[str] = []
     for found in adopt_all(parts):
         entry = found.entry
-        ending = found.outcome.exit.ending.value if found.outcome else None
+        ending = found.outcome.exit.ending.value if found.outcome else "lost" if found.deleted else None
         rundir = RunDir(Path(entry.run_dir))
         server, where = server_session_info(rundir), run_status.elsewhere(rundir)
         living.append(
@@ -74,6 +80,7 @@ def _all(parts: Parts, *, as_json: bool) -> int:
                 "ending": ending,
                 "trouble": found.trouble or None,
                 "session": entry.session,
+                "attach": info.attach if (info := session_info(rundir)) else None,
                 "result_dir": entry.result_dir,
                 "run_dir": entry.run_dir,
                 **({"server_session": server.session} if server else {}),
@@ -100,7 +107,12 @@ def _all(parts: Parts, *, as_json: bool) -> int:
         "runs": shown,
         "recent": recent,
         "count": len(living),
+        "living": sum(one["ending"] is None and not one["trouble"] for one in living),
+        "recorded": sum(one["ending"] is not None and not one["trouble"] for one in living),
         "next": [f"autoresearch status {first}"] if first else ["autoresearch run BLUEPRINT"],
     }
+    stuck = as_exit_code and any(one["trouble"] for one in living)
+    code = EnvironmentUnusable.exit_code if stuck else 0
+    payload["exit_code"] = code
     output.emit("status", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
-    return 0
+    return code

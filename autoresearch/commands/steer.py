@@ -1,7 +1,4 @@
-"""`autoresearch campaign tell|approve`: words to a campaign's coding agent while it runs.
-
-They reach its next turn, and change neither the objective nor the rules.
-"""
+"""`autoresearch campaign approve`: what the coding agent of a campaign has proposed, and what a person lets it edit."""
 
 from __future__ import annotations
 
@@ -11,19 +8,11 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import _payload, _researcher_words, _state
-from autoresearch.commands.campaign_control import MOST_CHARACTERS, Json, ask
+from autoresearch.commands.campaign_control import Json, ask
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.records.campaign_records import CampaignDir
-
-Words = Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] TEXT", show_default=False)]
-
-
-def tell(words: Words = None, as_json: Json = False) -> int:
-    """Tell the researcher something; it reads it in its next turn. Without a CAMPAIGN: the newest one."""
-    campaign, text = _two(words, "autoresearch campaign tell 'the reward saturates at 0.8: look at the format term'")
-    return ask(campaign, "tell", as_json=as_json, text=text)
 
 
 def approve(
@@ -80,16 +69,3 @@ def _proposals(place: CampaignDir, state: CampaignState, *, as_json: bool) -> in
     lines += _researcher_words(payload)[:1]
     output.emit("campaign approve", payload, as_json=as_json, lines=lines)
     return 0
-
-
-def _two(words: list[str] | None, example: str) -> tuple[str, str]:
-    """The campaign ("" for the newest) and the text."""
-    given = words or []
-    if not given or not given[-1].strip():
-        raise UsageError("there are no words to pass on", hint=example)
-    if len(given) > 2:
-        raise UsageError("put the words into quotation marks", hint=example)
-    text = given[-1].strip()
-    if len(text) > MOST_CHARACTERS:
-        raise UsageError(f"{len(text):,} characters are too many for a note; {MOST_CHARACTERS:,} are the most")
-    return (given[0] if len(given) == 2 else ""), text

@@ -1,16 +1,21 @@
-"""`autoresearch stop RUN`: end it now, or after its current step."""
+"""`autoresearch stop RUN`: end it now, or after its current step; close what is left of one that is over."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
-from autoresearch.errors import UsageError
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.lab.parts import Parts
+    from autoresearch.lab.runs.outcome import Outcome
+    from autoresearch.records.rundir import RunDir
 
 ALONE = 3
 
@@ -22,7 +27,11 @@ def stop(
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """End a run: its whole process tree, TERM, grace, KILL; then its records are written."""
+    """End a run: its whole process tree, TERM, grace, KILL; then its records are written.
+
+    Of a run that is over, what is left is closed: its tmux session, and the server of AgentJet's swarm mode.
+    """
+    from autoresearch.commands.named import campaign_instead
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.commands.wait import attend
     from autoresearch.lab.runs import run_status, sessions
@@ -30,12 +39,17 @@ def stop(
     from autoresearch.lab.runs.stop import ask_to_stop
     from autoresearch.lab.runs.watch import Watcher
 
-    if not reason and not sys.stdin.isatty():
-        raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     parts = real_parts()
-    rundir = sessions.find(run, parts)
+    try:
+        rundir = sessions.find(run, parts)
+    except NotFoundError as error:
+        raise campaign_instead(run, parts, error, "campaign stop") from None
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
+    if outcome is not None:
+        return _closed(outcome, rundir, parts, as_json=as_json)
+    if not reason and not sys.stdin.isatty():
+        raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     if outcome is None:
         ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
         with Watcher([rundir]) as watcher:
@@ -63,3 +77,23 @@ def stop(
         said = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
     output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0
+
+
+def _closed(outcome: Outcome, rundir: RunDir, parts: Parts, *, as_json: bool) -> int:
+    """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
+    from autoresearch.commands.outcome import show_outcome
+    from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.end_leftovers import end_processes
+    from autoresearch.trainers import ask, registry
+
+    more: dict[str, Any] = {}
+    if outcome.spec.swarm is not None:
+        lines: list[str] = []
+        server = ask.server(registry.by_name(outcome.spec.trainer))
+        down = server.stop_server(str(rundir.path), end_processes, lines.append if as_json else output.say)
+        more = {"down": down, "said": lines}
+    more["closed"] = sessions.close_session(rundir, parts)
+    show_outcome("stop", outcome, rundir, as_json=as_json, more=more)
+    if not as_json:
+        output.say(f"closed {outcome.spec.session}" if more["closed"] else f"{outcome.spec.session} was closed already")
+    return 0 if more.get("down", True) else ConflictError.exit_code

@@ -1,4 +1,4 @@
-"""`autoresearch wait RUN --for 100s`: a sleep that ends early."""
+"""`autoresearch wait NAME --for 100s`: a sleep that ends early."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
@@ -31,30 +32,58 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 
 
 def wait(
-    run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
+    name: Annotated[str, typer.Argument(metavar="RUN|CAMPAIGN|PLAN")] = "last",
     seconds: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
     ] = "100s",
-    since: Annotated[int, typer.Option(help="Return at once for events after this number.")] = -1,
+    since: Annotated[int, typer.Option(help="Return at once for events, rows or records after this number.")] = -1,
     tail: Annotated[
-        int | None, typer.Option(help="Lines of the log to add.", show_default="5, with --json none on a tick")
+        int | None, typer.Option(help="Lines of a run's log to add.", show_default="5, with --json none on a tick")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> int:
-    """Wait for a run; returns early on its end, first step, error or limit. Exits 0 whenever it could answer."""
-    from autoresearch.lab.runs import sessions
-    from autoresearch.records.events import read as read_events
+    """Wait for a run, a campaign or a plan. Exits 0 whenever it could answer.
+
+    A run returns early on its end, first step, error or limit; a campaign on its next row, a plan on its next record,
+    both on a pause and at the end.
+    """
+    from autoresearch.commands.named import resolve
 
     try:
         limit = parse_duration(seconds)
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     parts = real_parts()
-    recorded = sessions.recorded(run, parts)
-    rundir, spec = recorded.rundir, recorded.spec
+    named = resolve(name, parts)
+    if isinstance(named, RunDir):
+        return _wait_for_event(named, parts, seconds, since, tail, as_json=as_json, as_exit_code=as_exit_code)
+    if isinstance(named, CampaignDir):
+        from autoresearch.commands.campaign import wait_for_row
+
+        return wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+    from autoresearch.commands.plan_run import wait_for_record
+
+    return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+
+
+def _wait_for_event(
+    rundir: RunDir,
+    parts: Parts,
+    seconds: str,
+    since: int,
+    tail: int | None,
+    *,
+    as_json: bool,
+    as_exit_code: bool,
+) -> int:
+    from autoresearch.lab.runs import sessions
+    from autoresearch.records.events import read as read_events
+
+    recorded = RecordedRun(rundir, sessions.spec_of(rundir))
+    spec = recorded.spec
     start = read_events(rundir.events)[1] if since < 0 else since
-    until = time.monotonic() + limit
+    until = time.monotonic() + parse_duration(seconds)
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
         news, upto = _news(rundir, parts, start, until)
     else:

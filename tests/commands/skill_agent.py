@@ -68,9 +68,9 @@ def campaign(_: str) -> str:
     )
     flags = "--count 3 --queue ideas.yaml --set baseline=1 --set confirm=false --yes --detach"
     typed(f"autoresearch campaign exp.md {flags} --json")
-    found = typed("autoresearch campaign wait --for 100s --json")
+    found = typed("autoresearch wait last-campaign --for 100s --json")
     while found.get("ok") and found["state"] != "ended":
-        found = typed(f"autoresearch campaign wait --for 100s --since {found['rows']} --json")
+        found = typed(f"autoresearch wait last-campaign --for 100s --since {found['rows']} --json")
     return "Nothing is confirmed."
 
 

@@ -252,7 +252,7 @@ def test_an_unusable_state_home(bench: Any) -> None:
     blueprint = bench.blueprint("ok")
     home = bench.root / "state-file"
     home.write_text("not a directory")
-    for command in (("run", blueprint), ("status",), ("wait", "last"), ("adopt",), ("ledger", "show")):
+    for command in (("run", blueprint), ("status",), ("wait", "last"), ("ledger", "show")):
         error = refused(bench, 6, *command, says=str(home), XDG_STATE_HOME=str(home))
         assert error["code"] == "state_unusable" and "XDG_STATE_HOME" in error["hint"]
     assert not bench.git("branch", "--list", "autoresearch/*")
@@ -263,7 +263,7 @@ EVIL = ("../x", "x" * 10_000, "a\nb", "", "last\0", "*", "-", "--", "/etc", "%s"
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("command", ["status", "wait", "logs", "stop", "attach", "close", "note", "collect"])
+@pytest.mark.parametrize("command", ["status", "wait", "logs", "stop", "attach", "note", "collect"])
 def test_names_that_nothing_answers_to(bench: Any, command: str) -> None:
     more = {"stop": ["--reason", "r"], "note": ["text"], "wait": ["--for", "1s"]}.get(command, [])
     for name in EVIL:
@@ -329,10 +329,10 @@ def test_questions_about_a_run_that_is_over(bench: Any) -> None:
     refused(bench, 2, "note", run, "  ", says="empty")
 
     assert bench.ask("attach", run)["attach"] in bench.here("attach", run)[1]
-    assert bench.ask("stop", run, "--reason", "late")["ending"] == "finished"  # nothing to stop, nothing changed
-    assert bench.ask("close", run)["closed"] is True
+    late = bench.ask("stop", run, "--reason", "late")  # nothing to stop: its session is closed
+    assert (late["ending"], late["closed"]) == ("finished", True)
     refused(bench, 4, "attach", run, says="no session")
-    refused(bench, 2, "stop", run, says="--reason")
+    assert bench.ask("stop", run)["closed"] is False
     for name in (payload["session"], "try-ok", payload["result_dir"], "last", payload["run_dir"]):
         assert bench.ask("status", name)["run"] == run
     bench.settled(payload, "finished")
@@ -375,7 +375,7 @@ def test_waiting_returns_early_for_each_kind_of_news(bench: Any) -> None:
     )
     payload = bench.ask("run", blueprint, "--detach")
     run, seq = payload["run"], 0
-    refused(bench, 5, "close", run, says="closing its session would end it")
+    refused(bench, 2, "stop", run, says="--reason")
     assert bench.ask("attach", run)["session"] == payload["session"]
     for n, event in ((1, "first_step"), (2, "error"), (3, "ended")):
         words = ("--for", "1h", "--since", seq, "--json")
@@ -409,13 +409,13 @@ def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> N
     stuck = uncollected(bench, name="a.md", title="First", result_dir=str(bench.root / "a"))
     payload = uncollected(bench, name="b.md", title="Second", result_dir=str(bench.root / "b"))
     Path(stuck["ledger"]).write_text("somebody\telse's\ttable\n")
-    asked = bench.ask("adopt", check=6)
+    asked = bench.ask("status", "--exit-code", check=6)
     assert [(r["run"], bool(r["trouble"])) for r in asked["runs"]] == [(stuck["run"], True), (payload["run"], False)]
     assert (asked["recorded"], asked["living"], asked["exit_code"]) == (1, 0, 6)
     assert [r["run"] for r in bench.ask("status")["runs"] if r["trouble"]] == [stuck["run"]]
     bench.settled(payload, "finished")
     Path(stuck["ledger"]).unlink()
-    assert bench.ask("adopt")["recorded"] == 1
+    assert bench.ask("status")["recorded"] == 1
     bench.settled(stuck, "finished")
 
 
@@ -424,7 +424,7 @@ def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
     payload = uncollected(bench)
     run_dir = Path(payload["run_dir"])
     (run_dir / "exit.json").rename(run_dir / "exit.rec")
-    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["finished"]
+    assert [r["ending"] for r in bench.ask("status")["runs"]] == ["finished"]
     assert bench.settled(payload, "finished")["returncode"] == 0
 
 
@@ -435,7 +435,7 @@ def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes)
     run_dir = Path(payload["run_dir"])
     (run_dir / "exit.json").unlink()
     (run_dir / "exit.rec").write_bytes(record)
-    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["lost"]
+    assert [r["ending"] for r in bench.ask("status")["runs"]] == ["lost"]
     bench.settled(payload, "lost")
 
 
@@ -631,7 +631,6 @@ def begun(bench: Any, blueprint: Path) -> None:
         start_campaign.create(resolve_campaign(campaign_file, parts), parts)
 
 
-SAME = {("plan", "write"): "plan new"}  # two names for one thing
 ECHOED = ("--reward", "exact", "--no-check")
 
 
@@ -651,13 +650,10 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("blueprint", "schema"): (),
         ("ledger", "show"): (run,),
         **{("config", name): () for name in ("show", "schema")},
-        **{(name,): (run,) for name in ("logs", "attach", "close")},
-        **{(name,): () for name in ("adopt", "doctor", "init", "queue")},
+        **{(name,): (run,) for name in ("logs", "attach")},
+        **{(name,): () for name in ("report", "doctor", "init", "queue")},
         ("mcp",): ("--print-config", "codex"),
-        **{
-            ("campaign", name): ()
-            for name in ("status", "wait", "report", "pause", "stop", "confirm", "replay-pruning")
-        },
+        **{("campaign", name): () for name in ("status", "pause", "stop", "confirm", "replay-pruning")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
         ("campaign", "skip"): ("some-idea",),
         ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
@@ -668,20 +664,16 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         **{(name,): (run,) for name in ("repro", "explain", "metrics")},
         ("scaffold", "blackbox"): ("agent", "--agent-command", "echo {prompt}", "--dataset", "items.csv", *ECHOED),
         ("scaffold", "check"): ("agent",),
-        ("swarm", "down"): (run,),
         ("skill", "show"): ("run",),
         ("skill", "install"): ("--dir", bench.repo),
         ("skill", "eval"): (),
-        ("campaign", "tell"): ("words",),
         ("campaign", "approve"): ("--all",),
         ("plan", "write"): ("topic.md",),
-        ("plan", "new"): ("other.md",),
         **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve")},
         ("plan", "revise"): ("topic.plan.yaml", "--reason", "r"),
-        **{("plan", name): () for name in ("show", "run", "status", "wait", "report")},
+        **{("plan", name): () for name in ("run", "status")},
     }
-    for name in ("topic.md", "other.md"):
-        (bench.repo / name).write_text("Is the learning rate too low?\n")
+    (bench.repo / "topic.md").write_text("Is the learning rate too low?\n")
     (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")
     (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
@@ -689,10 +681,11 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
     refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
     refused |= {("campaign", "skip"): 4}  # there is no such idea
     refused |= {("plan", name): 3 for name in ("check", "approve", "revise")}  # a skeleton is no plan
-    refused |= {("plan", name): 4 for name in ("show", "run", "status", "wait", "report")}
-    refused |= {("swarm", "down"): 2, ("scaffold", "check"): 3}  # that run has no server, and echo asks no model
-    last = [("campaign", "resume"), ("campaign", "confirm")]  # after `stop`, which its controller then obeys
-    for command in [*(c for c in commands() if c not in last), *last]:  # `close` comes after `attach`
+    refused |= {("plan", name): 4 for name in ("run", "status")}
+    refused |= {("scaffold", "check"): 3}  # echo asks no model
+    # after `campaign stop`, which its controller then obeys; after `attach`
+    last = [("campaign", "resume"), ("campaign", "confirm"), ("stop",)]
+    for command in [*(c for c in commands() if c not in last), *last]:
         if code := refused.get(command):
             assert bench.ask(*command, *words[command], check=code)["command"] == " ".join(command)
             continue
@@ -702,7 +695,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         payload = bench.ask(*command, *words[command])
         assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command
         assert (payload["schema"], payload["ok"], payload["error"]) == (1, True, None), command
-        assert payload["command"] == SAME.get(command, " ".join(command))
+        assert payload["command"] == " ".join(command)
         assert all(isinstance(line, str) and line.startswith("autoresearch ") for line in payload["next"])
         wrong = bench.ask(*command, "--no-such-option", check=2)
         assert {"schema", "command", "ok", "next", "error"} <= wrong.keys()
@@ -753,7 +746,7 @@ def test_every_command_and_its_table_row(bench: Any) -> None:
             assert any(w[0] == name for w in words), command
         else:
             assert any(w[0] == command[0] and name in w[1].split("/") for w in words if len(w) > 1), command
-    shown = [name for name in (*cli.COMMANDS, *cli.GROUPS) if name not in cli.CALLED_BY_US]
+    shown = {*cli.COMMANDS, *cli.GROUPS} - {*cli.CALLED_BY_US, "swarm"}
     assert all(name in bench.here("--help")[1] for name in shown)
 
 

@@ -130,7 +130,7 @@ def test_one_that_is_ended_in_it(bench: Any, how: str) -> None:
     else:
         os.kill(bench.runner(live["run_dir"])["pid"], signal.SIGKILL)
         bench.until(lambda: not is_locked(Path(live["run_dir"], "lock")))  # a killed process needs a moment to be dead
-        bench.ask("adopt")
+        bench.ask("status")
     ending = {"stop": "finished", "runner": "lost"}[how]
     bench.settled(live, ending)
     found = row(live)

@@ -29,15 +29,14 @@ ON_A_RUN: Sequence[Line] = (
     ("ledger show", 0),
     ("repro last", 0),
     ("note last hello", 0),
-    ("adopt", 0),
     ("queue", 0),
     ("doctor", 0),
     ("config show", 0),
     ("config schema", 0),
     ("attach last", 0),
     ("stop last --reason x", 0),  # it is over: nothing to do
-    ("close last", 0),
-    ("swarm down last", 2),  # it had no server
+    ("stop last", 0),
+    ("report", 4),  # there is no campaign and no plan
     ("skill show run", 0),
     ("skill install --agent claude", 0),
     ("skill eval --agent nobody", 2),
@@ -47,7 +46,7 @@ ON_A_RUN: Sequence[Line] = (
 )
 ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign status one", 0),
-    ("campaign wait one --for 1s", 0),
+    ("wait one --for 1s", 0),
     ("campaign status one --full", 0),
     ("campaign set one count=3", 0),
     ("campaign add one --set lr=0.5", 0),
@@ -55,29 +54,29 @@ ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign fix x --set lr=0.1 --campaign one", 4),
     ("campaign approve --campaign one", 5),  # no agent has part in it
     ("campaign approve x --campaign one", 4),
-    ("campaign tell one hello", 0),
+    ("note one hello", 0),
     ("campaign pause one", 0),
     ("campaign resume one --detach", 0),
     ("campaign stop one --drain", 0),
     ("campaign stop one", 0),
 )
 ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
-    ("campaign report one", 0),
+    ("report one", 0),
     ("campaign resume one --detach", 5),
     ("campaign confirm x --campaign one", 4),
     ("campaign replay-pruning one", 4),  # no idea was validated
 )
 ON_A_PLAN: Sequence[Line] = (
     ("plan write TOPIC.md", 0),
-    ("plan new TOPIC.md", 5),  # it is there
+    ("plan write TOPIC.md", 5),  # it is there
     ("plan check topic.plan.yaml", 3),  # it is a skeleton
-    ("plan show topic.plan.yaml", 3),
+    ("plan status topic.plan.yaml --full", 3),
     ("plan approve topic.plan.yaml --yes", 3),
     ("plan run topic.plan.yaml", 3),
     ("plan revise topic.plan.yaml --reason x", 3),
     ("plan status topic", 4),
-    ("plan wait topic --for 1s", 4),
-    ("plan report topic", 4),
+    ("wait topic --for 1s", 4),
+    ("report topic", 4),
 )
 
 

@@ -224,7 +224,7 @@ def test_what_is_typed_to_run_it_again_names_its_place(far: FarBench) -> None:
 def test_a_killed_follower_is_started_by_whoever_looks(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
-    for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"], ["adopt"]):
+    for look in (["status"], ["status", payload["run"]], ["wait", payload["run"], "--for", "0s"]):
         far.bench.end_followers(signal.SIGKILL)
         far.bench.here(*look)
         assert far.followed(payload), look
@@ -281,7 +281,7 @@ def test_the_session_only_shows_the_log(far: FarBench) -> None:
     shown = far.bench.ask("attach", payload["run"])
     assert shown["session"] == name
     far.bench.until(lambda: "hello from the trainer" in far.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout)
-    assert far.bench.ask("close", payload["run"])["closed"]
+    far.bench.tmux("kill-session", "-t", f"={name}")
     assert name not in far.bench.tmux("list-sessions").stdout
     assert far.jobs.lives("1") and far.state(payload) == "running"
     assert far.bench.ask("attach", payload["run"])["session"] == name

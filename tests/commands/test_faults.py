@@ -76,7 +76,7 @@ def test_kill_9_of_the_command_while_it_launches(bench: Any, point: str, ending:
     run_dir = Path(entry["run_dir"])
     if point == "launch.claimed":  # no Runner was started that could write anything down
         os.utime(run_dir / "spec.json", (1, 1))  # long enough ago: no Runner is coming
-        bench.ask("adopt")
+        bench.ask("status")
     else:
         bench.until(lambda: (run_dir / "collected.json").exists())
     settled(bench, entry, ending)
@@ -93,7 +93,7 @@ def test_kill_9_after_collecting_leaves_nothing_to_adopt(bench: Any) -> None:
     bench.until(lambda: (Path(payload["run_dir"]) / "collected.json").exists())
     bench.until(lambda: not bench.carriers())
     assert bench.ask("status", payload["run"])["ending"] == "finished"
-    assert bench.ask("adopt")["runs"] == []
+    assert bench.ask("status")["runs"] == []
     settled(bench, payload, "finished")
 
 
@@ -107,7 +107,7 @@ def test_kill_9_while_collecting_is_mended_by_the_next_look(bench: Any, point: s
     assert not (Path(payload["run_dir"]) / "collected.json").exists()
     assert bench.ask("status", payload["run"])["ending"] == "finished"
     settled(bench, payload, "finished")
-    assert bench.ask("adopt")["runs"] == []
+    assert bench.ask("status")["runs"] == []
 
 
 @pytest.mark.smoke
@@ -118,7 +118,7 @@ def test_kill_9_of_the_foreground_command(bench: Any) -> None:
     payload = bench.ask("status", entry["run"])
     process.kill()
     process.wait()
-    adopted = bench.ask("adopt")
+    adopted = bench.ask("status")
     assert adopted["living"] == 1
     assert bench.ask("status", payload["run"])["state"] == "running"
     bench.ask("stop", payload["run"], "--reason", "enough")
@@ -132,7 +132,7 @@ def test_kill_9_of_the_runner(bench: Any) -> None:
     os.kill(runner["pid"], signal.SIGKILL)
     bench.until(lambda: ended(runner["pid"]))
     assert len(bench.carriers()) >= 2  # the trainer and its child live on, unwatched
-    adopted = bench.ask("adopt")
+    adopted = bench.ask("status")
     assert [r["ending"] for r in adopted["runs"]] == ["lost"]
     flag = settled(bench, payload, "lost")
     assert flag["returncode"] is None and flag["verdict"] == "crash"
@@ -148,7 +148,7 @@ def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> N
     os.kill(runner["pid"], signal.SIGKILL)
     bench.until(lambda: ended(runner["pid"]))
     assert not ended(int(file.read_text()))
-    assert [r["ending"] for r in bench.ask("adopt")["runs"]] == ["lost"]
+    assert [r["ending"] for r in bench.ask("status")["runs"]] == ["lost"]
     assert ended(int(file.read_text()))
     settled(bench, payload, "lost")
 
@@ -299,6 +299,6 @@ def test_a_cli_that_is_killed_before_the_branch_leaves_nothing_in_git_status(ben
     assert bench.git("status", "--porcelain", "--untracked-files=all") in ("", "?? exp.md")
     (spec,) = (bench.repo / "reports").rglob("spec.json")
     os.utime(spec, (1, 1))  # long enough ago: no Runner is coming
-    bench.ask("adopt")
+    bench.ask("status")
     (row,) = Ledger(Path(json.loads(spec.read_text())["ledger"])).rows()
     assert (row.ending, row.branch) == ("launch_failed", "")

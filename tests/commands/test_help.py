@@ -42,7 +42,8 @@ def test_every_command_is_listed_in_a_section(capsys: pytest.CaptureFixture[str]
         assert "\nCommands:" not in page, "a command is in no section"
         entries = cli.GROUPS["campaign"][1] if words else cli.COMMANDS | cli.GROUPS
         for name in entries:
-            assert (f"\n  {name} " in page) == (name not in cli.CALLED_BY_US), name
+            ours = name in cli.CALLED_BY_US or name == "swarm"  # whose verbs are all called by a run
+            assert (f"\n  {name} " in page) == (not ours), name
 
 
 @pytest.mark.parametrize(("typed", "word", "expected"), [("cam", 1, "campaign"), ("logs --ev", 2, "--events")])
@@ -60,10 +61,28 @@ def test_completion(
 @pytest.mark.parametrize("former", cli.FORMER)
 def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest.CaptureFixture[str]) -> None:
     now = cli.FORMER[former]
-    assert [word for word in now.split() if not word.startswith("-")] in SHOWN
+    assert now.split()[0] != "swarm" and [word for word in now.split() if not word.startswith("-")] in SHOWN
     assert cli.run([*former.split(), "a b", "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
-    assert error["message"] == f"`{former}` is `{now}` now" and error["fix"] == f"autoresearch {now} 'a b' --json"
+    named = f"{cli.UNNAMED[former]} " if "tell" in former else ""
+    assert error["message"] == f"`{former}` is `{now}` now"
+    assert error["fix"] == f"autoresearch {now} {named}'a b' --json"
+
+
+@pytest.mark.parametrize(
+    ("typed", "fix"),
+    [
+        ("campaign wait --for 9m", "wait last-campaign --for 9m"),
+        ("campaign wait one --for 9m", "wait one --for 9m"),
+        ("plan report", "report last-plan"),
+        ("campaign report --json", "report --json"),
+        ("campaign tell one hello", "note one hello"),
+        ("tell --json hello", "note last-campaign --json hello"),
+    ],
+)
+def test_who_named_nothing_is_told_a_name(typed: str, fix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(typed.split()) == 2
+    assert f"autoresearch {fix}" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize(

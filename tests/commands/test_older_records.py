@@ -63,7 +63,7 @@ def test_a_run_and_its_row(older: Any) -> None:
     assert (row["metric_name"], row["metric_value"], row["status"]) == ("reward", 1.0025, "keep")
     both = older.ask("compare", "baseline-kwsmnu", "higher-rxaa26")
     assert both["metrics"]["difference"] == pytest.approx(1.0003) and both["config"] == {"lr": [0.1, 0.2]}
-    assert older.ask("adopt")["runs"] == []
+    assert older.ask("status")["runs"] == []
     assert files(older) == before, "nothing that was recorded changes by being read"
 
 
@@ -77,7 +77,7 @@ def test_a_campaign(older: Any) -> None:
         ("too-high", "crash"),
     ]
     assert "higher" in older.here("campaign", "status", "old", "--full")[1]
-    report = older.ask("campaign", "report", "old")["files"][0]
+    report = older.ask("report", "old")["files"][0]
     assert "2.002" in Path(report).read_text()
     assert older.ask("campaign", "resume", "old", "--detach", check=5)["error"]["message"].startswith("old has ended")
 

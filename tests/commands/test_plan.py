@@ -145,7 +145,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
 
     again = bench.ask("plan", "run", "lr", "--detach")
     assert "ajet_plan_lr_" in again["attach"]
-    while (news := bench.ask("plan", "wait", "lr", "--for", "100s"))["state"] != "ended" or news["pursued"]:
+    while (news := bench.ask("wait", "lr", "--for", "100s"))["state"] != "ended" or news["pursued"]:
         assert news["pursued"] or news["state"] == "ended", (planned.directory / "plan.log").read_text()
     assert [(one["stage"], one["met"], one["next"]) for one in news["concluded"]] == [
         ("screen", "met", "refine"),
@@ -169,7 +169,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     assert (planned.directory / "figures" / "lr-screen.svg").exists()
     assert json.loads((planned.directory / "finish.flag").read_text())["plan"] == "lr"
     assert bench.ask("plan", "run", "lr")["state"] == "ended"  # nothing is left to do
-    assert bench.ask("plan", "report", "lr")["files"][0] == news["report"]
+    assert bench.ask("report", "lr")["files"][0] == news["report"]
 
 
 def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned: Planned) -> None:
@@ -189,7 +189,7 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
     bench.ask("campaign", "resume", "lr-only", "--detach")
     ended = bench.ask("plan", "run", "lr")
     assert (ended["state"], ended["concluded"][0]["met"]) == ("ended", "met")
-    assert bench.ask("plan", "show", "lr")["records"][1].split()[3] == "waived"
+    assert bench.ask("plan", "status", "lr", "--full")["records"][1].split()[3] == "waived"
     said = (planned.directory / "plan.log").read_text()
     assert "the controller of lr-only died; another one is started" in said
     assert "run without an approval (--no-human)" in (planned.directory / "final_report.md").read_text()
@@ -208,7 +208,7 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     bad = bench.ask("plan", "check", path, check=3)
     told = bad["error"]["findings"]
     assert any("words of the template" in line and "topic.plan.yaml:" in line for line in told)
-    assert bench.ask("plan", "new", "TOPIC.md", check=5)["error"]["message"].endswith("already exists")
+    assert bench.ask("plan", "write", "TOPIC.md", check=5)["error"]["message"].endswith("already exists")
     for line in text.splitlines():
         if line.split("#")[0].strip().startswith("overrides"):
             text = text.replace(line, "        overrides: {lr: 0.5}")
@@ -219,8 +219,8 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     assert "plans" not in bench.git("branch", "-a")  # nothing was changed
     assert bench.ask("plan", "approve", path, "--yes")["state"] == "ready"
     again = bench.ask("plan", "approve", path, "--yes")
-    assert (again["state"], len(bench.ask("plan", "show", path)["records"])) == ("ready", 2)
-    code, out, _ = bench.here("plan", "show", "topic")
+    assert (again["state"], len(bench.ask("plan", "status", path, "--full")["records"])) == ("ready", 2)
+    code, out, _ = bench.here("plan", "status", "topic", "--full")
     assert code == 0 and "otherwise -> revise: Well, what does everything else mean?" in out
     path.write_text(text.replace("TODO", "Hm,"))
     changed = bench.ask("plan", "run", path, check=5)
@@ -236,15 +236,14 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
         (("check", "gone.yaml"), 4, "gone.yaml"),
         (("check", "bad.yaml"), 3, "bad.yaml:3"),
         (("check", "exp.yaml"), 3, "exp.yaml"),
-        (("new", "gone.md"), 4, "gone.md"),
-        (("new", "empty.md"), 2, "is empty"),
+        (("write", "gone.md"), 4, "gone.md"),
+        (("write", "empty.md"), 2, "is empty"),
         (("gone.md", "--agent", "claude"), 4, "gone.md"),
         (("exp.md", "--agent", "nobody"), 2, "there is no agent 'nobody'"),
         (("exp.md", "--agent", "command", "--set", "agent_command=no-such-program-here"), 6, "not installed"),
         (("exp.md", "--agent", "claude", "--set", "turn_timeout=soon"), 2, "--set turn_timeout: "),
         (("run", "nobody"), 4, "no plan is called 'nobody'"),
         (("status",), 4, "there is no plan yet"),
-        (("wait", "--for", "soon"), 2, "--for"),
         (("revise", "lr.plan.yaml", "--reason", "x"), 4, "no plan lr is registered"),
     ],
 )

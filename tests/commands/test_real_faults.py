@@ -72,7 +72,7 @@ def test_a_disk_that_is_full_before_the_start(bench: Any, disk: Any, where: str)
     payload = bench.ask("run", blueprint)
     bench.settled(payload, "finished")
     assert bench.ask("ledger", "show", payload["run"])["count"] == 1
-    assert bench.ask("adopt")["runs"] == []
+    assert bench.ask("status")["runs"] == []
 
 
 @pytest.mark.parametrize("where", ["results", "reports"])
@@ -91,7 +91,7 @@ def test_a_disk_that_fills_up_while_it_runs(bench: Any, disk: Any, where: str, c
     asked = bench.ask("status", payload["run"], check=None)  # cannot write everything; says so in one sentence
     assert asked["ok"] or asked["error"]["code"] == "disk_full"
     rest.unlink()
-    bench.ask("adopt")
+    bench.ask("status")
     flag = bench.settled(payload, ending)
     assert flag["metric"]["value"] == 0.5
     assert bench.ask("status", payload["run"])["metrics"]["task_pass_rate@1"] == 0.5
@@ -110,11 +110,11 @@ def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Any) -
     bench.until((Path(payload["run_dir"]) / "exit.json").exists)
     go(bench)
     over(bench, stuck)
-    asked = bench.ask("adopt", check=6)
+    asked = bench.ask("status", "--exit-code", check=6)
     assert [bool(r["trouble"]) for r in asked["runs"]] == [r["run"] == stuck["run"] for r in asked["runs"]]
     bench.settled(payload, "finished")  # the other one's records were written all the same
     rest.unlink()
-    bench.ask("adopt")
+    bench.ask("status")
     bench.settled(stuck, "finished")
 
 
@@ -134,7 +134,7 @@ def test_a_disk_that_becomes_read_only(bench: Any, disk: Any, where: str) -> Non
         assert asked["ok"] or asked["exit_code"] == 6, asked
     finally:
         subprocess.run(["umount", "-l", place], check=True)
-    bench.ask("adopt")
+    bench.ask("status")
     assert bench.settled(payload, "finished")["returncode"] == 0
 
 
@@ -161,7 +161,7 @@ def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
         again = shutil.copy(image, tmp_path / "again")
         subprocess.run(["fsck.ext4", "-p", again], check=False, capture_output=True)
         subprocess.run(["mount", "-o", "loop", again, place], check=True)
-        bench.ask("adopt")
+        bench.ask("status")
         flag = bench.settled(payload, "lost")
         assert flag["verdict"] == "crash" and flag["returncode"] is None
     finally:
@@ -252,7 +252,7 @@ def test_a_jump_of_the_clock_fires_no_limit(bench: Any, shift: Callable[[int], N
     standing = bench.ask("status", payload["run"])
     assert standing["state"] == "running" and standing["elapsed_s"] < 600 and standing["deadline_s"] > 3000
     assert bench.ask("wait", payload["run"], "--for", "1s", "--since", standing["step"])["state"] == "running"
-    assert bench.ask("adopt")["living"] == 1
+    assert bench.ask("status")["living"] == 1
     go(bench)
     over(bench, payload)
     record = json.loads((Path(payload["run_dir"]) / "exit.json").read_text())
@@ -295,13 +295,13 @@ def test_kill_9_of_the_collector_at_every_system_call(bench: Any, strace: list[s
             if done.returncode == 0:
                 break
             killed += 1
-            bench.ask("adopt")
+            bench.ask("status")
             bench.settled(payload, "finished")
             assert (run_dir / "collected.json").exists(), (call, n)
             assert "0.5" in (result_dir / "results.md").read_text(), (call, n)
             log = (result_dir / "experiment_log.md").read_text()
             assert log.count("verdict: keep") <= 1, (call, n)
-            assert bench.ask("adopt")["runs"] == []
+            assert bench.ask("status")["runs"] == []
             left = [p for place in places for p in place.rglob("*.tmp")]
             assert not left, (call, n, left)
     assert killed >= 8

@@ -122,7 +122,7 @@ def test_a_living_run_can_be_watched_and_stopped_from_a_sandbox(bench: Any) -> N
     sandbox = bwrap(*PIDS)
     assert within(sandbox, bench, "status")[1]["runs"][0]["state"] == "running"
     assert within(sandbox, bench, "wait", run["run"], "--for", "1s")[1]["state"] == "running"
-    assert within(sandbox, bench, "adopt")[1]["living"] == 1
+    assert within(sandbox, bench, "status")[1]["living"] == 1
     assert within(sandbox, bench, "stop", run["run"], "--reason", "seen")[0] == 0
     bench.settled(run, "stopped")
 

@@ -326,9 +326,9 @@ def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
     # the records may be there before the Runner has shown the last lines
     show = ("capture-pane", "-p", "-J", "-t", f"={payload['session']}:")
     bench.until(lambda: "hello from the trainer" in bench.tmux(*show).stdout)
-    assert bench.ask("close", payload["run"])["closed"] is True
+    assert bench.ask("stop", payload["run"])["closed"] is True
     assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
-    assert bench.ask("close", payload["run"])["closed"] is False
+    assert bench.ask("stop", payload["run"])["closed"] is False
 
 
 @pytest.mark.smoke

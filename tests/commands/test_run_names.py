@@ -28,10 +28,18 @@ OF_A_RUN: Sequence[str] = (
     "note {} hello",
     "attach {}",
     "stop {} --reason x",
-    "close {}",
     "run exp.md --fix-of {} --dry-run",
 )
-WITHOUT_A_NAME = ("wait --for 1s", "logs --events", "logs", "explain", "metrics", "ledger show", "attach", "close")
+WITHOUT_A_NAME = (
+    "wait --for 1s",
+    "logs --events",
+    "logs",
+    "explain",
+    "metrics",
+    "ledger show",
+    "attach",
+    "stop --reason x",
+)
 
 
 def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
@@ -51,7 +59,7 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
             for name in ("last", "sort"):
                 error = stranger.ask(*line.format(name, name).split(), check=4)["error"]
                 assert str(directory) in error["message"] and f"{run} in {run_dir}" in error["hint"], line
-        for line in (*WITHOUT_A_NAME, "stop --reason x"):
+        for line in WITHOUT_A_NAME:
             stranger.ask(*line.split(), check=4)
         for name in (run, first["session"], first["result_dir"], run_dir):  # wherever it is typed
             assert stranger.ask("status", name)["run"] == run
@@ -62,7 +70,7 @@ def test_names_and_no_name_stay_in_the_project(bench: Any) -> None:
     stranger = replace(bench, repo=other)
     stranger.blueprint(codebase=str(other), result_dir=str(bench.root / "theirs"))
     theirs = stranger.ask("run", "exp.md")["run"]
-    assert stranger.ask("close")["run"] == stranger.ask("status", "last")["run"] == theirs
+    assert stranger.ask("stop")["run"] == stranger.ask("status", "last")["run"] == theirs
     assert bench.ask("note", "last", "hello")["run"] == run
 
 
@@ -113,7 +121,7 @@ def test_a_rows_recipe_is_a_path_inside_its_commit(crashes: Any) -> None:
         row = rows(Path(bench.ask("run", path)["ledger"]))[0]
         assert row.recipe == ("conf/a.yaml", ".autoresearch/recipe/b.yaml")[number]
         assert bench.git("show", f"{row.commit}:{row.recipe}") == "lr: 0.1"
-        bench.ask("close")
+        bench.ask("stop")
     crashes.start(count=2, baseline=1)
     for row in crashes.ended(2).rows:
         assert row.recipe == "exp.yaml" and "lr: " in bench.git("show", f"{row.commit}:{row.recipe}")
@@ -123,15 +131,15 @@ def rows(ledger: Path) -> list[Any]:
     return list(Ledger(ledger).rows())
 
 
-ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "close last", "close last")
+ON_A_RUN = ("note last hello", "stop last --reason x", "collect last", "repro last", "stop last")
 ON_A_CAMPAIGN = (
     "campaign set one count={}",
     "campaign add one --set lr=0.{}",
     "campaign skip lr-0-{} --campaign one",
-    "campaign tell one hello",
+    "note one hello",
     "campaign pause one",
     "campaign resume one --detach",
-    "campaign report one",
+    "report one",
     "campaign stop one --drain",
     "campaign stop one",
 )
@@ -140,7 +148,7 @@ ON_A_CAMPAIGN = (
 def test_what_changes_a_run_says_which(bench: Any) -> None:
     bench.blueprint("long")
     lone = bench.ask("run", "exp.md", "--detach")
-    says(bench, lone["run_dir"], "adopt", "stop last --reason x --no-wait")
+    says(bench, lone["run_dir"], "stop last --reason x --no-wait")
     bench.ask("stop", "last", "--reason", "x")
     says(bench, lone["run_dir"], *ON_A_RUN)
     bench.blueprint(name="two.md", title="Two", result_dir=str(bench.root / "two"))

@@ -103,7 +103,7 @@ def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Bluepr
     assert re.search(r"\[swarm\] engine ENGINE\.\w+ global_step 1 completed \d/2 episodes", log)
     ended(bench, done, "finished")
     assert sessions_of(bench) == both  # to be looked at
-    bench.ask("close", begun["run"])
+    bench.ask("stop", begun["run"])
     assert sessions_of(bench) == []
 
 
@@ -158,7 +158,7 @@ def test_a_runner_that_is_killed_leaves_no_server_and_a_free_port(bench: Any, sw
     bench.event(begun["run_dir"], "first_step")
     os.kill(bench.runner(begun["run_dir"])["pid"], signal.SIGKILL)
     bench.until(lambda: not is_locked(Path(begun["run_dir"], "lock")))  # a killed process needs a moment to be dead
-    (found,) = bench.ask("adopt")["runs"]
+    (found,) = bench.ask("status")["runs"]
     assert found["ending"] == "lost"
     assert is_free(port_of(begun))
     ended(bench, begun, "lost")
@@ -170,7 +170,7 @@ def test_a_server_ends_by_itself_when_nobody_adopts_its_run(bench: Any, swarm: B
     os.kill(bench.runner(begun["run_dir"])["pid"], signal.SIGKILL)
     bench.until(lambda: Path(begun["run_dir"], "server/exit.json").exists())
     bench.until(lambda: is_free(port_of(begun)))
-    bench.ask("adopt")
+    bench.ask("status")
     ended(bench, begun, "lost")
 
 

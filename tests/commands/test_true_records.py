@@ -28,11 +28,11 @@ def test_a_row_that_was_torn_off_comes_back(bench: Any, who: str) -> None:
     data = ledger.read_bytes()
     ledger.write_bytes(data[:-40])
     assert bench.ask("ledger", "show", payload["ledger"])["count"] == 0
-    bench.ask("adopt") if who == "adopt" else bench.ask("collect", payload["run_dir"])
+    bench.ask("status") if who == "adopt" else bench.ask("collect", payload["run_dir"])
     (after,) = rows(ledger)
     assert after == before
     assert Path(f"{ledger}.torn").read_bytes().endswith(data[-60:-40] + b"\n")
-    assert bench.ask("adopt")["runs"] == []
+    assert bench.ask("status")["runs"] == []
     assert rows(ledger) == [before]
 
 
@@ -41,20 +41,20 @@ def test_a_run_directory_that_is_deleted_while_it_runs_has_a_row(bench: Any, mon
     runner = bench.runner(started["run_dir"])
     shutil.rmtree(started["run_dir"])
     monkeypatch.setattr("autoresearch.lab.runs.adopt.STARTING_S", -1.0)
-    assert bench.ask("adopt")["runs"] == []  # it trains on: what becomes of it is not known yet
+    assert bench.ask("status")["runs"] == []  # it trains on: what becomes of it is not known yet
     assert [e.run for e in Index(environ=bench.env).live()] == [started["run"]]
     for process in bench.carriers():
         if process.pid in (runner["pid"], runner["trainer_pid"]):
             process.end()
     bench.until(lambda: not bench.carriers())
-    (told,) = bench.ask("adopt")["runs"]
+    (told,) = bench.ask("status")["runs"]
     assert (told["run"], told["ending"]) == (started["run"], "lost")
     (row,) = rows(Path(started["run_dir"]).parent / "results.tsv")
     assert (row["run_id"], row["ending"], row["status"]) == (started["run"], "lost", "crash")
     assert "was deleted while it ran" in row["description"]
     flag = json.loads((Path(started["result_dir"]) / "finish.flag").read_text())
     assert (flag["run"], flag["ending"]) == (started["run"], "lost")
-    assert bench.ask("adopt")["runs"] == []
+    assert bench.ask("status")["runs"] == []
 
 
 @pytest.mark.real

@@ -70,7 +70,7 @@ def _is_ready(campaign_dir: CampaignDir) -> bool:
 def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
     """Hold the lock of a campaign's only controller; it ends with the process. ConflictError if another is alive.
 
-    An error that ends the controller is written to the journal, where `campaign status` and `campaign wait` find it.
+    An error that ends the controller is written to the journal, where `campaign status` and `wait` find it.
     """
     with locked(campaign_dir.lock, blocking=False) as alone:
         if not alone:

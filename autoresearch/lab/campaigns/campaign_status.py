@@ -60,7 +60,7 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
         more = f"autoresearch campaign set {name} count={state.attempted + 10}"  # the question: shall it go on?
         return [more, f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.ENDED:
-        return [f"autoresearch campaign report {name}", f"autoresearch campaign status {name} --full"]
+        return [f"autoresearch report {name}", f"autoresearch campaign status {name} --full"]
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
         return [f"autoresearch campaign resume {name}", f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.WAITING and (kept_back := held(state)):
@@ -68,7 +68,7 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
         return [f"autoresearch campaign approve --campaign {name}", approve]
     if phase is CampaignPhase.WAITING:
         return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign stop {name} --drain"]
-    return [f"autoresearch campaign wait {name} --for 100s", f"autoresearch campaign status {name}"]
+    return [f"autoresearch wait {name} --for 100s", f"autoresearch campaign status {name}"]
 
 
 def running(idea: Idea, run: IdeaRun) -> dict[str, Any]:

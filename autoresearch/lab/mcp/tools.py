@@ -76,6 +76,7 @@ class CommandTemplate:
     takes: tuple[str, ...] = ()  # arguments with a flag
     needs: tuple[str, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)  # if it is not --NAME={}
+    unnamed: str = ""  # what its `name` is, where none is given
 
     def argv(self, given: Mapping[str, Any]) -> list[str]:
         """The command line, without the program."""
@@ -87,7 +88,8 @@ class CommandTemplate:
                 said += [pattern.partition("=")[0]] if value else []
             elif value is not None:
                 said += [pattern.format(one) for one in (value if isinstance(value, list) else [value])]
-        last = [one for name in self.places if name in given for one in _listed(given[name])]
+        named = {"name": self.unnamed, **given} if self.unnamed else given
+        last = [one for name in self.places if name in named for one in _listed(named[name])]
         return [*said, "--", *last] if last else said
 
 
@@ -207,7 +209,7 @@ WAIT = Tool(
     {
         "run": CommandTemplate(("wait",), ("name",), ("seconds", "since"), (), {"seconds": "--for={}s"}),
         "campaign": CommandTemplate(
-            ("campaign", "wait"), ("name",), ("seconds", "since"), (), {"seconds": "--for={}s"}
+            ("wait",), ("name",), ("seconds", "since"), (), {"seconds": "--for={}s"}, "last-campaign"
         ),
     },
     {
@@ -279,7 +281,7 @@ CAMPAIGN = Tool(
     "campaign",
     "Steer a campaign",
     "plan: what start would do. start: many ideas until count, deadline or target. add, skip, fix: ideas."
-    " tell, veto: words to its researcher. set: stop rules. confirm: prove kept ideas. report: write it.",
+    " tell, veto: words to its agent. set: stop rules. confirm: prove kept ideas. report: write it.",
     {
         "plan": CommandTemplate(("campaign", "start", "--detach"), ("file",), _START, (), _BY_SET),
         "start": CommandTemplate(("campaign", "start", "--detach", "--yes"), ("file",), _START, (), _BY_SET),
@@ -300,7 +302,7 @@ CAMPAIGN = Tool(
             ("idea",),
             {"name": "--campaign={}", "file": "--from={}", "reason": "--note={}"},
         ),
-        "tell": CommandTemplate(("campaign", "tell"), ("name", "sentence"), (), ("sentence",)),
+        "tell": CommandTemplate(("note",), ("name", "sentence"), (), ("sentence",), unnamed="last-campaign"),
         "veto": CommandTemplate(
             ("campaign", "skip"), ("sentence",), ("name", "reason"), ("sentence",), {"name": "--campaign={}"}
         ),
@@ -309,7 +311,7 @@ CAMPAIGN = Tool(
         "drain": CommandTemplate(("campaign", "stop", "--drain"), ("name",), ("reason",)),
         "resume": CommandTemplate(("campaign", "resume", "--detach"), ("name",)),
         "confirm": CommandTemplate(("campaign", "confirm"), ("idea",), ("name",), (), {"name": "--campaign={}"}),
-        "report": CommandTemplate(("campaign", "report"), ("name",)),
+        "report": CommandTemplate(("report",), ("name",)),
     },
     {
         "name": Argument(about="campaign; default the newest"),

@@ -77,7 +77,7 @@ class Looker:
         return list(found.values())
 
     def unsettled(self) -> int:
-        """How many runs are over without finished records, or lost their directory: `adopt` settles them."""
+        """How many runs are over without finished records, or lost their directory: `status` records them."""
         return self._gone + sum(run.there and not run.rundir.state().lives for run in self._runs.values())
 
     def _entries(self, now: float) -> list[IndexEntry]:

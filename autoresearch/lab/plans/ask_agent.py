@@ -79,7 +79,7 @@ def _failed(request: PlanRequest, reason: str, turn_dir: Path) -> ResearcherFail
     return ResearcherFailed(
         f"{request.author.name} wrote no plan: {mask_text(one_line(reason, 400))}",
         hint=f"prompt and answer of its last turn: {turn_dir}",
-        fix=f"autoresearch plan new {request.topic}",
+        fix=f"autoresearch plan write {request.topic}",
     )
 
 

@@ -193,7 +193,7 @@ def find_plan(name: str, parts: Parts) -> PlanDir:
         raise NotFoundError(
             f"no plan is called {name[:80]!r}" if name else "there is no plan yet",
             hint="give its name, or its file",
-            fix="autoresearch plan new TOPIC.md" if not name else "autoresearch plan status",
+            fix="autoresearch plan write TOPIC.md" if not name else "autoresearch plan status",
             code="no_plan",
         )
     project = current_project()
@@ -202,6 +202,6 @@ def find_plan(name: str, parts: Parts) -> PlanDir:
     raise NotFoundError(
         f"no plan of {project} is called {name[:80]!r}" if name else f"{project} has no plan",
         hint="elsewhere: " + ", ".join(f"{plan_dir.slug} in {plan_dir.checkout.root}" for plan_dir in plan_dirs[:5]),
-        fix="autoresearch plan new TOPIC.md",
+        fix="autoresearch plan write TOPIC.md",
         code="no_plan",
     )

@@ -145,7 +145,7 @@ def need_between_stages(view: PlanView) -> None:
         raise ConflictError(
             f"stage {view.live.stage} runs under version {view.version.number}",
             hint="its expectation was fixed before it began; wait for it, or stop its campaign",
-            fix=f"autoresearch campaign wait {view.live.campaign} --for 100s",
+            fix=f"autoresearch wait {view.live.campaign} --for 100s",
             code="stage_runs",
         )
 

@@ -164,4 +164,4 @@ def _finish(plan_dir: PlanDir, view: PlanView, parts: Parts, say: Say) -> None:
 
 
 def _report(plan_dir: PlanDir) -> str:
-    return f"autoresearch plan report {plan_dir.slug}"
+    return f"autoresearch report {plan_dir.slug}"

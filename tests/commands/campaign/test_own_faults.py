@@ -19,7 +19,7 @@ SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
 
 def reasons(camp: Any) -> list[str]:
     """What the three commands say of it."""
-    status, waited = camp.bench.ask("campaign", "status"), camp.bench.ask("campaign", "wait", "--for", "1s")
+    status, waited = camp.bench.ask("campaign", "status"), camp.bench.ask("wait", "last-campaign", "--for", "1s")
     assert status["state"] == waited["state"] == "dead"
     return [status["reason"], waited["reason"], camp.bench.ask("campaign", "status", "--full")["brief"][0]]
 

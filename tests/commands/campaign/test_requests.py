@@ -25,7 +25,7 @@ def journal(camp: Any) -> list[dict[str, Any]]:
 
 
 def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
-    """What `campaign wait` says of what happens once it waits."""
+    """What `wait` says of what happens once it waits."""
     from autoresearch.commands import campaign
 
     look, done = campaign._mark, []
@@ -37,7 +37,7 @@ def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
         return found
 
     with mock.patch.object(campaign, "_mark", mark):
-        return dict(camp.bench.ask("campaign", "wait", "--for", "200s"))
+        return dict(camp.bench.ask("wait", "last-campaign", "--for", "200s"))
 
 
 def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:

@@ -60,8 +60,9 @@ def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
     plain.mkdir()
     for directory in (bench.root / "other", plain, bench.root):  # the last one holds both, and is neither
         stranger = replace(bench, repo=directory)
-        for words in (("stop",), ("stop", "one"), ("pause",), ("set", "count=40"), ("report",), ("resume", "one")):
-            error = stranger.ask("campaign", *words, check=4)["error"]
+        for words in (("stop",), ("stop", "one"), ("pause",), ("set", "count=40"), ("resume", "one"), None):
+            typed = ("campaign", *words) if words else ("report",)
+            error = stranger.ask(*typed, check=4)["error"]
             assert str(directory) in error["message"] and str(crashes.place.path) in error["hint"]
         stranger.ask("ledger", "show", "one", check=4)
     below = replace(bench, repo=bench.repo / "reports")

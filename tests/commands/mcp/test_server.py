@@ -88,7 +88,7 @@ def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
         ("run", {"blueprint": "gone.md"}, ("run", "gone.md"), 4),
         ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
         ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
-        ("campaign", {"verb": "report", "name": "-x"}, ("campaign", "report", "--", "-x"), 4),
+        ("campaign", {"verb": "report", "name": "-x"}, ("report", "--", "-x"), 4),
         ("logs", {"grep": "("}, ("logs", "--grep", "("), 4),
     ):
         (bench.repo / "bad.md").write_text("# nothing\n")

@@ -23,14 +23,14 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert "first, unwanted wait for a person" in state.reason and "approve first" in state.reason
     assert "mind the reward" in lab.asked(0)
     assert ask("campaign", "status")["next"][-1] == "autoresearch campaign approve first --campaign one"
-    assert "first, unwanted wait for a person" in lab.camp.bench.here("campaign", "wait", "--for", "0s")[1]
+    assert "first, unwanted wait for a person" in lab.camp.bench.here("wait", "last-campaign", "--for", "0s")[1]
     before = state.spec
 
     code, _, err = lab.camp.bench.here("campaign", "approve", "nobody")
     assert code == 4 and "waiting: first, unwanted" in err
     assert ask("campaign", "approve", "first")["held"] == ["unwanted"]
     lab.camp.until(lambda: lab.camp.state().attempted == 2 and lab.camp.state().phase == "waiting")
-    assert ask("campaign", "tell", "look at the format term")["ok"]
+    assert ask("note", "last-campaign", "look at the format term")["ok"]
     assert ask("campaign", "skip", "no change of the tokenizer")["ok"]
     assert ask("campaign", "skip", "unwanted", "--campaign", "one", "--reason", "had it in May")["held"] == []
     lab.camp.until(lambda: lab.asked(2))
@@ -62,10 +62,10 @@ def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
 
 def test_bad_words(lab: Any) -> None:
     here = lab.camp.bench.here
-    for words in ([], ["  "], ["a", "b", "c"]):
-        assert here("campaign", "tell", *words)[0] == 2, words
+    for words in ([], ["one"], ["one", "  "], ["a", "b", "c"]):
+        assert here("note", *words)[0] == 2, words
     assert here("campaign", "skip", "x" * 5000)[0] == 2
-    assert here("campaign", "tell", "nobody", "hello")[0] == 4
+    assert here("note", "nobody", "hello")[0] == 4
 
 
 def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
@@ -84,8 +84,9 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
         "\x1b[2J{{ 7 * 7 }} $(id)",
     ]
     for text in odd:
-        assert bench.here("campaign", "tell", "--", text)[0] == 0
-    both = [bench.spawn("campaign", "tell", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
+        assert bench.here("note", "last-campaign", "--", text)[0] == 0
+    assert bench.here("note", "last-campaign", "x" * 5000)[0] == 2
+    both = [bench.spawn("note", "last-campaign", f"two at once, {n}", "--json", stdout=subprocess.PIPE) for n in (1, 2)]
     assert all(bench.answer(process)["ok"] for process in both)
     for words in (["baseline"], [" Baseline ", "--campaign", "one"]):
         code, _, err = bench.here("campaign", "skip", *words)
@@ -100,7 +101,8 @@ def test_words_are_words_whatever_they_look_like(lab: Any) -> None:
     )
     assert state.attempted == 3 and state.baseline.status == "keep" and not state.unwanted
     assert "{{ 7 * 7 }} $(id)" in lab.asked(2) and "\x1b" not in lab.asked(2)
-    for words in (["tell", "too late"], ["skip", "larger steps"], ["pause", "--before-edits"]):
-        code, _, err = bench.here("campaign", *words)
+    steered = (["campaign", "skip", "larger steps"], ["campaign", "pause", "--before-edits"])
+    for words in (["note", "last-campaign", "too late"], *steered):
+        code, _, err = bench.here(*words)
         assert code == 5 and "has ended" in err
     assert bench.here("campaign", "approve", "first")[0] == 4
