@@ -167,7 +167,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
 
 def _seed_check_words(spec: CampaignSpec) -> str:
     """How it will be seen whether the seed does anything."""
-    from autoresearch.lab.campaigns.idea_run import CHECKED
+    from autoresearch.core.controller.scheduler import CHECKED
 
     if spec.replicates >= CHECKED:
         return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
@@ -191,7 +191,7 @@ def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
     """Who the researcher is and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
-    from autoresearch.lab.agent_work.agent_proposer import HYBRID
+    from autoresearch.core.controller.agent_schedule import HYBRID
 
     own = spec.research
     if not own.agent:
@@ -243,11 +243,10 @@ def status(
 
 
 def _brief(state: CampaignState, now: float) -> list[str]:
-    from autoresearch.core.campaign.stop_rules import stand
+    from autoresearch.core.controller.rules import stand_at
     from autoresearch.lab.campaign_report.memory import brief
-    from autoresearch.lab.campaigns.scheduler import facts
 
-    return brief(state, stand(state.spec.rules, facts(state, now), state.spec.objective))
+    return brief(state, stand_at(state, now))
 
 
 def wait_for_row(place: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
@@ -351,13 +350,12 @@ def _mark(place: CampaignDir) -> tuple[int, str]:
 
 def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
-    from autoresearch.core.campaign.stop_rules import stand
-    from autoresearch.lab.agent_work.agent_proposer import held
-    from autoresearch.lab.campaign_report.summary import seed_words
+    from autoresearch.core.controller.agent_schedule import held
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.sentences import seed_words
     from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
-    from autoresearch.lab.campaigns.scheduler import facts
 
-    found = stand(state.spec.rules, facts(state, real_parts().clock()), state.spec.objective)
+    found = stand_at(state, real_parts().clock())
     phase = phase_now(place, state)
     best = state.best
     waits = None

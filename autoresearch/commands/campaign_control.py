@@ -64,9 +64,9 @@ def skip(
     as_json: Json = False,
 ) -> int:
     """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
+    from autoresearch.core.controller.scheduler import decided
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns.idea_sources import waiting_names
-    from autoresearch.lab.campaigns.scheduler import decided
 
     what = what.strip()
     refuse_baseline(what)
@@ -204,9 +204,9 @@ def fix(
     as_json: Json = False,
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
+    from autoresearch.core.controller.answer_requests import unrepairable
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
-    from autoresearch.lab.campaigns.requests import unrepairable
 
     state = _state(campaign_registry.find(campaign, real_parts()))
     known = state.by_slug(idea)
@@ -317,7 +317,7 @@ def confirm(
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_report import summary
+    from autoresearch.core.controller.sentences import seed_words
     from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
@@ -338,7 +338,7 @@ def confirm(
     if not ideas and not (state.best and state.best.index > 1):
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded:
-        raise ConflictError(f"nothing can be confirmed. {summary.seed_words(state)}", code="unseeded")
+        raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
     requests.ask(place, "confirm", slugs=list(ideas or []))
     if not place.controlled:
         if state.phase is CampaignPhase.ENDED:

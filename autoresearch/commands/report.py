@@ -33,15 +33,12 @@ def report(
 
 
 def _of_campaign(campaign_dir: CampaignDir, parts: Parts, *, as_json: bool) -> int:
-    from autoresearch.core.campaign.stop_rules import stand
+    from autoresearch.core.controller.rules import stand_at
     from autoresearch.lab.campaign_report.report import write_report
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-    from autoresearch.lab.campaigns.scheduler import facts
 
     state = CampaignHistory(campaign_dir).state()
-    written = write_report(
-        campaign_dir, state, stand(state.spec.rules, facts(state, parts.clock()), state.spec.objective)
-    )
+    written = write_report(campaign_dir, state, stand_at(state, parts.clock()))
     paths = [path for path in (written.markdown, written.page, written.picture) if path]
     payload = {"campaign": state.spec.name, "directory": str(campaign_dir.path)}
     return _written(payload, f"{state.spec.name} in {campaign_dir.path}", paths, written.remarks, as_json=as_json)

@@ -25,7 +25,7 @@ def approve(
 
     Without an IDEA: what the researcher has proposed and nobody has begun, what it was told, and what it has cost.
     """
-    from autoresearch.lab.agent_work.agent_proposer import held
+    from autoresearch.core.controller.agent_schedule import held
     from autoresearch.lab.campaign_setup import campaign_registry
 
     if every:
@@ -44,7 +44,7 @@ def approve(
 
 
 def _proposals(place: CampaignDir, state: CampaignState, *, as_json: bool) -> int:
-    from autoresearch.lab.agent_work.agent_proposer import held, waiting
+    from autoresearch.core.controller.agent_schedule import held, waiting
 
     if not state.spec.research.agent:
         raise ConflictError(f"{state.spec.name} has no researcher", hint="--agent NAME when it is started")

@@ -18,12 +18,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from autoresearch.core.run.ending import TAMPERED
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_atomically
-
-TAMPERED = "tampered: "  # prefix of a flag that reports tampering
 
 
 def path_of(ledger: Path) -> Path:

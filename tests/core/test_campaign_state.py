@@ -7,10 +7,10 @@ from typing import Any
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.campaign.stop_rules import stand
+from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaign_report.summary import best_so_far
-from autoresearch.lab.campaigns import scheduler
 
 SPEC = CampaignSpec(
     **{  # type: ignore[arg-type]
@@ -169,6 +169,6 @@ def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
 def test_a_baseline_without_a_value_meets_no_target() -> None:
     seen = state([idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline")], [row(1, "b-1", None, ended=1.0)])
     assert seen.best is not None and (seen.best.kept, seen.best.value) == (False, None)
-    facts = scheduler.facts(seen, now=10.0)
+    facts = rules.facts(seen, now=10.0)
     assert facts.best is None
     assert stand(Rules(target=0.0), facts, SPEC.objective).met == ""

@@ -18,6 +18,7 @@ EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "leas
 """Failures that say nothing of the idea."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
+TAMPERED = "tampered: "  # prefix of a flag that reports tampering
 
 
 class Ending(StrEnum):

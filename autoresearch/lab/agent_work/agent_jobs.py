@@ -17,9 +17,9 @@ from autoresearch.core.agents.proposal_schema import KINDS
 from autoresearch.core.agents.turns import TurnNote
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.stop_rules import stand
+from autoresearch.core.controller.agent_schedule import HYBRID
+from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
-from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, bench_for
 from autoresearch.lab.agent_work.guard import end_leftover
@@ -32,7 +32,6 @@ from autoresearch.lab.agents.rate_limits import patiently, posted
 from autoresearch.lab.agents.turn import lost_turns, run_turn
 from autoresearch.lab.agents.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
-from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
@@ -166,7 +165,7 @@ class AgentJobs:
     def _matter(self, state: CampaignState) -> ProposeContext:
         protection = self.bench.protection
         now = self.parts.clock()
-        found = stand(state.spec.rules, scheduler.facts(state, now), state.spec.objective)
+        found = stand_at(state, now)
         return gather(state, found, self.builder, protection.why_key, protection.why)
 
     def _bounds(self, state: CampaignState) -> Bounds:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autoresearch.core.agents.turns import AGENT, ProposedIdea
+from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.state import CampaignState
-
-HYBRID = "hybrid"
+from autoresearch.core.controller.agent_schedule import HYBRID, waiting
 
 
 class AgentProposer:
@@ -18,31 +17,17 @@ class AgentProposer:
     name = AGENT
 
     def __init__(self, state: Callable[[], CampaignState]) -> None:
-        self._view = state
+        self._state = state
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The first proposal that needs no edit any more; None: none is ready at present."""
-        return next((one.hypothesis for one in waiting(self._view()) if one.made), None)
+        return next((one.hypothesis for one in waiting(self._state()) if one.made), None)
 
     def tell(self, attempt: Attempt) -> None:
         """The next prompt is made from the campaign's records."""
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def waiting(state: CampaignState) -> list[ProposedIdea]:
-    """Proposals that are no ideas of the campaign yet and are still wanted, oldest first."""
-    return [one for one in state.research.proposed.values() if one.hypothesis.slug not in state.unwanted]
-
-
-def held(state: CampaignState) -> list[Hypothesis]:
-    """Those whose edit waits for a person's word."""
-    hold = state.spec.research.hold if state.research.hold is None else state.research.hold
-    if not hold:
-        return []
-    found = [one.hypothesis for one in waiting(state) if not one.made]
-    return [one for one in found if one.slug not in state.research.approved]
 
 
 class MixedProposer:

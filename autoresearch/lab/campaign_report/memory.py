@@ -23,8 +23,9 @@ from statistics import median
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
+from autoresearch.core.controller.agent_schedule import HYBRID
+from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
-from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaign_report.timeline import happenings
@@ -268,7 +269,7 @@ def _assumptions(state: CampaignState) -> list[str]:
     if band:
         words.append(f"The baseline is {_band_words(band)}.")
     if state.seed_check is not None and not state.unseeded:
-        words.append(summary.seed_words(state))
+        words.append(seed_words(state))
     took = [row.elapsed_min for row in state.rows if row.elapsed_min is not None]
     if took:
         words.append(f"A run takes {formatting.minutes(median(took))} (median of {len(took)}).")

@@ -9,53 +9,13 @@ from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-from autoresearch.core.campaign.stop_rules import Stand, span
+from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder
 from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
-
-
-def row_line(state: CampaignState, idea: Idea, run: str) -> str:
-    """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2)`."""
-    row = next((r for r in idea.rows if r.run_id == run), None)
-    count = state.spec.rules.count
-    where = f"[{state.attempted}{f'/{count}' if count else ''}]"
-    if row is None:
-        return f"{where} {idea.slug}: no row"
-    value = "no metric" if row.metric_value is None else f"{row.metric_name} {row.metric_value:.4g}"
-    noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
-    failure = f" [{row.failure}]" if row.failure else ""
-    best = state.best
-    top = f"; best {best.value:.4g} (idea {best.index}, {best.slug})" if best and best.value is not None else ""
-    return f"{where} {idea.slug}, run {row.replicate}: {row.status}, {value}{noise}{failure}{top}"
-
-
-def eta(state: CampaignState) -> str:
-    """When the count will be reached, if ideas go on as they went; "" where there is no count."""
-    count = state.spec.rules.count
-    spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
-    if not count or not spans:
-        return ""
-    left = max(0, count - state.attempted)
-    each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)
-    return f"; about {span(left * each / state.spec.parallel)} to go" if left else ""
-
-
-def why_none(state: CampaignState) -> str:
-    """Why the baseline has no metric, from its rows."""
-    baseline = state.baseline
-    rows = baseline.rows if baseline else []
-    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in rows})
-    log = rows[-1].log_path if rows else "its log"
-    return f"{', '.join(endings) or 'it never ran'}; see {log}"
-
-
-def add_line(state: CampaignState) -> str:
-    """The command that adds an idea."""
-    return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
 
 
 def write_documents(campaign_dir: CampaignDir, state: CampaignState, stand: Stand) -> None:

@@ -10,14 +10,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
+from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.campaign.state import CampaignState, Idea, SeedCheck, measured
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
-from autoresearch.core.statistics.seeding import DECLARE
-from autoresearch.lab.results.judge import pending
 
 PENDING = "re-tests are pending"
 CLAIMS = ("confirmed", "demoted", "undecided")
@@ -254,29 +254,6 @@ def _index(verdict: Mapping[str, Any]) -> int:
         return int(verdict.get("index") or 0)
     except (TypeError, ValueError):
         return 0
-
-
-def seed_words(state: CampaignState) -> str:
-    """What the first runs of the baseline showed of the seed; where it does nothing, also what to do."""
-    check = state.seed_check
-    if check is None:
-        return ""
-    by = f"The seed ({check.by})" if check.by else "The seed"
-    if check.seen:
-        return f"{by} works: in {state.spec.objective.metric}, {check.reason}."
-    return (
-        f"{by} does nothing that can be seen in {state.spec.objective.metric}: {check.reason}. {_why_unseeded(check)} "
-        "So no idea is run again, and none can be confirmed. "
-        f"{DECLARE[0].upper()}{DECLARE[1:]}; then start a new campaign."
-    )
-
-
-def _why_unseeded(check: SeedCheck) -> str:
-    if not check.values:
-        return "The training seeds itself."
-    if check.exact:
-        return "It seeds itself, and this is jitter; or the metric is written too seldom or too coarsely to show more."
-    return "The training takes no seed at all; or it seeds itself, and what differs is jitter."
 
 
 def honest(state: CampaignState, lines: Sequence[IdeaLine]) -> list[str]:

@@ -8,8 +8,8 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.parts import Parts
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.spec import ProposerSpec
+from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import UsageError
-from autoresearch.lab.agent_work.agent_proposer import HYBRID
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.campaigns.idea_sources import OPTIMISER
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-from autoresearch.lab.agent_work.agent_proposer import held
+from autoresearch.core.controller.agent_schedule import held
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json

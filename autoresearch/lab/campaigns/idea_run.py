@@ -9,8 +9,8 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import Idea, IdeaRun, measured
+from autoresearch.core.controller.scheduler import CHECKED, RunRequest
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay, copies
-from autoresearch.core.text.naming import slugify
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
@@ -32,26 +32,10 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
-CHECKED = 3  # runs of the baseline: two of one seed, one of another
 
 
 class SharedOutputError(ConflictError):
     """The run would write a file that another run is writing now."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """A run that should be made."""
-
-    idea: Idea
-    replicate: int
-    why: str  # baseline, first, retest, retry, fix, confirm
-
-    @property
-    def experiment(self) -> str:
-        """The name of the run's directories."""
-        slug = slugify(self.idea.slug)
-        return slug if self.replicate == 1 else f"{slug}-{self.replicate}"
 
 
 @dataclass(slots=True)

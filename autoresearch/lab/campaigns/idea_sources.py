@@ -13,8 +13,10 @@ from autoresearch.core.campaign.proposer import Attempt, Proposer
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.agent_work.agent_proposer import HYBRID, AgentProposer, MixedProposer
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.core.controller.agent_schedule import HYBRID
+from autoresearch.core.controller.scheduler import attempts
+from autoresearch.lab.agent_work.agent_proposer import AgentProposer, MixedProposer
+from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE
@@ -34,10 +36,9 @@ def waiting_names(campaign_dir: CampaignDir, spec: CampaignSpec) -> set[str]:
 class Sources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
-    def __init__(
-        self, spec: CampaignSpec, campaign_dir: CampaignDir, builder: CommitBuilder, shelf: AgentProposer
-    ) -> None:
-        self.spec, self.campaign_dir, self.builder, self.shelf = spec, campaign_dir, builder, shelf
+    def __init__(self, context: CampaignContext) -> None:
+        self.spec, self.campaign_dir, self.builder = context.spec, context.campaign_dir, context.builder
+        self.agent_proposer = AgentProposer(context.history.state)
         self._added: Queue | None = None
         self._queue: Queue | None = None
         self._own: Proposer | None = None
@@ -58,9 +59,9 @@ class Sources:
     def _made(self) -> Proposer:
         name = self.spec.proposer.name
         if name == AGENT:
-            return self.shelf
+            return self.agent_proposer
         if name == HYBRID:
-            return MixedProposer(self.shelf, proposer(OPTIMISER, self._given()), self.spec.research.share)
+            return MixedProposer(self.agent_proposer, proposer(OPTIMISER, self._given()), self.spec.research.share)
         return proposer(name, self._given())
 
     def _given(self) -> Given:
@@ -97,9 +98,9 @@ class Sources:
             if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline or one.name == HYBRID:
                 one.tell(attempt)
 
-    def reconcile(self, attempts: Sequence[Attempt]) -> None:
+    def reconcile(self, state: CampaignState) -> None:
         """After a crash: report every settled attempt again; repeating a report changes nothing."""
-        for attempt in attempts:
+        for attempt in attempts(state):
             if attempt.settled:
                 self.tell(attempt)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, IdeaRun
+from autoresearch.core.controller.actions import Action, Note, Say, WatchRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
-from autoresearch.lab.campaigns.control import CampaignControl
+from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.idea_commit import as_line, claim
-from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.cancel import erase, take_back
@@ -27,28 +27,25 @@ from autoresearch.records.rundir import RunDir, is_locked
 from autoresearch.records.spec_file import read as read_run
 
 
-def recover(control: CampaignControl) -> None:
-    """Find what an earlier controller left: the living go on, the dead are recorded, the unborn are forgotten."""
-    campaign_dir, history, parts = control.campaign_dir, control.history, control.parts
-    restore_spec(campaign_dir, history.spec)
-    rows_of_others(campaign_dir, history.state())
-    restore_ledger(control)
-    for fields in untold(campaign_dir, history.state(), parts):
-        control.note("prepared", **fields)
-    _finish_draft(control, history.state())
-    for idea in history.state().ideas:
-        for run in idea.runs:
+def recover(context: CampaignContext) -> Iterator[Action]:
+    """Find what an earlier controller left: live runs continue, dead runs are recorded, unstarted runs are discarded.
+
+    Each action has to be carried out before the next one is asked for.
+    """
+    campaign_dir, parts = context.campaign_dir, context.parts
+    restore_spec(campaign_dir, context.history.spec)
+    rows_of_others(campaign_dir, context.state)
+    yield from map(Say, restore_ledger(campaign_dir))
+    for fields in unrecorded(campaign_dir, context.state, parts):
+        yield Note("prepared", fields)
+    yield from _finish_draft(context.builder, context.state)
+    for idea in context.state.ideas:
+        for run in list(idea.runs):
             if run.run not in idea.done:
-                take_up(control, run)
-            elif not run.started:  # it was begun and is over, before that could be written down
-                control.note("started", run=run.run)
-    state = history.state()
-    finish_records(campaign_dir, state, parts)
-    obey_again(state, control.live)
-    if state.phase is not CampaignPhase.PAUSED:
-        control.set_phase(state, CampaignPhase.RUNNING)
-        control.look_for_reasons(state)
-    close_panes(campaign_dir, state.spec.tmux_socket, parts)
+                yield from _take_up(run, parts)
+            elif not run.started:  # it was started and is over, before that could be recorded
+                yield Note("started", {"run": run.run})
+    finish_records(campaign_dir, context.state, parts)
 
 
 def rows_of_others(campaign_dir: CampaignDir, state: CampaignState) -> None:
@@ -57,33 +54,32 @@ def rows_of_others(campaign_dir: CampaignDir, state: CampaignState) -> None:
     evidence.take_in(campaign_dir.ledger, (run.run for run in runs if RunDir(Path(run.run_dir)).collected.exists()))
 
 
-def restore_ledger(control: CampaignControl) -> None:
-    """Put back the rows that somebody took out of the ledger, or changed."""
-    if changed := evidence.restore(control.campaign_dir.ledger):
-        aside = f"{control.campaign_dir.ledger}.foreign"
-        control.say(f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}")
+def restore_ledger(campaign_dir: CampaignDir) -> list[str]:
+    """Put back the rows that somebody took out of the ledger, or changed; what to say about it."""
+    changed = evidence.restore(campaign_dir.ledger)
+    if not changed:
+        return []
+    aside = f"{campaign_dir.ledger}.foreign"
+    return [f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}"]
 
 
-def _finish_draft(control: CampaignControl, state: CampaignState) -> None:
-    """The idea whose branch was being claimed; as if it was drafted now."""
-    if state.draft is not None:
-        try:
-            control.note("idea", **as_line(claim(control.builder, state.draft)))
-        except IdeaRefused as refused:  # its commit did not survive; it is proposed again
-            control.say(f"{state.draft.slug}: forgotten: {refused.message}")
+def _finish_draft(builder: CommitBuilder, state: CampaignState) -> tuple[Action, ...]:
+    """Claim the branch of an idea that was committed, but has no branch yet."""
+    if state.draft is None:
+        return ()
+    try:
+        return (Note("idea", as_line(claim(builder, state.draft))),)
+    except IdeaRefused as refused:  # its commit did not survive; it is proposed again
+        return (Say(f"{state.draft.slug}: forgotten: {refused.message}"),)
 
 
-def take_up(control: CampaignControl, run: IdeaRun) -> None:
-    """A run that has no row: one that was begun is watched from now on, any other is taken back."""
-    rundir = RunDir(Path(run.run_dir))
-    if not run.started and take_back(rundir, run.run, control.parts):
-        control.note("withdrawn", run=run.run)
-        return
-    if not run.started:
-        control.note("started", run=run.run)
-    control.watch(run.run, rundir)
-    with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
-        control.pool.occupied(rundir.path, run.run)
+def _take_up(run: IdeaRun, parts: Parts) -> tuple[Action, ...]:
+    """A run that has no row: one that was started is watched from now on, any other is cancelled."""
+    if run.started:
+        return (WatchRun(run.run, run.run_dir),)
+    if take_back(RunDir(Path(run.run_dir)), run.run, parts):
+        return (Note("withdrawn", {"run": run.run}),)
+    return Note("started", {"run": run.run}), WatchRun(run.run, run.run_dir)
 
 
 def restore_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
@@ -94,7 +90,7 @@ def restore_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
         campaign_records.write_spec(campaign_dir, spec)
 
 
-def untold(campaign_dir: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:
+def unrecorded(campaign_dir: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:
     """Handle runs that were prepared by a controller that was killed before it could record them.
 
     They are withdrawn. A run that was started nevertheless (it ends at once, because its session was killed while it
@@ -134,16 +130,6 @@ def finish_records(campaign_dir: CampaignDir, state: CampaignState, parts: Parts
         if entry.run in done and rundir.path.parent == campaign_dir.path and rundir.spec.exists():
             with contextlib.suppress(AutoresearchError, OSError):
                 adopt(rundir, parts)
-
-
-def obey_again(state: CampaignState, live: Mapping[str, RunDir]) -> None:
-    """Repeat the stop requests that were pending when the controller was killed."""
-    for idea, run in state.live:
-        rundir = live.get(run.run)
-        if rundir is not None and (state.stop_mode == "stop" or idea.slug in state.unwanted):
-            with contextlib.suppress(AutoresearchError, OSError):
-                if not rundir.stop.exists():
-                    stop_run(rundir, "asked for")
 
 
 def close_panes(campaign_dir: CampaignDir, tmux_socket: str, parts: Parts) -> None:

@@ -53,16 +53,15 @@ class RunningCampaigns:
             )
 
     def _told(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine:
-        from autoresearch.core.campaign.stop_rules import stand
+        from autoresearch.core.controller.rules import stand_at
         from autoresearch.lab.campaigns.campaign_status import phase_now
-        from autoresearch.lab.campaigns.scheduler import facts
 
         history = self._histories.get(campaign_dir.path)
         if history is None:
             history = self._histories[campaign_dir.path] = CampaignHistory(campaign_dir)
         state = history.state()
         spec, best = state.spec, state.best
-        found = stand(spec.rules, facts(state, now), spec.objective)
+        found = stand_at(state, now)
         measured = best if best and best.value is not None else None
         plan = spec.prefix.removeprefix(_PLANS).partition("/")[0] if spec.prefix.startswith(_PLANS) else ""
         return CampaignLine(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ending import EVALUATION_FAILED, FROM_ITS_PLACE, METRIC_UNREAD, NO_STEP, Ending
+from autoresearch.core.run.ending import EVALUATION_FAILED, FROM_ITS_PLACE, METRIC_UNREAD, NO_STEP, TAMPERED, Ending
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
@@ -15,7 +15,7 @@ from autoresearch.lab.results.finished_run import ExaminedRun, FinishedRun
 from autoresearch.lab.results.judge import Judgement, is_pruned
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.readers.run_urls import urls_in
-from autoresearch.records import evidence, order_file
+from autoresearch.records import order_file
 from autoresearch.records.secrets import mask_text
 
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
@@ -49,7 +49,7 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
     if idle and not outcome.failure:
         outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
     if examined.tampered and not outcome.failure:
-        line = examined.tampered[0].removeprefix(evidence.TAMPERED)
+        line = examined.tampered[0].removeprefix(TAMPERED)
         outcome = replace(outcome, failure="tampered", failure_line=line)
     return Collected(examined, judgement, outcome, doubt)
 

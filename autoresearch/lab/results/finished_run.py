@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ending import TAMPERED, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.no_signal import no_signal
 from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, measure, traceback_of
-from autoresearch.records import events, evidence
+from autoresearch.records import events
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -84,7 +84,7 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
         from autoresearch.lab.campaigns import worktree_check
 
         foreign, changed = worktree_check.after(RecordedRun(finished.rundir, spec))
-        tampered += [f"{evidence.TAMPERED}{foreign}"] if foreign else []
+        tampered += [f"{TAMPERED}{foreign}"] if foreign else []
     unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
     if unmeasured or tampered:  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
@@ -98,10 +98,10 @@ def _tampered(finished: FinishedRun) -> list[str]:
     """One flag for each record of this run that was tampered with."""
     flags, rundir = [], finished.rundir
     if rundir.foreign_exit.exists():
-        flags.append(f"{evidence.TAMPERED}it had an exit record that its Runner did not write")
+        flags.append(f"{TAMPERED}it had an exit record that its Runner did not write")
     digest = (finished.end.evaluation or {}).get("sha256")
     if digest and digest != sha256(rundir.evaluation):
-        flags.append(f"{evidence.TAMPERED}its evaluation.log is not what the evaluation printed")
+        flags.append(f"{TAMPERED}its evaluation.log is not what the evaluation printed")
     return flags
 
 

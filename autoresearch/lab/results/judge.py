@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
-from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.campaign.decision import RunEvidence, decide
+from autoresearch.core.campaign.judgement import incumbent, noise_without, past_values, rule_of
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
@@ -81,7 +81,7 @@ def judge(
     decision = decide(
         state.spec.objective,
         RunEvidence(
-            values=[*_past(idea), counted],
+            values=[*past_values(idea), counted],
             incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
             noise=noise_without(state, idea),
             simpler="simpler" in spec.claims,
@@ -100,74 +100,6 @@ def _foreign(spec: RunSpec, state: CampaignState) -> str:
     judged = (row for idea in state.ideas for row in idea.judged if row.run_id != spec.run)
     theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
-
-
-def pending(state: CampaignState, idea: Idea) -> Decision | None:
-    """The decision after the last judged row of an idea, computed again.
-
-    None without a judged row, if its curve ended it, and if clearly no re-test is owed: there are thousands of such
-    ideas, and each is checked before every run.
-    """
-    if not idea.judged or idea.pruned or _is_out(state, idea):
-        return None
-    return decide(
-        state.spec.objective,
-        RunEvidence(
-            values=_past(idea),
-            incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
-            noise=noise_without(state, idea),
-            simpler=idea.simpler,
-            smoke=idea.hypothesis.smoke,
-        ),
-        rule_of(state),
-    )
-
-
-def _is_out(state: CampaignState, idea: Idea) -> bool:
-    """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(state).most:
-        return True
-    if idea.status != Verdict.DISCARD or idea.simpler:
-        return False
-    rule, theirs = rule_of(state), incumbent(state, idea)
-    ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
-    if ahead <= 0:
-        return True
-    sd = noise_without(state, idea).sd
-    return sd is not None and ahead < 0.999 * rule.trigger * sd
-
-
-def incumbent(state: CampaignState, idea: Idea) -> Sequence[float]:
-    """The values an idea has to beat: those of the best other idea that is kept, else of the baseline."""
-    best = state.best
-    parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
-    if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
-        rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
-        best = rest.best
-    return best.values if best else []
-
-
-def noise_without(state: CampaignState, idea: Idea) -> Noise:
-    """The noise of all other ideas' replicates: the total minus its own, as there are thousands of others."""
-    every = state.memo("spread", lambda: total(other.spread for other in state.ideas))
-    own = idea.spread
-    squares = every.squares - own.squares
-    if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
-        return pooled(other.spread for other in state.ideas if other is not idea)
-    df = every.df - own.df
-    return Noise(squares / df, df) if df else UNKNOWN
-
-
-def rule_of(state: CampaignState) -> DecisionRule:
-    """The decision rule with as many re-tests as this campaign allows: none if they would be copies."""
-    usual = DecisionRule()
-    most = 1 if state.unseeded else 1 + state.spec.retests
-    return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
-
-
-def _past(idea: Idea) -> list[float | None]:
-    """One entry per row that counts for the idea, oldest first."""
-    return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
 
 
 def is_pruned(end: ExitRecord) -> bool:

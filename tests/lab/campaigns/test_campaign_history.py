@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.judgement import incumbent, noise_without, pending
 from autoresearch.core.campaign.state import CampaignState, fold
-from autoresearch.lab.campaigns import scheduler
+from autoresearch.core.controller import rules
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
-from autoresearch.lab.results.judge import incumbent, noise_without, pending
 from autoresearch.records import campaign_records
 from autoresearch.records.ledger import Ledger
 
@@ -34,7 +34,7 @@ def same(made: Any, history: CampaignHistory) -> None:
     assert names[0] == names[1]
     assert (state.best and state.best.slug) == (slow.best and slow.best.slug)
     assert (state.attempted, state.gpu_hours, state.rows) == (slow.attempted, slow.gpu_hours, slow.rows)
-    facts = [scheduler.facts(one, made.clock) for one in (state, fresh)]
+    facts = [rules.facts(one, made.clock) for one in (state, fresh)]
     assert facts[0] == facts[1]
     assert [idea.values for idea in state.ideas] == [idea.values for idea in fresh.ideas]
 
@@ -147,8 +147,8 @@ def test_one_book_for_a_campaign(lived: Any) -> None:
 def decision_in_full(state: CampaignState, idea: Any) -> Any:
     """`pending` without its short cuts."""
     from autoresearch.core.campaign.decision import RunEvidence, decide
+    from autoresearch.core.campaign.judgement import rule_of
     from autoresearch.core.statistics.noise import noise_of
-    from autoresearch.lab.results.judge import rule_of
 
     rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
     theirs = rest.best.values if rest.best else []

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.results.judge import judge, pending
+from autoresearch.lab.results.judge import judge
 from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.ledger import Ledger

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.controller import scheduler
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.campaigns import scheduler
 from autoresearch.lab.campaigns import slots as module
 from autoresearch.lab.campaigns.slots import RunSlot, SlotPool
 from autoresearch.launchers import gpus

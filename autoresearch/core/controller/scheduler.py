@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from statistics import median
+from dataclasses import dataclass, replace
 
-from autoresearch.core.agents.agent import NotMade
+from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.stop_rules import StopFacts
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaigns.idea_run import CHECKED, RunRequest
-from autoresearch.lab.results.judge import pending
+from autoresearch.core.text.naming import slugify
 
+CHECKED = 3  # runs of the baseline: two of one seed, one of another
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
 MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
-BREAKER = 3  # ideas in a row that fail with the same signature
-MARGIN = 1.25  # over the longest run so far
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run that should be made."""
+
+    idea: Idea
+    replicate: int
+    why: str  # baseline, first, retest, retry, fix, confirm
+
+    @property
+    def experiment(self) -> str:
+        """The name of the run's directories."""
+        slug = slugify(self.idea.slug)
+        return slug if self.replicate == 1 else f"{slug}-{self.replicate}"
 
 
 def owed(state: CampaignState) -> RunRequest | None:
@@ -138,63 +147,6 @@ def fixable(state: CampaignState, idea: Idea) -> bool:
     if idea.values or research.fixes.get(idea.index, 0) >= state.spec.research.max_fixes:
         return False
     return idea.repaired < len(idea.runs)  # otherwise its rerun is already owed
-
-
-def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
-    """The inputs of the stop rules."""
-    best = state.best
-    run_s = expected_run_s(state)
-    spent = state.research.usage
-    return StopFacts(
-        attempted=state.attempted + conceived,
-        best=best.value if best and best.kept else None,
-        gpu_hours=state.gpu_hours,
-        now=now,
-        run_s=run_s,
-        reserve_s=reserve_s(state, run_s),
-        run_gpu_hours=run_s / 3600 * state.spec.gpus_per_run,
-        usd=spent.usd or 0.0,
-        tokens=spent.tokens or 0,
-    )
-
-
-def expected_run_s(state: CampaignState) -> float:
-    """Expected duration of one more run, in seconds: the longest so far times MARGIN, at most the run's time limit."""
-    limit = state.spec.timeout_s
-    longest = MARGIN * state.memo("longest", lambda: _longest_s(state.rows))
-    if not longest:
-        return limit or 0.0
-    return min(limit, longest) if limit else longest
-
-
-def _longest_s(rows: Iterable[LedgerRow]) -> float:
-    spans = (row.elapsed_min or 0.0 for row in rows if row.ending != Ending.LAUNCH_FAILED)
-    return 60 * max(spans, default=0.0)
-
-
-def reserve_s(state: CampaignState, run_s: float) -> float:
-    """Seconds to reserve for the confirmation of kept ideas."""
-    if not state.spec.confirm or not any(idea.kept and idea.index > 1 for idea in state.keeps):
-        return 0.0
-    return run_s * state.spec.confirm_runs / state.spec.parallel
-
-
-def tripped(state: CampaignState, since: float) -> str:
-    """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not."""
-    refused = {idea.index for idea in state.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
-    counted = (r for r in state.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
-    rows = sorted(counted, key=lambda r: r.ended or 0.0)
-    last = rows[-BREAKER:]
-    if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
-        return ""
-    signatures = {row.failure for row in last}
-    good = [r.elapsed_min for r in state.rows if r.status != "crash" and r.elapsed_min]
-    if len(signatures) != 1 or not all(row.status == "crash" and row.failure for row in last):
-        return ""
-    fast = 0.5 * median(good) if good else 10.0
-    if not all((row.elapsed_min or 0.0) <= fast for row in last):
-        return ""
-    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"
 
 
 def attempts(state: CampaignState) -> list[Attempt]:

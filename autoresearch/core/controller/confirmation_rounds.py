@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.lineage import marked
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
-from autoresearch.core.run.ending import UNPROVEN
+from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
+from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.seed_check import Curves, doubt
+from autoresearch.core.controller.sentences import seed_words
+from autoresearch.core.run.ending import TAMPERED, UNPROVEN
 from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
 from autoresearch.core.statistics.noise import noise_of
-from autoresearch.lab.campaigns import scheduler, seed_check
-from autoresearch.lab.campaigns.idea_run import RunRequest
-from autoresearch.records import campaign_records
-from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.evidence import TAMPERED
 
 MOST_TRIES = 3  # runs started per wanted run, as some may be lost
 MOST_ROUNDS = 2  # at the end of a campaign
@@ -29,8 +29,8 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     baseline = state.baseline
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
-    if refusal := seed_check.refusal(state):
-        return None, refusal
+    if state.unseeded:
+        return None, seed_words(state)
     number = len(state.rounds) + 1
     effect = HONEST * min(gain(state.spec.objective, idea.values, baseline.values) for idea in chosen)
     noise = noise_of(idea.values for idea in state.ideas)
@@ -73,38 +73,46 @@ def _waits(state: CampaignState, number: int) -> bool:
     return live or (state.baseline is not None and scheduler.waits(state.baseline))
 
 
-def judge_round(state: CampaignState, campaign_dir: CampaignDir) -> list[str]:
-    """Write the verdicts of the open round; returns one sentence per verdict."""
-    ongoing = state.open_round
-    baseline = state.baseline
+def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
+    """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
+    ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None
     candidates = {i.index: i.fresh_values(ongoing.number) for i in state.ideas if i.index in ongoing.candidates}
     found = confirm(state.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
-    sentences = []
+    verdicts: list[Action] = []
+    sentences: list[Action] = []
+    claims: dict[int, Claim] = {}
     for idea in state.ideas:
         if idea.index not in found:
             continue
-        result = _unless_copies(state, idea, _allowed(idea, baseline, found[idea.index]))
+        result = _allowed(idea, baseline, found[idea.index])
+        if why := doubt(state, idea, ongoing.number, curves):  # no test is valid for copies
+            result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
-        idea.confirmed, idea.caveat = result.claim.value, caveat
         if caveat:
             result = replace(result, reason=f"{result.reason} ({caveat})")
-        campaign_records.add(
-            campaign_dir.verdicts,
-            result.claim.value,
-            index=idea.index,
-            slug=idea.slug,
-            round=ongoing.number,
-            reason=result.reason,
-            delta=result.delta,
-            p=result.p,
-            alpha=result.alpha,
-            caveat=caveat,
-        )
-        sentences.append(f"idea {idea.index} ({idea.slug}): {result.reason}")
-    sentences += _mark(state, campaign_dir)
-    campaign_records.add(campaign_dir.journal, "confirmed_round", round=ongoing.number)
-    return sentences
+        claims[idea.index] = result.claim
+        verdicts.append(_verdict(idea, ongoing.number, result, caveat))
+        sentences.append(Say(f"idea {idea.index} ({idea.slug}): {result.reason}"))
+    marks = _newly_marked(state, claims)
+    for idea, of in marks:
+        verdicts.append(RecordVerdict("marked", {"index": idea.index, "slug": idea.slug, "of": of}))
+        sentences.append(Say(f"idea {idea.index} ({idea.slug}) was built on a demoted one"))
+    return (*verdicts, Note("confirmed_round", {"round": ongoing.number}), *sentences)
+
+
+def _verdict(idea: Idea, number: int, result: Confirmation, caveat: str) -> RecordVerdict:
+    fields = {
+        "index": idea.index,
+        "slug": idea.slug,
+        "round": number,
+        "reason": result.reason,
+        "delta": result.delta,
+        "p": result.p,
+        "alpha": result.alpha,
+        "caveat": caveat,
+    }
+    return RecordVerdict(result.claim.value, fields)
 
 
 def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
@@ -128,23 +136,16 @@ def _caveat(idea: Idea, number: int) -> str:
     return "not sandboxed" if idea.edited and not all(row.sandbox for row in idea.rows if row.run_id in runs) else ""
 
 
-def _unless_copies(state: CampaignState, idea: Idea, result: Confirmation) -> Confirmation:
-    """The result, but undecided if the fresh runs are copies, for which no test is valid."""
-    doubt = seed_check.doubt(state, idea, len(state.rounds))
-    return replace(result, claim=Claim.UNDECIDED, reason=doubt, p=None) if doubt else result
-
-
-def _mark(state: CampaignState, campaign_dir: CampaignDir) -> list[str]:
-    """Record and report which kept ideas were built on a demoted one."""
+def _newly_marked(state: CampaignState, claims: Mapping[int, Claim]) -> list[tuple[Idea, str]]:
+    """The kept ideas that were built on one that is demoted now, each with its parent's slug."""
     parents = {i.index: parent.index for i in state.ideas if (parent := state.by_slug(i.parent))}
-    demoted = {i.index for i in state.ideas if i.confirmed == Claim.DEMOTED}
-    confirmed = {i.index for i in state.ideas if i.confirmed == Claim.CONFIRMED}
-    sentences = []
+    verdict = {i.index: claims[i.index].value if i.index in claims else i.confirmed for i in state.ideas}
+    demoted = {index for index, claim in verdict.items() if claim == Claim.DEMOTED}
+    confirmed = {index for index, claim in verdict.items() if claim == Claim.CONFIRMED}
+    found = []
     for index in sorted(marked(parents, demoted, confirmed)):
         idea = next(i for i in state.ideas if i.index == index)
         if idea.status == "keep" and not idea.marked and index not in demoted:
             ancestor = state.by_slug(idea.parent)
-            of = ancestor.slug if ancestor else ""
-            campaign_records.add(campaign_dir.verdicts, "marked", index=index, slug=idea.slug, of=of)
-            sentences.append(f"idea {index} ({idea.slug}) was built on a demoted one")
-    return sentences
+            found.append((idea, ancestor.slug if ancestor else ""))
+    return found

@@ -1,0 +1,285 @@
+"""What a controller does next: the first of its duties for which there is something to do.
+
+The controller carries the actions out and asks again, with the state as it is then, until it is told to sleep or to
+finish. Nothing is decided from anything but the two values, so a killed controller goes on as any other does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller import agent_schedule, confirmation_rounds, scheduler
+from autoresearch.core.controller.actions import (
+    Action,
+    CheckQueues,
+    CheckSeeds,
+    CollectAgent,
+    Finish,
+    JudgeRound,
+    LaunchRun,
+    NewIdea,
+    Note,
+    PrepareRun,
+    RecordRun,
+    ReportRun,
+    Say,
+    Sleep,
+    StartAgent,
+    StopRun,
+    SuspendAgent,
+    WatchRun,
+    WithdrawRun,
+    WriteDocuments,
+    enter,
+    pause,
+)
+from autoresearch.core.controller.answer_requests import answer, begin_round
+from autoresearch.core.controller.machine import Machine
+from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at
+from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.seed_check import check_due
+from autoresearch.core.controller.sentences import add_line, eta, row_line
+
+TOO_LATE = "not confirmed: too little time is left"
+
+
+def next_actions(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """The actions that are due now, in their order; the next ones depend on what they bring about."""
+    for duty in _DUTIES:
+        if actions := duty(state, machine):
+            return actions
+    return (Sleep(),)
+
+
+def resume_actions(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """After recovery: repeat the stop requests that a kill may have cut off, and go on."""
+    stopped = [
+        StopRun(run.run, "asked for", again=True)
+        for idea, run in state.live
+        if run.run in machine.live and (state.stop_mode == "stop" or idea.slug in state.unwanted)
+    ]
+    if state.phase is CampaignPhase.PAUSED:
+        return tuple(stopped)
+    return (*stopped, *enter(state, CampaignPhase.RUNNING), *_pause_if_useless(state, machine.now))
+
+
+# -- runs that are over ----------------------------------------------------------------------------------------------
+
+
+def _answer_request(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    if not machine.requests:
+        return ()
+    request = machine.requests[0]
+    return (*answer(state, request, machine.live), Note("request", {"upto": request["seq"]}))
+
+
+def _watch_unwatched(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """A run whose row somebody took out of the ledger gets it again."""
+    known = {*machine.live, *machine.recorded}
+    return tuple(WatchRun(run.run, run.run_dir) for _, run in state.live if run.run not in known)
+
+
+def _record_ended(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    return tuple(action for run in machine.over if (action := RecordRun(run)) not in machine.tried)
+
+
+def _launch_ready(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Start the prepared run if it may start and there is room; withdraw it if a run that ended makes it pointless."""
+    ready = machine.ready
+    if ready is None or len(machine.live) >= state.spec.parallel or LaunchRun() in machine.tried:
+        return ()
+    if not may_begin(state, machine.now, ready.request):
+        return ()
+    return (WithdrawRun(),) if _stale(state, machine) else (LaunchRun(),)
+
+
+def _stale(state: CampaignState, machine: Machine) -> bool:
+    assert machine.ready is not None
+    request = machine.ready.request
+    if request.why == "retest":
+        owed = scheduler.owed(scheduler.without(state, machine.ready.run))
+        return owed is None or owed.idea.index != request.idea.index
+    return request.idea.slug in state.unwanted
+
+
+def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    if not machine.recorded:
+        return ()
+    run = machine.recorded[0]
+    idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
+    lines = [row_line(state, idea, run)]
+    if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
+        lines.append(stand_at(state, machine.now).sentence + eta(state))
+    report = ReportRun(run, idea.index, scheduler.decided(state, idea), tuple(lines))
+    return (report, *_pause_if_useless(state, machine.now), WriteDocuments())
+
+
+def _pause_if_useless(state: CampaignState, now: float) -> tuple[Action, ...]:
+    why = reason_to_pause(state, now)
+    return pause(state, why) if why else ()
+
+
+def _check_seeds(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    return (CheckSeeds(),) if check_due(state) and CheckSeeds() not in machine.tried else ()
+
+
+# -- the coding agent ------------------------------------------------------------------------------------------------
+
+
+def _attend_agent(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Take in what the agent has done, and start its next job."""
+    agent = machine.agent
+    if agent.done:
+        return (CollectAgent(),)
+    if agent.busy:
+        return ()
+    if why := agent_schedule.fruitless(state, agent):
+        return suspend_agent(state, why)
+    job = agent_schedule.next_job(state, agent, machine.now)
+    if job is None:
+        return ()
+    if job.fix is None or job.fix.index in state.research.fixing:
+        return (StartAgent(job),)
+    run = job.fix.rows[-1].run_id if job.fix.rows else ""
+    text = f"{job.fix.slug}: {state.spec.research.agent} is asked to mend it"
+    return Note("fixing", {"index": job.fix.index, "run": run}), Say(text), StartAgent(job)
+
+
+def suspend_agent(state: CampaignState, why: str) -> tuple[Action, ...]:
+    """Ask the agent for nothing more: pause if there is no other proposer, else go on without it."""
+    if state.spec.proposer.name == AGENT:
+        return (SuspendAgent(why), *pause(state, why))
+    return SuspendAgent(why), Say(f"{why}; going on without it until `campaign resume`")
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+def _end(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Finish when nothing is left to do, confirmation included; before that, confirm, or wait for ideas."""
+    if machine.live:
+        return ()
+    if state.stop_mode:
+        reason = {"stop": "stopped on request", "drain": "drained on request"}
+        return (Finish(reason.get(state.stop_mode, _sentence(state, machine))),)
+    if state.phase is CampaignPhase.PAUSED:
+        return _finish(state, machine) if past_deadline(state, machine.now) else ()
+    if confirmation_rounds.round_is_over(state):
+        return (JudgeRound(),)
+    if state.open_round:
+        owed = confirmation_rounds.owed_to_round(state)
+        if owed is None or may_begin(state, machine.now, owed):
+            return ()
+        return (Say(TOO_LATE), *_finish(state, machine))
+    if not stand_at(state, machine.now).met:
+        return _wait_if_dry(state, machine)
+    owed = scheduler.owed(state)
+    if owed is not None and may_begin(state, machine.now, owed):
+        return ()
+    if agent_schedule.fix_expected(state, machine.agent, machine.now):
+        return ()
+    return _confirm_or_finish(state, machine)
+
+
+def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Begin a round of confirmation if an improvement can be claimed and there is time, else finish."""
+    rounds_used = len(state.rounds) >= confirmation_rounds.MOST_ROUNDS
+    if not state.spec.confirm or rounds_used or state.spec.rules.count == 0:
+        return _finish(state, machine)
+    planned, why = confirmation_rounds.plan_round(state)
+    if planned is None:
+        said = () if state.rounds else (Say(f"no confirmation: {why}"),)
+        return (*said, *_finish(state, machine))
+    best = state.best
+    assert best is not None
+    if not may_begin(state, machine.now, RunRequest(best, 0, "confirm")):
+        return (Say(TOO_LATE), *_finish(state, machine))
+    return (*begin_round(planned), Say(f"confirming {best.slug}: {why}"))
+
+
+def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Wait for ideas if the proposers have none, and go on when there is something to do again."""
+    if scheduler.unbegun(state) is not None:
+        return ()  # it is about to be prepared
+    idle = machine.dry and machine.ready is None and scheduler.owed(state) is None
+    idle = idle and not agent_schedule.idea_expected(state, machine.agent, machine.now)
+    if not idle:
+        return enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
+    why = agent_schedule.why_dry(state, machine.agent)
+    if (state.phase, state.reason) == (CampaignPhase.WAITING, why):
+        return ()
+    text = f"{_sentence(state, machine)}, {why}; add ideas: {add_line(state)}"
+    return (*enter(state, CampaignPhase.WAITING, why), Say(text))
+
+
+def _finish(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    return (Finish(_sentence(state, machine)),)
+
+
+def _sentence(state: CampaignState, machine: Machine) -> str:
+    return stand_at(state, machine.now).sentence
+
+
+# -- the next run ----------------------------------------------------------------------------------------------------
+
+
+def _check_queues(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    return () if CheckQueues() in machine.tried else (CheckQueues(),)
+
+
+def _prepare_next(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
+    """Have the next run ready while the others train."""
+    if (ready := machine.ready) is not None:
+        # a rule was met meanwhile: a run that is owed must not wait behind it
+        refused = state.phase is CampaignPhase.RUNNING and not may_begin(state, machine.now, ready.request)
+        return (WithdrawRun(),) if refused else ()
+    if machine.conflicting and machine.conflicting == frozenset(machine.live):
+        return ()  # its turn comes when one of these runs is over
+    if state.baseline is None:
+        return _new_idea(machine, baseline=True)
+    request = next_request(state)
+    if request is None:
+        return _new_idea(machine) if _idea_due(state, machine.now) else ()
+    if not may_begin(state, machine.now, request):
+        return ()
+    return (PrepareRun(request),) if machine.spare_worktree or request.idea.hypothesis.unmade else ()
+
+
+def next_request(state: CampaignState) -> RunRequest | None:
+    """The run of an existing idea that comes next: what is owed, a confirmation, an idea that never ran."""
+    if owed := scheduler.owed(state) or confirmation_rounds.owed_to_round(state):
+        return owed
+    return scheduler.unbegun(state) if _search_goes_on(state) else None
+
+
+def _idea_due(state: CampaignState, now: float) -> bool:
+    """Whether another idea is needed."""
+    return _search_goes_on(state) and not stand_at(state, now, conceived=True).met
+
+
+def _search_goes_on(state: CampaignState) -> bool:
+    return not state.open_round and scheduler.baseline_done(state) and not scheduler.baseline_failed(state)
+
+
+def _new_idea(machine: Machine, *, baseline: bool = False) -> tuple[Action, ...]:
+    action = NewIdea(baseline)
+    return () if action in machine.tried else (action,)
+
+
+# In this order: a prepared run starts as soon as a slot is free, before anything that can wait. A run that ended frees
+# its slot when it is recorded.
+_DUTIES: tuple[Callable[[CampaignState, Machine], tuple[Action, ...]], ...] = (
+    _answer_request,
+    _watch_unwatched,
+    _launch_ready,
+    _record_ended,
+    _report_recorded,
+    _check_seeds,
+    _attend_agent,
+    _end,
+    _check_queues,
+    _prepare_next,
+)

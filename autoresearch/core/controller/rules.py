@@ -1,0 +1,125 @@
+"""The stop rules of a campaign at a moment: what is met, what may still begin, what a pause is due for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from autoresearch.core.agents.agent import NotMade
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
+from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ledger_row import LedgerRow
+
+BREAKER = 3  # ideas in a row that fail with the same signature
+MARGIN = 1.25  # over the longest run so far
+
+
+def stand_at(state: CampaignState, now: float, *, conceived: bool = False) -> Stand:
+    """Check the stop rules; `conceived`: also count the ideas that are not started yet, to see if another is needed."""
+    waiting = sum(not i.attempted and i.slug not in state.unwanted for i in state.ideas) if conceived else 0
+    return stand(state.spec.rules, facts(state, now, conceived=waiting), state.spec.objective)
+
+
+def may_begin(state: CampaignState, now: float, request: RunRequest) -> bool:
+    """Whether a run may be started now."""
+    if state.phase in (CampaignPhase.PAUSED, CampaignPhase.DRAINING) or state.stop_mode:
+        return False
+    if too_late(state, now):
+        return False
+    return request.why != "first" or not stand_at(state, now).met
+
+
+def too_late(state: CampaignState, now: float) -> bool:
+    """Whether one more run would not end before the deadline."""
+    deadline = state.spec.rules.deadline
+    return deadline is not None and deadline - now < expected_run_s(state)
+
+
+def past_deadline(state: CampaignState, now: float) -> bool:
+    """Whether the deadline has passed."""
+    deadline = state.spec.rules.deadline
+    return deadline is not None and now >= deadline
+
+
+def reason_to_pause(state: CampaignState, now: float) -> str:
+    """Why going on would only waste time: the circuit breaker, or a baseline without the metric; "" if it would not."""
+    if not stand_at(state, now).met and (why := tripped(state, _resumed(state))):
+        return f"circuit breaker: {why}"
+    if scheduler.baseline_failed(state):
+        return f"no run of the baseline printed {state.spec.objective.metric}: {_why_none(state)}"
+    return ""
+
+
+def _resumed(state: CampaignState) -> float:
+    """When the campaign last went on after a pause; earlier failures do not count."""
+    return max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
+
+
+def _why_none(state: CampaignState) -> str:
+    """Why the baseline has no metric, from its rows."""
+    baseline = state.baseline
+    rows = baseline.rows if baseline else []
+    endings = sorted({f"{row.ending}{f' ({row.failure})' if row.failure else ''}" for row in rows})
+    log = rows[-1].log_path if rows else "its log"
+    return f"{', '.join(endings) or 'it never ran'}; see {log}"
+
+
+def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
+    """The inputs of the stop rules."""
+    best = state.best
+    run_s = expected_run_s(state)
+    spent = state.research.usage
+    return StopFacts(
+        attempted=state.attempted + conceived,
+        best=best.value if best and best.kept else None,
+        gpu_hours=state.gpu_hours,
+        now=now,
+        run_s=run_s,
+        reserve_s=reserve_s(state, run_s),
+        run_gpu_hours=run_s / 3600 * state.spec.gpus_per_run,
+        usd=spent.usd or 0.0,
+        tokens=spent.tokens or 0,
+    )
+
+
+def expected_run_s(state: CampaignState) -> float:
+    """Expected duration of one more run, in seconds: the longest so far times MARGIN, at most the run's time limit."""
+    limit = state.spec.timeout_s
+    longest = MARGIN * state.memo("longest", lambda: _longest_s(state.rows))
+    if not longest:
+        return limit or 0.0
+    return min(limit, longest) if limit else longest
+
+
+def _longest_s(rows: Iterable[LedgerRow]) -> float:
+    spans = (row.elapsed_min or 0.0 for row in rows if row.ending != Ending.LAUNCH_FAILED)
+    return 60 * max(spans, default=0.0)
+
+
+def reserve_s(state: CampaignState, run_s: float) -> float:
+    """Seconds to reserve for the confirmation of kept ideas."""
+    if not state.spec.confirm or not any(idea.kept and idea.index > 1 for idea in state.keeps):
+        return 0.0
+    return run_s * state.spec.confirm_runs / state.spec.parallel
+
+
+def tripped(state: CampaignState, since: float) -> str:
+    """Why the circuit breaker trips: the last ideas failed quickly and with the same signature; "" if it does not."""
+    refused = {idea.index for idea in state.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
+    counted = (r for r in state.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
+    rows = sorted(counted, key=lambda r: r.ended or 0.0)
+    last = rows[-BREAKER:]
+    if len(last) < BREAKER or len({row.index for row in last}) < BREAKER:
+        return ""
+    signatures = {row.failure for row in last}
+    good = [r.elapsed_min for r in state.rows if r.status != "crash" and r.elapsed_min]
+    if len(signatures) != 1 or not all(row.status == "crash" and row.failure for row in last):
+        return ""
+    fast = 0.5 * median(good) if good else 10.0
+    if not all((row.elapsed_min or 0.0) <= fast for row in last):
+        return ""
+    return f"the last {BREAKER} ideas died alike within {fast:.1f} min: {signatures.pop()}"

@@ -1,0 +1,63 @@
+"""Sentences about a campaign that its controller, its status and its report have in common."""
+
+from __future__ import annotations
+
+from autoresearch.core.campaign.state import CampaignState, Idea, SeedCheck
+from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.statistics.seeding import DECLARE
+
+
+def row_line(state: CampaignState, idea: Idea, run: str) -> str:
+    """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2)`."""
+    row = next((r for r in idea.rows if r.run_id == run), None)
+    count = state.spec.rules.count
+    where = f"[{state.attempted}{f'/{count}' if count else ''}]"
+    if row is None:
+        return f"{where} {idea.slug}: no row"
+    value = "no metric" if row.metric_value is None else f"{row.metric_name} {row.metric_value:.4g}"
+    noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
+    failure = f" [{row.failure}]" if row.failure else ""
+    best = state.best
+    top = f"; best {best.value:.4g} (idea {best.index}, {best.slug})" if best and best.value is not None else ""
+    return f"{where} {idea.slug}, run {row.replicate}: {row.status}, {value}{noise}{failure}{top}"
+
+
+def eta(state: CampaignState) -> str:
+    """When the count will be reached, if ideas go on as they went; "" where there is no count."""
+    count = state.spec.rules.count
+    spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
+    if not count or not spans:
+        return ""
+    left = max(0, count - state.attempted)
+    each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)
+    return f"; about {span(left * each / state.spec.parallel)} to go" if left else ""
+
+
+def add_line(state: CampaignState) -> str:
+    """The command that adds an idea."""
+    return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
+
+
+def seed_words(state: CampaignState) -> str:
+    """What the first runs of the baseline showed of the seed; where it does nothing, also what to do."""
+    return seed_sentence(state.seed_check, state.spec.objective.metric) if state.seed_check else ""
+
+
+def seed_sentence(check: SeedCheck, metric: str) -> str:
+    """What a seed check found in this metric; if the seed does nothing, also what to do."""
+    by = f"The seed ({check.by})" if check.by else "The seed"
+    if check.seen:
+        return f"{by} works: in {metric}, {check.reason}."
+    return (
+        f"{by} does nothing that can be seen in {metric}: {check.reason}. {_why_unseeded(check)} "
+        "So no idea is run again, and none can be confirmed. "
+        f"{DECLARE[0].upper()}{DECLARE[1:]}; then start a new campaign."
+    )
+
+
+def _why_unseeded(check: SeedCheck) -> str:
+    if not check.values:
+        return "The training seeds itself."
+    if check.exact:
+        return "It seeds itself, and this is jitter; or the metric is written too seldom or too coarsely to show more."
+    return "The training takes no seed at all; or it seeds itself, and what differs is jitter."

@@ -1,0 +1,40 @@
+"""The end of a campaign: its documents, its own finish.flag, and the last line of its journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.lab.agent_work.agent_worker import AgentWorker
+from autoresearch.lab.campaign_report import progress
+from autoresearch.lab.campaigns import recovery
+from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.idea_sources import Sources
+from autoresearch.lab.campaigns.live_runs import LiveRuns
+from autoresearch.lab.campaigns.new_ideas import record_never_tried
+from autoresearch.records.failpoint import failpoint
+
+
+def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sources, agent: AgentWorker) -> None:
+    """Write what the campaign leaves, and remove its worktrees. After a crash, all of it is done again."""
+    for sentence in recovery.restore_ledger(context.campaign_dir):
+        context.say(sentence)
+    runs.withdraw()
+    state, found = context.state, context.stand
+    end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
+    for token, findings in sources.faults(state).items():
+        record_never_tried(context, state, token, findings)
+    agent.summarise(state)
+    agent.close()
+    state = context.state  # with what its last turns cost
+    last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
+    progress.write_end(context.campaign_dir, last, found, reason, context.say)
+    failpoint("campaign.reported")
+    sources.close()
+    agent.remove()
+    runs.remove_worktrees()
+    failpoint("campaign.removed")
+    # last: until then a crash does all of it again
+    context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
+    failpoint("campaign.ended")
+    context.say(reason)

@@ -1,0 +1,112 @@
+"""Makes ideas of hypotheses: asks the proposers, commits what can be tried, and records why the rest cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.actions import Action, Note, Say
+from autoresearch.core.text.naming import slugify
+from autoresearch.lab.campaign_report import progress
+from autoresearch.lab.campaigns import idea_commit
+from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
+from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.idea_sources import Sources
+from autoresearch.proposers.queue import in_order
+from autoresearch.proposers.queue_entry import Broken, from_entry
+from autoresearch.records import evidence
+from autoresearch.records.failpoint import failpoint
+
+MOST_REFUSED = 20  # proposals in a row that could not be tried
+MOST_FAULTS = 50  # of a queue, that are recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What the proposers came up with."""
+
+    idea: bool  # one that can be tried was committed
+    dry: bool  # they had none left
+
+
+def commit_baseline(context: CampaignContext, sources: Sources) -> None:
+    """Commit the baseline on its branch. Raises IdeaRefused if it cannot be tried."""
+    _commit(context, sources, Attempt(1, idea_commit.baseline_of(context.spec)))
+
+
+def propose(context: CampaignContext, sources: Sources) -> Proposed:
+    """Ask the proposers until one of their ideas can be tried, and commit it."""
+    for _ in range(MOST_REFUSED):
+        state = context.state
+        hypothesis = sources.ask(scheduler.attempts(state))
+        check_queues(context, sources)
+        if hypothesis is None:
+            return Proposed(idea=False, dry=True)
+        taken = {idea.slug for idea in state.ideas}
+        index = 1 + max((idea.index for idea in state.ideas), default=0)
+        if _commit(context, sources, Attempt(index, idea_commit.renamed(hypothesis, taken))):
+            return Proposed(idea=True, dry=False)
+    return Proposed(idea=False, dry=False)
+
+
+def _commit(context: CampaignContext, sources: Sources, attempt: Attempt) -> bool:
+    """Make an idea of a hypothesis; False if it is refused, which is recorded."""
+    try:
+        idea = idea_commit.conceive(context.builder, context.state, attempt.hypothesis, attempt.index)
+        context.note("drafted", **idea_commit.as_line(idea))
+        failpoint("campaign.drafted")
+        idea = idea_commit.claim(context.builder, idea)
+    except IdeaRefused as refused:
+        if attempt.hypothesis.is_baseline:
+            raise
+        context.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
+        sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
+        context.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
+        return False
+    failpoint("campaign.conceived")
+    context.note("idea", **idea_commit.as_line(idea))
+    return True
+
+
+def check_queues(context: CampaignContext, sources: Sources) -> bool:
+    """Say which entries of a queue cannot be tried as they are; returns whether that changed."""
+    state = context.state
+    found = [str(finding) for finding in in_order(sources.faults(state))[:MOST_FAULTS]]
+    if found == state.queue_faults:
+        return False
+    for fault in found:
+        if fault not in state.queue_faults:
+            context.say(f"cannot be tried as it is: {fault}")
+    context.note("queue", faults=found)
+    return True
+
+
+def record_never_tried(context: CampaignContext, state: CampaignState, token: str, findings: Sequence[Finding]) -> None:
+    """At the end: the row of a queue's entry that nobody mended. It is no attempt, and counts for no rule."""
+    slug = slugify(token, fallback="entry")
+    if not token:  # the file itself: its entries are not known
+        return
+    reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
+    evidence.record(
+        context.campaign_dir.ledger, progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
+    )
+    if slug not in {idea.slug for idea, _ in state.skipped}:
+        entry = Hypothesis(slug, "an entry of the queue that could not be used")
+        context.note("skipped", hypothesis=entry.to_json(), reason=reason)
+
+
+def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tuple[Action, ...]:
+    """Commit a person's follow-up fix on the idea's branch; the idea then runs again."""
+    try:
+        commit = idea_commit.repair(builder, idea, from_entry(entry, Path("/")), note)
+    except (IdeaRefused, Broken) as error:
+        return (Say(f"{idea.slug}: not repaired: {error}"),)
+    fields = {"index": idea.index, "slug": idea.slug, "commit": commit, "note": note}
+    return Note("fixed", fields), Say(f"{idea.slug}: repaired ({note}); it runs again")

@@ -1,0 +1,486 @@
+"""What a controller does next, from the state of a campaign and of its machine alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.spec import ProposerSpec, Rules
+from autoresearch.core.controller.actions import (
+    Action,
+    CheckQueues,
+    CheckSeeds,
+    CollectAgent,
+    Finish,
+    JudgeRound,
+    LaunchRun,
+    NewIdea,
+    Note,
+    PrepareRun,
+    RecordRun,
+    ReportRun,
+    Say,
+    Sleep,
+    StartAgent,
+    StopRun,
+    SuspendAgent,
+    WatchRun,
+    WithdrawRun,
+    WriteDocuments,
+)
+from autoresearch.core.controller.agent_schedule import AgentStatus
+from autoresearch.core.controller.machine import Machine, ReadyRun
+from autoresearch.core.controller.next_actions import next_actions, resume_actions
+from autoresearch.core.controller.scheduler import RunRequest
+
+Make = Callable[..., Any]
+LOOKED = frozenset[Action]({CheckQueues(), CheckSeeds()})  # nothing new in the queues, the seeds need more runs
+AGENT = AgentSpec(agent="claude")
+DEADLINE_MET = "stop condition met: the deadline has passed"
+
+
+def machine(made: Any, **facts: Any) -> Machine:
+    """A machine that watches the live runs of the records, at their clock."""
+    live = tuple(run.run for _, run in made.state().live)
+    return Machine(**{"now": made.clock, "live": live, "tried": LOOKED, **facts})
+
+
+def due(made: Any, **facts: Any) -> tuple[Action, ...]:
+    return next_actions(made.state(), machine(made, **facts))
+
+
+def ready(made: Any, slug: str, why: str = "") -> ReadyRun:
+    """Prepare a run; what the machine then holds."""
+    run = made.prepare(slug, why)
+    idea = made.state().by_slug(slug)
+    return ReadyRun(run, RunRequest(idea, idea.runs[-1].replicate, idea.runs[-1].why))
+
+
+def requested(actions: tuple[Action, ...]) -> tuple[str, int, str]:
+    """The run that is to be prepared."""
+    (action,) = actions
+    assert isinstance(action, PrepareRun), action
+    return action.request.idea.slug, action.request.replicate, action.request.why
+
+
+def searching(records: Make, **changes: Any) -> Any:
+    """A campaign whose baseline is measured and whose seeds are checked."""
+    made = records(**changes)
+    made.checked()
+    return made
+
+
+# -- the next run ----------------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_is_committed_first_then_prepared_then_launched(records: Make) -> None:
+    made = records(empty=True)
+    assert due(made) == (NewIdea(baseline=True),)
+    made.idea("baseline")
+    assert requested(due(made)) == ("baseline", 1, "baseline")
+    held = ready(made, "baseline")
+    assert due(made, ready=held) == (LaunchRun(),)
+    made.note("started", run=held.run)
+    assert requested(due(made)) == ("baseline", 2, "baseline")  # prepared while the first one trains
+
+
+def test_what_is_prepared_waits_for_room(records: Make) -> None:
+    made = searching(records)
+    made.idea("live")
+    made.start("live")
+    made.idea("next")
+    held = ready(made, "next")
+    assert due(made, ready=held) == (Sleep(),)
+    assert due(made, ready=held, tried=LOOKED | {LaunchRun()}) == (Sleep(),)
+    made.spec = replace(made.spec, parallel=2)
+    assert due(made, ready=held) == (LaunchRun(),)
+    assert due(made, ready=held, tried=LOOKED | {LaunchRun()}) == (Sleep(),)  # no target has room: not at once again
+
+
+def test_a_new_idea_comes_when_nothing_is_owed(records: Make) -> None:
+    made = searching(records)
+    assert due(made) == (NewIdea(),)
+    assert due(made, tried=LOOKED | {NewIdea()}, dry=False) == (Sleep(),)
+    made.idea("one")
+    assert requested(due(made)) == ("one", 1, "first")
+
+
+def test_a_lost_run_is_retried_and_a_promising_one_repeated(records: Make) -> None:
+    made = searching(records)
+    made.idea("lost")
+    made.run("lost", None, "crash", ending="lost", failure="rebooted")
+    assert requested(due(made)) == ("lost", 1, "retry")
+    made.run("lost", 0.4, why="retry")
+    made.idea("good")
+    made.run("good", 0.7, "discard")
+    assert requested(due(made)) == ("good", 2, "retest")
+
+
+def test_an_idea_that_an_agent_could_not_make_needs_no_worktree(records: Make) -> None:
+    made = searching(records)
+    made.idea("broken", unmade="researcher", why_unmade="its edit failed")
+    assert requested(due(made, spare_worktree=False)) == ("broken", 1, "first")
+    other = searching(records)
+    other.idea("whole")
+    assert due(other, spare_worktree=False) == (Sleep(),)
+
+
+def test_a_run_that_would_write_a_live_runs_file_waits_for_its_end(records: Make) -> None:
+    made = searching(records)
+    made.idea("live")
+    run = made.start("live")
+    assert due(made, conflicting=frozenset({run})) == (Sleep(),)
+    assert due(made, conflicting=frozenset({"another"})) == (NewIdea(),)
+
+
+def test_a_skipped_idea_or_a_pointless_retest_is_withdrawn(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    held = ready(made, "one")
+    made.note("unwanted", slug="one")
+    assert due(made, ready=held) == (WithdrawRun(),)
+    again = searching(records)
+    again.idea("good")
+    again.run("good", 0.7, "discard")
+    retest = ready(again, "good")
+    assert due(again, ready=retest) == (LaunchRun(),)
+    again.idea("better")
+    again.run("better", 0.9)  # meanwhile: what was good is far below the best
+    assert due(again, ready=retest) == (WithdrawRun(),)
+
+
+def test_what_a_rule_rules_out_is_withdrawn(records: Make) -> None:
+    made = searching(records, parallel=2)
+    made.idea("live")
+    made.start("live")
+    made.idea("next")
+    held = ready(made, "next")
+    made.note("rules", count=2)
+    assert due(made, ready=held) == (WithdrawRun(),)
+
+
+def test_queues_are_checked_before_a_run_is_prepared(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    assert due(made, tried=frozenset({CheckSeeds()})) == (CheckQueues(),)
+
+
+# -- runs that are over ----------------------------------------------------------------------------------------------
+
+
+def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(records: Make) -> None:
+    made = searching(records, parallel=2)
+    made.idea("one")
+    run = made.start("one")
+    made.idea("other")
+    other = made.start("other")
+    assert due(made, over=(other, run)) == (RecordRun(other), RecordRun(run))
+    assert due(made, over=(other, run), tried=LOOKED | {RecordRun(other)}) == (RecordRun(run),)  # its disk is full
+    made.end(run, 0.4, "discard")
+    made.end(other, 0.41, "discard")
+    made.idea("next")
+    held = ready(made, "next")
+    facts = {"live": (), "recorded": (run, other)}
+    assert due(made, ready=held, **facts) == (LaunchRun(),)
+    report, documents = due(made, **facts)
+    assert isinstance(report, ReportRun) and (report.run, report.index, report.decided) == (run, 2, True)
+    assert report.lines[0].startswith("[3/12] one, run 1: discard, pass@1 0.4;")
+    assert "remaining" in report.lines[1]
+    assert documents == WriteDocuments()
+
+
+def test_a_run_that_ended_keeps_its_slot_until_it_is_recorded(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    run = made.start("one")
+    made.idea("next")
+    held = ready(made, "next")
+    assert due(made, ready=held, over=(run,)) == (RecordRun(run),)
+    made.spec = replace(made.spec, parallel=2)
+    assert due(made, ready=held, over=(run,)) == (LaunchRun(),)
+
+
+def test_a_row_that_was_taken_out_of_the_ledger_is_written_again(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    run = made.start("one")
+    assert due(made, live=()) == (WatchRun(run, f"/reports/{run}"),)
+
+
+def test_the_circuit_breaker_pauses(records: Make) -> None:
+    made = searching(records)
+    for name in ("a", "b", "c"):
+        made.idea(name)
+        run = made.run(name, None, "crash", failure="cuda_oom", elapsed_min=0.1)
+    report, state, words, documents = due(made, recorded=(run,))
+    why = "circuit breaker: the last 3 ideas died alike within 2.5 min: cuda_oom"
+    assert isinstance(report, ReportRun) and documents == WriteDocuments()
+    assert state == Note("state", {"state": "paused", "reason": why})
+    assert isinstance(words, Say) and words.text.startswith(f"paused: {why}; go on with: ")
+
+
+def test_a_baseline_without_its_metric_pauses(records: Make) -> None:
+    made = records(empty=True)
+    made.idea("baseline")
+    for _ in range(3):
+        run = made.run("baseline", None, "crash", failure="no_metric")
+    _, state, *_ = due(made, recorded=(run,))
+    why = "no run of the baseline printed pass@1: crashed (no_metric); see "
+    assert state == Note("state", {"state": "paused", "reason": why})
+    made.note("state", state="paused", reason=why)
+    assert due(made) == (Sleep(),)
+
+
+def test_seeds_are_checked_between_the_runs_of_the_baseline(records: Make) -> None:
+    made = records(empty=True, replicates=5)
+    made.idea("baseline")
+    for value in (0.5, 0.5, 0.6):
+        made.run("baseline", value)
+    assert due(made, tried=frozenset({CheckQueues()})) == (CheckSeeds(),)
+    assert requested(due(made)) == ("baseline", 4, "baseline")  # it could not tell yet
+    made.start("baseline")
+    assert due(made, tried=frozenset({CheckQueues()})) == (Sleep(),)  # first the live one: it may be a copy
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+def test_requests_come_first_one_by_one(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    run = made.start("one")
+    requests = ({"do": "stop", "seq": 4}, {"do": "pause", "seq": 5})
+    actions = due(made, over=(run,), requests=requests)
+    told = Note("told", {"how": "stop", "reason": "asked for"})
+    assert actions == (told, Say("stop: asked for"), StopRun(run, "asked for"), Note("request", {"upto": 4}))
+    made.apply(actions)
+    assert made.state().requests == 4 and made.state().stop_mode == "stop"
+
+
+@pytest.mark.parametrize(("how", "reason"), [("stop", "stopped on request"), ("drain", "drained on request")])
+def test_a_stop_and_a_drain_end_it_when_no_run_is_live(records: Make, how: str, reason: str) -> None:
+    made = searching(records)
+    made.idea("one")
+    run = made.start("one")
+    made.note("told", how=how)
+    made.idea("next")
+    held = ready(made, "next")
+    assert due(made, ready=held) == (WithdrawRun(),)
+    made.end(run, 0.4, "discard")
+    assert due(made, ready=held) == (Finish(reason),)
+
+
+def test_a_paused_campaign_starts_nothing_and_ends_at_its_deadline(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    held = ready(made, "one")
+    made.note("state", state="paused", reason="lunch")
+    assert due(made, ready=held) == (Sleep(),)
+    assert due(made, ready=held, now=made.spec.rules.deadline) == (Finish(DEADLINE_MET),)
+
+
+def test_after_a_kill_stops_are_repeated_and_it_goes_on(records: Make) -> None:
+    made = searching(records, parallel=2)
+    made.note("state", state="waiting", reason="proposer exhausted")
+    for slug in ("kept", "skipped"):
+        made.idea(slug)
+        made.start(slug)
+    made.note("unwanted", slug="skipped")
+    running = Note("state", {"state": "running", "reason": ""})
+    stop = StopRun("skipped-000001", "asked for", again=True)
+    assert resume_actions(made.state(), machine(made)) == (stop, running)
+    made.note("state", state="paused", reason="lunch")
+    assert resume_actions(made.state(), machine(made)) == (stop,)
+    made.note("told", how="stop")
+    assert len(resume_actions(made.state(), machine(made))) == 2
+
+
+# -- the end, and confirmation ---------------------------------------------------------------------------------------
+
+
+def test_when_a_rule_is_met_it_ends(records: Make) -> None:
+    made = searching(records, confirm=False, rules=Rules(count=2))
+    made.idea("one")
+    made.run("one", 0.4, "discard")
+    assert due(made) == (Finish("stop condition met: 2/2 ideas attempted"),)
+
+
+def test_what_is_owed_comes_before_the_end(records: Make) -> None:
+    made = searching(records, rules=Rules(count=2))
+    made.idea("good")
+    made.run("good", 0.7, "discard")
+    assert requested(due(made)) == ("good", 2, "retest")
+
+
+def test_too_near_a_deadline_it_ends_whatever_is_owed(records: Make) -> None:
+    made = searching(records, confirm=False)
+    made.idea("good")
+    made.run("good", 0.7, "discard")
+    now = made.spec.rules.deadline - 60
+    (end,) = due(made, now=now)
+    assert isinstance(end, Finish) and "too short for another run" in end.reason
+
+
+def test_nothing_to_confirm_is_said_once(records: Make) -> None:
+    made = searching(records, rules=Rules(count=1))
+    words = Say("no confirmation: nothing was kept that could be claimed")
+    assert due(made) == (words, Finish("stop condition met: 1/1 ideas attempted"))
+    made.note("confirming", round=1, candidates=[], each=0, baseline=0)
+    made.note("confirmed_round", round=1)
+    assert due(made) == (Finish("stop condition met: 1/1 ideas attempted"),)
+
+
+def confirming(records: Make) -> Any:
+    """A campaign that has reached its count with an improvement."""
+    made = searching(records, rules=Rules(count=2, deadline=1_790_000_000.0 + 90_000))
+    made.idea("good")
+    for value in (0.9, 0.91, 0.92, 0.9):
+        made.run("good", value)
+    return made
+
+
+def test_an_improvement_is_put_to_the_proof_before_the_end(records: Make) -> None:
+    made = confirming(records)
+    withdrawn, begun, words = due(made)
+    assert withdrawn == WithdrawRun()
+    assert isinstance(begun, Note) and begun.do == "confirming" and begun.fields["candidates"] == [2]
+    assert isinstance(words, Say) and words.text.startswith("confirming good: ")
+    made.apply((begun,))
+    assert requested(due(made))[2] == "confirm"
+    while isinstance(action := due(made)[0], PrepareRun):
+        slug = action.request.idea.slug
+        made.run(slug, 0.5 if slug == "baseline" else 0.9, why="confirm", round_number=1)
+    assert due(made) == (JudgeRound(),)
+
+
+def test_a_proof_needs_time(records: Make) -> None:
+    made = confirming(records)
+    late = made.spec.rules.deadline - 60
+    said, end = due(made, now=late)
+    assert said == Say("not confirmed: too little time is left") and isinstance(end, Finish)
+    made.apply(due(made))  # the round begins in time, but its runs take too long
+    said, end = due(made, now=late)
+    assert said == Say("not confirmed: too little time is left") and isinstance(end, Finish)
+
+
+def test_no_round_after_the_last_one(records: Make) -> None:
+    made = confirming(records)
+    for number in (1, 2):
+        made.note("confirming", round=number, candidates=[], each=0, baseline=0)
+        made.note("confirmed_round", round=number)
+    assert due(made) == (Finish("stop condition met: 2/2 ideas attempted"),)
+
+
+# -- no ideas --------------------------------------------------------------------------------------------------------
+
+
+def test_it_waits_for_ideas_and_goes_on_with_them(records: Make) -> None:
+    made = searching(records)
+    tried = LOOKED | {NewIdea()}
+    state, words = due(made, dry=True, tried=tried)
+    assert state == Note("state", {"state": "waiting", "reason": "proposer exhausted"})
+    assert isinstance(words, Say) and words.text.endswith(
+        "add ideas: autoresearch campaign add 20261121-sort --set KEY=VALUE"
+    )
+    made.apply((state,))
+    assert due(made, dry=True, tried=tried) == (Sleep(),)
+    assert due(made, dry=True) == (NewIdea(),)  # asked again after each sleep
+    made.idea("late")
+    assert requested(due(made, dry=False)) == ("late", 1, "first")
+    held = ready(made, "late")
+    running = Note("state", {"state": "running", "reason": ""})
+    assert due(made, ready=held, tried=tried | {LaunchRun()}) == (running,)
+
+
+def test_a_live_run_keeps_it_running(records: Make) -> None:
+    made = searching(records)
+    made.idea("one")
+    made.start("one")
+    assert due(made, dry=True, tried=LOOKED | {NewIdea()}) == (Sleep(),)
+
+
+# -- the coding agent ------------------------------------------------------------------------------------------------
+
+
+def with_agent(records: Make, **changes: Any) -> Any:
+    return searching(records, research=AGENT, proposer=ProposerSpec("agent"), **changes)
+
+
+def test_the_agent_is_asked_for_ideas_once_the_baseline_is_measured(records: Make) -> None:
+    made = records(empty=True, research=AGENT, proposer=ProposerSpec("agent"))
+    made.idea("baseline")
+    assert requested(due(made)) == ("baseline", 1, "baseline")
+    (start,) = due(with_agent(records))
+    assert isinstance(start, StartAgent) and start.job.fix is None and start.job.edit is None
+
+
+def test_while_the_agent_is_busy_nobody_waits_for_anything_else(records: Make) -> None:
+    made = with_agent(records)
+    busy = {"dry": True, "tried": LOOKED | {NewIdea()}}
+    assert due(made, agent=AgentStatus(busy=True), **busy) == (Sleep(),)
+    assert due(made, agent=AgentStatus(busy=True, done=True), **busy) == (CollectAgent(),)
+
+
+def proposed(slug: str, *, made: bool) -> dict[str, Any]:
+    kind = "config" if made else "code"
+    idea = Hypothesis(slug, "an idea", proposer="agent", token=slug, kind=kind)
+    return {"hypothesis": idea.to_json(), "made": made}
+
+
+def test_a_proposal_that_needs_an_edit_is_edited_and_one_that_needs_none_is_run(records: Make) -> None:
+    made = with_agent(records)
+    made.note("proposed", **proposed("code", made=False))
+    (start,) = due(made)
+    assert isinstance(start, StartAgent) and start.job.edit is not None and start.job.edit.slug == "code"
+    made.note("proposed", **proposed("config", made=True))
+    assert due(made) == (NewIdea(),)
+
+
+def test_an_edit_waits_for_a_person(records: Make) -> None:
+    made = with_agent(records)
+    made.note("hold", on=True)
+    made.note("proposed", **proposed("code", made=False))
+    state, _ = due(made, dry=True, tried=LOOKED | {NewIdea()})
+    approve = "autoresearch campaign approve code --campaign 20261121-sort"
+    assert state == Note("state", {"state": "waiting", "reason": f"code waits for a person: {approve}"})
+    made.note("approved", slug="code")
+    (start,) = due(made, dry=True)
+    assert isinstance(start, StartAgent)
+
+
+def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
+    made = with_agent(records, rules=Rules(count=2))
+    made.idea("broken")
+    run = made.run("broken", None, "crash", failure="import_error")
+    fixing, words, start = due(made)
+    assert fixing == Note("fixing", {"index": 2, "run": run})
+    assert words == Say("broken: claude is asked to mend it")
+    assert isinstance(start, StartAgent) and start.job.fix is not None and start.job.fix.slug == "broken"
+    made.apply((fixing,))
+    assert due(made, agent=AgentStatus(busy=True)) == (NewIdea(),) or due(made, agent=AgentStatus(busy=True)) == (
+        Sleep(),
+    )
+    made.note("fix_failed", index=2, turns=[])
+    made.note("fixing", index=2, run=run)
+    made.note("fix_failed", index=2, turns=[])
+    assert isinstance(due(made)[-1], Finish)  # it was tried often enough
+
+
+def test_an_agent_whose_ideas_come_to_nothing_is_suspended(records: Make) -> None:
+    made = with_agent(records)
+    for _ in range(3):
+        made.note("asked", ideas=1)
+    why = "claude had no idea that could be tried 3 times in a row: none was tried"
+    suspended, state, _ = due(made)
+    assert suspended == SuspendAgent(why)
+    assert state == Note("state", {"state": "paused", "reason": why})
+    mixed = searching(records, research=AGENT, proposer=ProposerSpec("hybrid"))
+    for _ in range(3):
+        mixed.note("asked", ideas=1)
+    assert due(mixed) == (SuspendAgent(why), Say(f"{why}; going on without it until `campaign resume`"))
+    assert due(mixed, agent=AgentStatus(suspended=why)) == (NewIdea(),)

@@ -1,0 +1,62 @@
+"""The stop rules at a moment: how long a run may take, when the circuit breaker trips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.controller import rules
+
+
+def bare(made: Any) -> Any:
+    """The campaign without its baseline's rows."""
+    state = made.state()
+    state.baseline.runs.clear()
+    state.baseline.rows.clear()
+    return state
+
+
+def test_how_long_a_run_may_take(records: Callable[..., Any]) -> None:
+    made = records(timeout_s=600.0)
+    assert rules.expected_run_s(bare(made)) == 600.0  # nothing is known but the limit
+    assert rules.expected_run_s(made.state()) == 300.0 * rules.MARGIN
+    short = made.state()
+    assert rules.expected_run_s(replace(short, spec=replace(short.spec, timeout_s=310.0))) == 310.0
+    assert rules.reserve_s(short, 100.0) == 0.0  # nothing is kept that could be claimed
+    made.idea("good")
+    made.run("good", 0.7)
+    state = made.state()
+    assert rules.reserve_s(state, 100.0) == 100.0 * state.spec.confirm_runs
+    assert rules.reserve_s(replace(state, spec=replace(state.spec, confirm=False)), 100.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("deaths", "trips"),
+    [
+        ([("oom", 0.1)] * 3, True),
+        ([("oom", 0.1)] * 2, False),
+        ([("oom", 0.1), ("oom", 0.1), ("nccl", 0.1)], False),  # not alike
+        ([("oom", 0.1), ("oom", 4.0), ("oom", 0.1)], False),  # not fast: a good run takes 5 minutes
+        ([("oom", 4.0), ("oom", 0.1), ("oom", 0.1), ("oom", 0.1)], True),
+    ],
+)
+def test_the_circuit_breaker(records: Callable[..., Any], deaths: list[tuple[str, float]], trips: bool) -> None:
+    made = records()
+    for number, (kind, minutes) in enumerate(deaths):
+        made.idea(f"dies-{number}")
+        made.run(f"dies-{number}", None, "crash", failure=kind, elapsed_min=minutes)
+    state = made.state()
+    why = rules.tripped(state, 0.0)
+    assert bool(why) is trips
+    assert not trips or why == "the last 3 ideas died alike within 2.5 min: oom"
+    assert rules.tripped(state, made.clock + 1000) == ""  # deaths before somebody said `resume` are forgiven
+
+
+def test_facts_for_the_rules(records: Callable[..., Any]) -> None:
+    made = records(rules=Rules(count=5))
+    facts = rules.facts(made.state(), 7.0, conceived=2)
+    assert (facts.attempted, facts.now, facts.best) == (3, 7.0, 0.5)

@@ -1,0 +1,87 @@
+"""Which run comes next, from the records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from autoresearch.core.controller import scheduler
+
+
+def bare(made: Any) -> Any:
+    """The campaign without its baseline's rows."""
+    state = made.state()
+    state.baseline.runs.clear()
+    state.baseline.rows.clear()
+    return state
+
+
+def wanted(found: Any) -> tuple[str, int, str] | None:
+    return (found.idea.slug, found.replicate, found.why) if found else None
+
+
+def test_the_baseline_comes_first_as_often_as_it_was_asked_for(records: Callable[..., Any]) -> None:
+    made = records()
+    state = made.state()
+    assert scheduler.owed(state) is None and scheduler.baseline_done(state) and not scheduler.baseline_failed(state)
+    more = replace(state, spec=replace(state.spec, replicates=5))
+    assert wanted(scheduler.owed(more)) == ("baseline", 4, "baseline")
+    assert not scheduler.baseline_done(more)
+    none = bare(made)
+    assert wanted(scheduler.owed(none)) == ("baseline", 1, "baseline")
+    assert not scheduler.baseline_done(none)
+
+
+def test_a_baseline_without_its_metric_runs_again_once_somebody_says_so(records: Callable[..., Any]) -> None:
+    state = records().state()
+    state.baseline.rows[:] = [replace(row, metric_value=None, status="crash") for row in state.baseline.rows]
+    assert scheduler.baseline_failed(state) and scheduler.owed(state) is None
+    state.again = 1
+    assert not scheduler.baseline_failed(state)
+    assert wanted(scheduler.owed(state)) == ("baseline", 4, "baseline")
+
+
+def test_retests_are_owed_while_an_idea_looks_better(records: Callable[..., Any]) -> None:
+    made = records()
+    made.idea("good")
+    made.run("good", 0.60, "discard")
+    state = made.state()
+    assert wanted(scheduler.owed(state)) == ("good", 2, "retest")
+    assert not scheduler.decided(state, state.by_slug("good"))
+    assert scheduler.attempts(state)[1].status == ""  # its proposer is not told yet
+    for value in (0.61, 0.62, 0.60):
+        made.run("good", value, "keep")
+    state = made.state()
+    assert scheduler.owed(state) is None and scheduler.decided(state, state.by_slug("good"))
+    made.idea("bad")
+    made.run("bad", 0.3, "discard")
+    assert scheduler.owed(made.state()) is None
+
+
+def test_a_lost_run_is_made_again_a_few_times_and_a_crash_never(records: Callable[..., Any]) -> None:
+    made = records()
+    made.idea("lost")
+    made.run("lost", None, "crash", failure="runner_died")
+    assert wanted(scheduler.owed(made.state())) == ("lost", 1, "retry")
+    for _ in range(scheduler.MOST_RETRIES):
+        made.run("lost", None, "crash", failure="runner_died", replicate=1, why="retry")
+    assert scheduler.owed(made.state()) is None
+    made.idea("dead")
+    made.run("dead", None, "crash", failure="cuda_oom")
+    assert scheduler.owed(made.state()) is None
+
+
+def test_an_idea_that_has_its_branch_and_never_ran_is_taken_up_again(records: Callable[..., Any]) -> None:
+    made = records()
+    made.idea("unborn")
+    assert wanted(scheduler.unbegun(made.state())) == ("unborn", 1, "first")
+    made.note("unwanted", slug="unborn")
+    assert scheduler.unbegun(made.state()) is None
+
+
+def test_a_reboot_is_nobodys_fault(records: Callable[..., Any]) -> None:
+    made = records()
+    made.idea("code", kind="code")
+    made.run("code", None, "crash", ending="lost", failure="rebooted")
+    assert wanted(scheduler.owed(made.state())) == ("code", 1, "retry")
