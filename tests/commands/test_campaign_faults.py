@@ -319,7 +319,7 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     file = stranger.file(include=["data"])
     before = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     head = bench.git("rev-parse", "HEAD")
-    state = bench.git("status", "--porcelain", "--ignored").splitlines()
+    status = bench.git("status", "--porcelain", "--ignored").splitlines()
     index = (bench.repo / ".git" / "index").read_bytes()
     begun = ("campaign", file, "--yes", "--detach", "--count", 2, "--parallel", 1)
     bench.ask(*begun, AUTORESEARCH_FAILPOINT="campaign.gone:kill")
@@ -331,7 +331,7 @@ def test_a_repository_of_somebody_else_stays_as_it_was(stranger: Any) -> None:
     after = {p: p.read_bytes() for p in bench.repo.rglob("*") if p.is_file() and ".git" not in p.parts}
     assert {p: data for p, data in after.items() if "reports" not in p.parts} == before
     now = bench.git("status", "--porcelain", "--ignored").splitlines()
-    assert [line for line in now if line != "!! reports/"] == state
+    assert [line for line in now if line != "!! reports/"] == status
     assert (bench.git("rev-parse", "HEAD"), bench.git("stash", "list")) == (head, "")
     assert "MINE = 1" in bench.git("show", f"{state.baseline.commit}:src/jinja2/defaults.py")
     refs = bench.git("for-each-ref", "--format=%(refname)").split()
