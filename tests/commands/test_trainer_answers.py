@@ -180,8 +180,11 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
         )
         assert "--no-gpu-check" in said["hint"]
     assert bench.ask("run", path, "--dry-run", AUTORESEARCH_GPU_CHECK="no")["state"] == "planned"
-    for words in (("run", path, "--dry-run"), ("campaign", path, *space)):
-        assert bench.ask(*words, "--no-gpu-check")["state"] == "planned"
+    for words in (
+        ("run", path, "--dry-run", "--no-gpu-check"),
+        ("campaign", path, *space, "--set", "gpu_check=false"),
+    ):
+        assert bench.ask(*words)["state"] == "planned"
     assert bench.git("branch", "--list") == before
 
     smi = bench.root / "bin" / "nvidia-smi"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
+from autoresearch.core.campaign.spec import Rules, parse_target
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
@@ -25,16 +25,19 @@ class CampaignGoal:
     objective: Objective
     rules: Rules
     sources: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
 
-def resolve_goal(campaign_file: CampaignFile, trainer_settings: TrainerSettings, now: float) -> CampaignGoal:
-    """Objective and stop rules. UsageError if there is no metric, or if a rule cannot be met."""
+def resolve_goal(
+    campaign_file: CampaignFile, trainer_settings: TrainerSettings, parallel: int, now: float
+) -> CampaignGoal:
+    """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule."""
     objective, sources = _objective(campaign_file, trainer_settings)
     rules = _rules(campaign_file, objective, now)
     if not rules.given:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
-    return CampaignGoal(objective, rules, sources)
+    return CampaignGoal(objective, rules, sources, _deadline_findings(campaign_file, rules, parallel, now))
 
 
 def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> tuple[Objective, dict[str, str]]:
@@ -96,16 +99,15 @@ def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rul
     return rules
 
 
-def deadline_findings(spec: CampaignSpec) -> tuple[Finding, ...]:
+def _deadline_findings(campaign_file: CampaignFile, rules: Rules, parallel: int, now: float) -> tuple[Finding, ...]:
     """A warning if the requested number of ideas may not fit before the deadline."""
-    rules = spec.rules
-    if not (rules.count and rules.deadline and spec.timeout_s):
+    timeout = campaign_file["timeout"]
+    if not (rules.count and rules.deadline and timeout):
         return ()
-    runs = rules.count - 1 + spec.replicates
-    most = runs * spec.timeout_s / spec.parallel
-    left = rules.deadline - spec.created
+    runs = rules.count - 1 + campaign_file["baseline"]
+    most, left = runs * timeout / parallel, rules.deadline - now
     if most <= left:
         return ()
-    message = f"{runs} runs of at most {span(spec.timeout_s)} take up to {span(most)}, and {span(left)} are left"
+    message = f"{runs} runs of at most {span(timeout)} take up to {span(most)}, and {span(left)} are left"
     hint = "the deadline wins; fewer ideas, a shorter --timeout or more --parallel would fit"
     return (Finding(Severity.WARNING, "may_not_fit", message, hint),)

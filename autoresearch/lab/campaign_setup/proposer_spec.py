@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,23 @@ from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.proposers.registry import check_packages
 
 
-def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> ProposerSpec:
+@dataclass(frozen=True, slots=True)
+class CampaignProposer:
+    """The proposer, with the origin of what the campaign file does not give."""
+
+    spec: ProposerSpec
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> CampaignProposer:
     """The proposer with its space or its queue.
 
     UsageError if it has neither, EnvironmentUnusable if a package that it needs is missing.
     """
+    return CampaignProposer(_proposer(campaign_file, trainer_settings), _sources(campaign_file))
+
+
+def _proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> ProposerSpec:
     name = campaign_file["proposer"] or ("queue" if campaign_file["queue"] else "tpe")
     if name == AGENT:
         return ProposerSpec(name, seed=campaign_file["seed"])
@@ -30,7 +44,7 @@ def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSetti
     return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
 
 
-def proposer_sources(campaign_file: CampaignFile) -> dict[str, str]:
+def _sources(campaign_file: CampaignFile) -> dict[str, str]:
     """The origin of `proposer` and `space` if they were not given; they have no built-in value."""
     sources = {}
     if not campaign_file.given("proposer"):

@@ -9,19 +9,13 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup.agent_checks import agent_findings
 from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_checkout, propose_base
-from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, deadline_findings, resolve_goal
+from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
 from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
-from autoresearch.lab.campaign_setup.proposer_spec import proposer_sources, resolve_proposer
+from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, resolve_proposer
 from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets
-from autoresearch.lab.campaign_setup.trainer_checks import (
-    first_step_rule,
-    gpus_needed,
-    pruning_findings,
-    refuse_targets,
-    trainer_findings,
-)
+from autoresearch.lab.campaign_setup.trainer_checks import check_trainer
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
@@ -59,13 +53,12 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on_errors(resolved)
     checkout = campaign_checkout(resolved.codebase)
     trainer_settings = ask_trainer(registry.for_blueprint(blueprint), resolved, job="ajet_campaign")
-    lint = trainer_findings(campaign_file, trainer_settings, parts)
-    goal = resolve_goal(campaign_file, trainer_settings, parts.clock())
+    trainer = check_trainer(campaign_file, trainer_settings, targets, settings, parts)
+    goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock())
     gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))
-    needed = gpus_needed(trainer_settings, parts) if gpu_check else 0
-    gpus = campaign_gpus(campaign_file, targets, needed, parts)
+    gpus = campaign_gpus(campaign_file, targets, trainer.gpus_needed if gpu_check else 0, parts)
     proposer = resolve_proposer(campaign_file, trainer_settings)
-    spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer, parts)
+    spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer.spec, parts)
     spec = replace(
         spec,
         places=targets.targets,
@@ -74,19 +67,18 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         gpus_per_run=gpus.per_run,
         gpu_check=gpu_check,
         tmux_socket=settings.text("tmux_socket"),
-        sources=_sources(campaign_file, goal, targets),
+        sources=_sources(campaign_file, targets, goal, proposer),
     )
-    refuse_targets(spec, trainer_settings)
     raise_on(secret_findings(spec, blueprint))
-    own_files = [path for path in (resolved.path, campaign_file.path, proposer.queue) if path]
+    own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
     base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
     return ProposedCampaign(
         spec=with_own_results(spec, parts),
         base=base,
         trainer_settings=trainer_settings,
-        first_step_rule=first_step_rule(trainer_settings, settings),
+        first_step_rule=trainer.first_step_rule,
         findings=(
-            *(*resolved.findings, *lint, *deadline_findings(spec), *pruning_findings(spec, trainer_settings)),
+            *(*resolved.findings, *trainer.findings, *goal.findings),
             *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
             *agent_findings(spec, blueprint, parts),
             *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),
@@ -94,7 +86,9 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     )
 
 
-def _sources(campaign_file: CampaignFile, goal: CampaignGoal, targets: CampaignTargets) -> dict[str, str]:
+def _sources(
+    campaign_file: CampaignFile, targets: CampaignTargets, goal: CampaignGoal, proposer: CampaignProposer
+) -> dict[str, str]:
     """The origin of each key's value, for those who are to agree to the campaign."""
     launcher = {} if targets.source == "built-in" else {"launcher": targets.source}
-    return {**campaign_file.sources, **goal.sources, **launcher, **proposer_sources(campaign_file)}
+    return {**campaign_file.sources, **goal.sources, **launcher, **proposer.sources}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.campaign.spec import Rules
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, deadline_findings, resolve_goal
+from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, resolve_goal
 
 NOW = 1_800_000_000.0
 NOTES = {"metric": "val/acc", "direction": "maximize"}
@@ -33,7 +32,7 @@ def test_campaign_file_over_blueprint_over_trainer(
     trainer: str, notes: dict[str, str], keys: dict[str, str], metric: str, direction: str, sources: dict[str, str],
     campaign_file: Any, trainer_settings: Any,
 ) -> None:  # fmt: skip
-    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), NOW)
+    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), 1, NOW)
     assert (goal.objective.metric, goal.objective.direction.value, goal.sources) == (metric, direction, sources)
 
 
@@ -49,14 +48,14 @@ def test_campaign_file_over_blueprint_over_trainer(
 )
 def test_what_cannot_be_pursued(keys: Any, code: str, words: str, campaign_file: Any, trainer_settings: Any) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve_goal(campaign_file(**keys), trainer_settings(), NOW)
+        resolve_goal(campaign_file(**keys), trainer_settings(), 1, NOW)
     assert refused.value.code == code and words in refused.value.message
 
 
 def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_settings: Any) -> None:
-    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), NOW)
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), 1, NOW)
     assert goal.rules == Rules(count=UNRULED_IDEAS) and goal.sources["count"].startswith("no stop rule was given")
-    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), NOW)
+    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), 1, NOW)
     assert goal.rules == Rules(budget_usd=3.0) and "count" not in goal.sources
 
 
@@ -72,8 +71,10 @@ def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_s
     ],
 )
 def test_whether_the_ideas_fit_before_the_deadline(
-    count: int | None, hours: float | None, timeout_s: float | None, parallel: int, warns: bool, spec: CampaignSpec
-) -> None:
-    rules = Rules(count=count, deadline=None if hours is None else NOW + 3600 * hours)
-    spec = replace(spec, rules=rules, timeout_s=timeout_s, parallel=parallel, replicates=4)
-    assert [finding.code for finding in deadline_findings(spec)] == ["may_not_fit"] * warns
+    count: int | None, hours: float | None, timeout_s: float | None, parallel: int, warns: bool,
+    campaign_file: Any, trainer_settings: Any,
+) -> None:  # fmt: skip
+    deadline = None if hours is None else NOW + 3600 * hours
+    file = campaign_file(metric="reward", count=count, deadline=deadline, timeout=timeout_s, baseline=4)
+    goal = resolve_goal(file, trainer_settings(), parallel, NOW)
+    assert [finding.code for finding in goal.findings] == ["may_not_fit"] * warns

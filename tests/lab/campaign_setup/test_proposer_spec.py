@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.proposer_spec import proposer_sources, resolve_proposer
+from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 
 SPACE = {"lr": [0.1, 0.2]}
 
@@ -28,13 +28,13 @@ def test_what_is_named_decides(
     keys: dict[str, Any], name: str, space: Any, sources: dict[str, str], campaign_file: Any, trainer_settings: Any
 ) -> None:
     proposer = resolve_proposer(campaign_file(**keys), trainer_settings())
-    assert (proposer.name, proposer.space, proposer.seed) == (name, space, keys.get("seed", 0))
-    assert proposer_sources(campaign_file(**keys)) == sources
+    assert (proposer.spec.name, proposer.spec.space, proposer.spec.seed) == (name, space, keys.get("seed", 0))
+    assert proposer.sources == sources
 
 
 def test_a_trainer_may_bring_its_own_space(campaign_file: Any, trainer_settings: Any) -> None:
     own = resolve_proposer(campaign_file(proposer="random"), trainer_settings("tinygrpo"))
-    assert own.space, "tinygrpo has one"
+    assert own.spec.space, "tinygrpo has one"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_what_leaves_nothing_to_try(
 
 
 def test_the_path_of_a_queue_is_kept(tmp_path: Path, campaign_file: Any, trainer_settings: Any) -> None:
-    assert resolve_proposer(campaign_file(queue=str(tmp_path)), trainer_settings()).queue == str(tmp_path)
+    assert resolve_proposer(campaign_file(queue=str(tmp_path)), trainer_settings()).spec.queue == str(tmp_path)
