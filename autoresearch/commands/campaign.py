@@ -51,7 +51,7 @@ def start(
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
     from autoresearch.lab.campaign_setup import controller_session, start_campaign
-    from autoresearch.lab.campaign_setup.campaign_options import declare
+    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
@@ -73,7 +73,7 @@ def start(
     from autoresearch.trainers import ask
 
     parts = real_parts()
-    campaign_file = declare(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
+    campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
     proposed = resolve_campaign(campaign_file, parts)
     findings = preflight(proposed)
     if not yes and not _agreed(proposed, findings, as_json=as_json):

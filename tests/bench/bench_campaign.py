@@ -27,7 +27,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import controller_session, start_campaign
-from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
@@ -135,7 +135,7 @@ class Night:
         (place / "ideas.yaml").write_text("\n".join(entries) + "\n")
         flags = {"queue": str(place / "ideas.yaml"), "count": ideas + repeats + 1, "baseline": 1, "confirm": False}
         parts = real_parts()
-        campaign_file = declare(
+        campaign_file = read_campaign_file(
             str(blueprint), {**flags, "prefix": f"try/{place.name}"}, start=place, now=parts.clock()
         )
         plan = resolve_campaign(campaign_file, parts)

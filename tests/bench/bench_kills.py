@@ -25,7 +25,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports
 from autoresearch.lab.campaign_setup import continue_campaign, start_campaign
-from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.preflight import preflight
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.lab.campaigns import controller  # noqa: F401 - what a controller imports
@@ -99,7 +99,7 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
     with contextlib.chdir(world.repo):
         parts = real_parts()
         plan = resolve_campaign(
-            declare("campaign.yaml", {}, start=world.repo, now=parts.clock()),
+            read_campaign_file("campaign.yaml", {}, start=world.repo, now=parts.clock()),
             parts,
         )
         preflight(plan)

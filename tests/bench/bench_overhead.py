@@ -27,7 +27,7 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agents.agent_sandbox import why_not
 from autoresearch.lab.campaign_setup import start_campaign
-from autoresearch.lab.campaign_setup.campaign_options import declare
+from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records.campaign_records import CampaignDir
@@ -219,7 +219,7 @@ def _declared(place: Path, files: Callable[[Path], None], boxed: bool) -> Campai
         "confirm": False,
     }
     parts = real_parts()
-    campaign_file = declare(str(blueprint), flags, start=place, now=parts.clock())
+    campaign_file = read_campaign_file(str(blueprint), flags, start=place, now=parts.clock())
     return start_campaign.create(resolve_campaign(campaign_file, parts), parts)
 
 

@@ -621,13 +621,13 @@ def begun(bench: Any, blueprint: Path) -> None:
     """A campaign that was begun, and whose controller died at once."""
     from autoresearch.commands.wiring import parts as real_parts
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaign_setup.campaign_options import declare
+    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     with mock.patch.dict(os.environ, bench.env, clear=True):
         parts = real_parts()
         flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
-        campaign_file = declare(str(blueprint), flags, start=bench.repo, now=parts.clock())
+        campaign_file = read_campaign_file(str(blueprint), flags, start=bench.repo, now=parts.clock())
         start_campaign.create(resolve_campaign(campaign_file, parts), parts)
 
 

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.trainers import ask
 

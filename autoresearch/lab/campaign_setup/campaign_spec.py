@@ -12,8 +12,8 @@ from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.text import naming
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.campaign_setup.agent_options import research_spec
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.run_names import key_of

@@ -9,8 +9,8 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup.agent_checks import agent_findings
 from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_checkout, propose_base
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, resolve_proposer

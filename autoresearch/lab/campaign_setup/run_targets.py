@@ -10,7 +10,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.lab.resolve.gpu_check import GpuRequest, RemoteGpus, elsewhere

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Notes
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.run_targets import CampaignTargets
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.run_limits import limits_of

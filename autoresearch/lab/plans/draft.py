@@ -16,8 +16,8 @@ from autoresearch.core.plans.model import SLUG_MAX, KeyPath, Stage, StagedPlan, 
 from autoresearch.core.text import naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile, read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile, declare
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.yaml_files import line_numbers, parse_any
@@ -98,7 +98,7 @@ class PlanInvalid(BlueprintError):  # noqa: N818 - what the plan is
 def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> ProposedCampaign:
     """The campaign of a stage, resolved as `campaign start` would; `queue`: the path of its ideas, `more`: other keys.
 
-    Raises what `declare` and `resolve_campaign` raise.
+    Raises what `read_campaign_file` and `resolve_campaign` raise.
     """
     return resolve_campaign(stage_campaign_file(draft, stage, parts, queue=queue, **more), parts)
 
@@ -110,7 +110,7 @@ def stage_campaign_file(draft: Draft, stage: Stage, parts: Parts, *, queue: str,
         keys |= {"proposer": "queue", "queue": queue}
         keys.setdefault("count", None if any(keys.get(stop) for stop in _STOPS) else 1 + len(stage.ideas))
     name = str(stage.campaign.get("file") or stage.campaign["blueprint"])
-    campaign_file = declare(name, keys, start=draft.path.parent, now=parts.clock())
+    campaign_file = read_campaign_file(name, keys, start=draft.path.parent, now=parts.clock())
     ours = f"stage {stage.name}"
     sources = {key: ours if source.startswith("flag ") else source for key, source in campaign_file.sources.items()}
     return replace(campaign_file, sources=sources)

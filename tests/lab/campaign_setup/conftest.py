@@ -12,8 +12,8 @@ import pytest
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
-from autoresearch.lab.campaign_setup.campaign_options import CampaignFile
 from autoresearch.trainers import registry
 
 NOW = 1_800_000_000.0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
+from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, as_deadline
-from autoresearch.lab.campaign_setup.campaign_options import declare
 
 NOW = 1_800_000_000.0
 
@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Path:
 
 def declared(place: Path, text: str, **flags: Any) -> Any:
     (place / "campaign.yaml").write_text("blueprint: exp.md\n" + text)
-    return declare("campaign.yaml", flags, start=place, now=NOW)
+    return read_campaign_file("campaign.yaml", flags, start=place, now=NOW)
 
 
 def test_flags_over_file_over_built_in(place: Path) -> None:
@@ -40,7 +40,7 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
     (place / "campaign.yaml").write_text("blueprint: exp.md\ncount: 24\nprune: median\nqueue: ideas\n")
 
     def found(*pairs: str, **flags: Any) -> Any:
-        return declare("campaign.yaml", flags, start=place, now=NOW, pairs=pairs)
+        return read_campaign_file("campaign.yaml", flags, start=place, now=NOW, pairs=pairs)
 
     one = found("prune=null", "guard=pytest -q", "queue=mine", parallel=2)
     assert (one["count"], one["prune"], one["guard"], one["parallel"]) == (24, "", ["pytest -q"], 2)
@@ -66,9 +66,9 @@ def test_paths_are_seen_from_where_they_were_written(place: Path) -> None:
     (place / "sub").mkdir()
     (place / "sub" / "campaign.yaml").write_text("blueprint: ../exp.md\nqueue: ideas\nspace: space.yaml\n")
     (place / "sub" / "space.yaml").write_text("lr: [1, 2]\n")
-    found = declare("sub/campaign.yaml", {}, start=place, now=NOW)
+    found = read_campaign_file("sub/campaign.yaml", {}, start=place, now=NOW)
     assert (found["queue"], found["space"]) == (str(place / "sub" / "ideas"), {"lr": [1, 2]})
-    flagged = declare("sub/campaign.yaml", {"queue": "ideas"}, start=place, now=NOW)
+    flagged = read_campaign_file("sub/campaign.yaml", {"queue": "ideas"}, start=place, now=NOW)
     assert flagged["queue"] == str(place / "ideas")
 
 
@@ -83,14 +83,14 @@ def test_deadlines(place: Path) -> None:
 
 
 def test_the_only_file_is_found_and_several_are_named(place: Path) -> None:
-    assert declare("", {}, start=place, now=NOW).blueprint == place / "exp.md"
+    assert read_campaign_file("", {}, start=place, now=NOW).blueprint == place / "exp.md"
     (place / "blueprints" / "fast-campaign.yaml").write_text("blueprint: ../exp.md\n")
-    assert declare("", {}, start=place, now=NOW).path == place / "blueprints" / "fast-campaign.yaml"
+    assert read_campaign_file("", {}, start=place, now=NOW).path == place / "blueprints" / "fast-campaign.yaml"
     (place / "blueprints" / "slow-campaign.yaml").write_text("blueprint: ../exp.md\n")
     with pytest.raises(UsageError, match=r"several would do: blueprints/.*-campaign.yaml"):
-        declare("", {}, start=place, now=NOW)
+        read_campaign_file("", {}, start=place, now=NOW)
     (place / "blueprints" / "campaign.yaml").write_text("blueprint: ../exp.md\n")
-    assert declare("", {}, start=place, now=NOW).path == place / "blueprints" / "campaign.yaml"
+    assert read_campaign_file("", {}, start=place, now=NOW).path == place / "blueprints" / "campaign.yaml"
 
 
 def test_an_unknown_key_has_a_neighbour(place: Path) -> None:

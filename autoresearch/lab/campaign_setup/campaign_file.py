@@ -1,4 +1,4 @@
-"""What a campaign is to be: flags over the campaign file over the blueprint over the trainer over defaults."""
+"""The campaign file with the flags laid over it: every key, its value, and where that came from."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ class CampaignFile:
         return self.values[name]
 
     def given(self, name: str) -> bool:
-        """Whether somebody said it."""
+        """Whether the key was given, rather than left at its default."""
         return name in self.sources
 
 
-def declare(name: str, flags: Mapping[str, Any], *, start: Path, now: float, pairs: Sequence[str] = ()) -> CampaignFile:
+def read_campaign_file(
+    name: str, flags: Mapping[str, Any], *, start: Path, now: float, pairs: Sequence[str] = ()
+) -> CampaignFile:
     """Read the campaign file (or take the blueprint) that `name` is, and lay flags and `--set KEY=VALUE` pairs over it.
 
     `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
