@@ -81,19 +81,19 @@ class Claude:
         return heard.answer(turn, spoken)
 
 
-def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
+def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     text, subtype = words(event.get("result")), words(event.get("subtype"))
-    heard.trouble, heard.status = "", count(event.get("api_error_status"))
-    heard.data = inside(event, "structured_output") or None
-    heard.steps = count(event.get("num_turns")) or heard.steps
-    heard.usd = money(event.get("total_cost_usd"))
-    heard.tokens_in, heard.tokens_out = _tokens(event)
-    heard.fault = _FAULTS.get(subtype)
-    heard.denied = [denial(each) for each in listed(event, "permission_denials")]
+    agent_output.trouble, agent_output.status = "", count(event.get("api_error_status"))
+    agent_output.data = inside(event, "structured_output") or None
+    agent_output.steps = count(event.get("num_turns")) or agent_output.steps
+    agent_output.usd = money(event.get("total_cost_usd"))
+    agent_output.tokens_in, agent_output.tokens_out = _tokens(event)
+    agent_output.fault = _FAULTS.get(subtype)
+    agent_output.denied = [denial(each) for each in listed(event, "permission_denials")]
     if event.get("is_error") or subtype != "success":
-        heard.error = "; ".join(map(words, listed(event, "errors"))) or text or subtype or "it failed"
+        agent_output.error = "; ".join(map(words, listed(event, "errors"))) or text or subtype or "it failed"
     else:
-        heard.text = text
+        agent_output.text = text
 
 
 def _tokens(event: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -79,16 +79,16 @@ class Codex:
         return heard.answer(turn, spoken)
 
 
-def _item(item: Mapping[str, Any], heard: AgentOutput) -> None:
+def _item(item: Mapping[str, Any], agent_output: AgentOutput) -> None:
     kind = words(item.get("type"))
-    heard.trouble = heard.trouble if kind == "error" else ""  # what goes on has got over it
+    agent_output.trouble = agent_output.trouble if kind == "error" else ""  # what goes on has got over it
     if kind == "agent_message":
-        heard.text = words(item.get("text"))
+        agent_output.text = words(item.get("text"))
     elif kind in _ACTIONS:
-        heard.acts += 1
+        agent_output.acts += 1
         if item.get("status") == "declined" or (kind == "file_change" and item.get("status") == "failed"):
             paths = [words(inside(each).get("path")) for each in listed(item, "changes")]
-            heard.denied.append(f"{kind} {words(item.get('command')) or ' '.join(paths)}")
+            agent_output.denied.append(f"{kind} {words(item.get('command')) or ' '.join(paths)}")
 
 
 def _refusals(err: bytes) -> list[str]:

@@ -36,9 +36,9 @@ def _parts(out: bytes) -> tuple[bytes, ...]:
     return out[:_HEAD], b"\n".join(whole_lines)
 
 
-def first_object(text: str, wanted: Iterable[str] = ()) -> dict[str, Any] | None:
+def first_object(text: str, keys: Iterable[str] = ()) -> dict[str, Any] | None:
     """The first balanced JSON object in prose that has all the wanted keys; without one, simply the first."""
-    text, needed, first = text[:_MOST_TEXT], set(wanted), None
+    text, needed, first = text[:_MOST_TEXT], set(keys), None
     decode = json.JSONDecoder().raw_decode
     at = -1
     for _ in range(_MOST_TRIES):

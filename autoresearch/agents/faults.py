@@ -55,28 +55,28 @@ def by_status(status: int | None) -> TurnFault | None:
     return TurnFault.OUTAGE if status == 408 or (status is not None and 500 <= status < 600) else None
 
 
-def by_words(said: str) -> TurnFault | None:
+def by_words(words: str) -> TurnFault | None:
     """What an error in words means; None where it says nothing that is known."""
-    ends = said if len(said) <= 2 * _PATIENT else said[:_PATIENT] + "\n" + said[-_PATIENT:]
+    ends = words if len(words) <= 2 * _PATIENT else words[:_PATIENT] + "\n" + words[-_PATIENT:]
     return next((fault for fault, pattern in _WORDS.items() if pattern.search(ends)), None)
 
 
-def meaning(said: str, status: int | None = None) -> TurnFault | None:
+def meaning(words: str, status: int | None = None) -> TurnFault | None:
     """Both together; words that need a person weigh more than a status that passes (429 without any credit)."""
-    spoken, numbered = by_words(said), by_status(status)
+    spoken, numbered = by_words(words), by_status(status)
     if numbered is TurnFault.QUOTA and spoken is TurnFault.LOGIN:
         return spoken
     return numbered or spoken
 
 
-def retry_s(said: str) -> float | None:
+def retry_s(words: str) -> float | None:
     """In how many seconds it says that it may be asked again; None without a relative time in it.
 
     An absolute one ("resets 3pm", an epoch) stays in the words: there is no clock here.
     """
-    if bare := _BARE.search(said[:_PATIENT]):
+    if bare := _BARE.search(words[:_PATIENT]):
         return float(bare[1])
-    text = normalise(said[:_PATIENT])
+    text = normalise(words[:_PATIENT])
     starts = [each.end() for each in _AHEAD.finditer(text)]
     for found in find_durations(text):
         if any(0 <= found.start - start <= _NEAR for start in starts) and not problem(found.seconds):

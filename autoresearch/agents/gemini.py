@@ -82,20 +82,20 @@ def _wish(event: Mapping[str, Any]) -> str:
     return f"{words(event.get('tool_name'))} {told}".strip()
 
 
-def _refusal(event: Mapping[str, Any], wanted: Mapping[str, str], heard: AgentOutput) -> None:
+def _refusal(event: Mapping[str, Any], kinds: Mapping[str, str], agent_output: AgentOutput) -> None:
     said = words(inside(event, "error").get("message")) or words(event.get("output"))
     if event.get("status") == "error" and any(word in said.lower() for word in _REFUSED):
-        heard.denied.append(f"{wanted.get(words(event.get('tool_id')), 'a tool')}: {said}")
+        agent_output.denied.append(f"{kinds.get(words(event.get('tool_id')), 'a tool')}: {said}")
 
 
-def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
+def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     stats = inside(event, "stats")
     read, both = count(stats.get("input_tokens")), count(stats.get("total_tokens"))
-    heard.steps = heard.acts + 1
-    heard.tokens_in, heard.tokens_out = read, count(stats.get("output_tokens"))
+    agent_output.steps = agent_output.acts + 1
+    agent_output.tokens_in, agent_output.tokens_out = read, count(stats.get("output_tokens"))
     if read is not None and both is not None and both >= read:
-        heard.tokens_out = both - read  # with its thoughts
+        agent_output.tokens_out = both - read  # with its thoughts
     if event.get("status") == "error":
-        heard.error = words(inside(event, "error").get("message")) or heard.trouble or "it failed"
-        heard.fault = TurnFault.SILENT if "empty response" in heard.error else None
-    heard.trouble = ""
+        agent_output.error = words(inside(event, "error").get("message")) or agent_output.trouble or "it failed"
+        agent_output.fault = TurnFault.SILENT if "empty response" in agent_output.error else None
+    agent_output.trouble = ""

@@ -93,31 +93,34 @@ def _trouble(err: bytes, since: float) -> str:
     return f"it tries again: {logged[-1]['error']}"
 
 
-def _tool(part: Mapping[str, Any], heard: AgentOutput) -> None:
-    heard.acts += 1
+def _tool(part: Mapping[str, Any], agent_output: AgentOutput) -> None:
+    agent_output.acts += 1
     state = inside(part, "state")
     said = words(state.get("error"))
     if state.get("status") == "error" and ("permission" in said or "rejected" in said or "prevents" in said):
         wanted = inside(state, "input")
         told = words(wanted.get("filePath")) or words(wanted.get("command")) or said
-        heard.denied.append(f"{words(part.get('tool'))} {told}")
+        agent_output.denied.append(f"{words(part.get('tool'))} {told}")
 
 
-def _step(part: Mapping[str, Any], heard: AgentOutput) -> None:
+def _step(part: Mapping[str, Any], agent_output: AgentOutput) -> None:
     tokens = inside(part, "tokens")
     cache = inside(tokens, "cache")
-    heard.steps += 1
+    agent_output.steps += 1
     read = added(count(tokens.get("input")), count(cache.get("read")), count(cache.get("write")))
     written = added(count(tokens.get("output")), count(tokens.get("reasoning")))
-    heard.tokens_in, heard.tokens_out = added(heard.tokens_in, read), added(heard.tokens_out, written)
+    agent_output.tokens_in, agent_output.tokens_out = (
+        added(agent_output.tokens_in, read),
+        added(agent_output.tokens_out, written),
+    )
     if usd := money(part.get("cost")):  # 0 is said of every model without a price
-        heard.usd = (heard.usd or 0.0) + usd
+        agent_output.usd = (agent_output.usd or 0.0) + usd
 
 
-def _error(error: Mapping[str, Any], heard: AgentOutput) -> None:
+def _error(error: Mapping[str, Any], agent_output: AgentOutput) -> None:
     data = inside(error, "data")
     name = words(error.get("name"))
-    heard.error = f"{name}: {words(data.get('message')) or words(error.get('message'))}"
-    heard.status = count(data.get("statusCode"))
+    agent_output.error = f"{name}: {words(data.get('message')) or words(error.get('message'))}"
+    agent_output.status = count(data.get("statusCode"))
     if name == "ProviderAuthError":
-        heard.fault = TurnFault.LOGIN
+        agent_output.fault = TurnFault.LOGIN

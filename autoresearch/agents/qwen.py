@@ -73,23 +73,30 @@ class Qwen:
         return heard.answer(turn, spoken)
 
 
-def _said(content: list[Any], heard: AgentOutput) -> None:
-    heard.steps += 1
+def _said(content: list[Any], agent_output: AgentOutput) -> None:
+    agent_output.steps += 1
     parts = [inside(each) for each in content]
-    heard.acts += sum(part.get("type") == "tool_use" for part in parts)
-    heard.text = "".join(words(part.get("text")) for part in parts if part.get("type") == "text") or heard.text
+    agent_output.acts += sum(part.get("type") == "tool_use" for part in parts)
+    agent_output.text = (
+        "".join(words(part.get("text")) for part in parts if part.get("type") == "text") or agent_output.text
+    )
 
 
-def _result(event: Mapping[str, Any], heard: AgentOutput) -> None:
+def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     usage, text = inside(event, "usage"), words(event.get("result"))
-    heard.tokens_in, heard.tokens_out = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
-    heard.data = inside(event, "structured_result") or inside(event, "structured_output") or None
-    heard.denied = [denial(each) for each in listed(event, "permission_denials")]
-    heard.text = text or heard.text
+    agent_output.tokens_in, agent_output.tokens_out = (
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+    )
+    agent_output.data = inside(event, "structured_result") or inside(event, "structured_output") or None
+    agent_output.denied = [denial(each) for each in listed(event, "permission_denials")]
+    agent_output.text = text or agent_output.text
     if event.get("is_error") or event.get("subtype") != "success":
-        heard.error = words(inside(event, "error").get("message")) or text or words(event.get("subtype")) or "it failed"
+        agent_output.error = (
+            words(inside(event, "error").get("message")) or text or words(event.get("subtype")) or "it failed"
+        )
     elif text.startswith("[API Error"):
-        heard.error = text
-    if heard.error.startswith("[API Error"):
-        heard.text = ""
-        heard.fault = TurnFault.SILENT if "empty response" in heard.error else None
+        agent_output.error = text
+    if agent_output.error.startswith("[API Error"):
+        agent_output.text = ""
+        agent_output.fault = TurnFault.SILENT if "empty response" in agent_output.error else None

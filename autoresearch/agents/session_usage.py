@@ -15,18 +15,18 @@ def own_name(session: str) -> str:
     return _counted(session)[0]
 
 
-def charge(turn: Turn, heard: AgentOutput) -> None:
+def charge(turn: Turn, agent_output: AgentOutput) -> None:
     """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn."""
     name, before_in, before_out = _counted(turn.session)
-    if heard.session != name:
+    if agent_output.session != name:
         before_in = before_out = 0
-    read, written = heard.tokens_in, heard.tokens_out
+    read, written = agent_output.tokens_in, agent_output.tokens_out
     if read is not None and read >= before_in:
-        heard.tokens_in = read - before_in
+        agent_output.tokens_in = read - before_in
     if written is not None and written >= before_out:
-        heard.tokens_out = written - before_out
-    if heard.session:
-        heard.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
+        agent_output.tokens_out = written - before_out
+    if agent_output.session:
+        agent_output.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
 
 
 def _counted(session: str) -> tuple[str, int, int]:

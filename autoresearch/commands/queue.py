@@ -50,7 +50,7 @@ def queue(
     from autoresearch.commands.top import top
 
     places, remark = _named(parts)
-    return top(parts, wanted, places=places, ended=ended, every_s=every_s, remark=remark)
+    return top(parts, wanted, targets=places, ended=ended, every_s=every_s, remark=remark)
 
 
 def _wanted(place: str, campaign: str, state: str, sort: str) -> OverviewFilter:
@@ -96,7 +96,7 @@ def _static(parts: Parts, wanted: OverviewFilter, ended: int, limit: int, *, as_
 
     places, remark = _named(parts)
     remarks = [*([remark] if remark else []), *_settle(parts)]
-    looker = Looker(parts, places=places, once=True)
+    looker = Looker(parts, targets=places, once=True)
     found = looker.look(ended=ended)
     found = replace(found, remarks=(*remarks, *found.remarks))
     shown, over = wanted.of(found.runs), wanted.of_ended(found.over)

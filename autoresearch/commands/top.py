@@ -91,12 +91,12 @@ def _attend(rundirs: list[RunDir], parts: Parts) -> None:
 
 
 def top(
-    parts: Parts, wanted: OverviewFilter, *, places: tuple[Target, ...], ended: int, every_s: float, remark: str = ""
+    parts: Parts, wanted: OverviewFilter, *, targets: tuple[Target, ...], ended: int, every_s: float, remark: str = ""
 ) -> int:
     """Be the screen until somebody quits; 0. The runs know nothing of it."""
     screen = QueueScreen(wanted, ended=ended, message=remark)
     with Terminal() as terminal:
-        watch = Watch(Looker(parts, places=places), ended, every_s, terminal.wake)
+        watch = Watch(Looker(parts, targets=targets), ended, every_s, terminal.wake)
         watch.start()
         with contextlib.suppress(EOFError):  # the terminal is gone
             while True:

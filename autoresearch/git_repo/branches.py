@@ -140,9 +140,9 @@ def _shadowed(checkout: Checkout, name: str) -> str:
     return ""
 
 
-def _taken(checkout: Checkout, name: str, refusal: GitFailed) -> bool:
+def _taken(checkout: Checkout, name: str, git_error: GitFailed) -> bool:
     """Whether a claim failed because of the name: it exists, is a directory of other branches, or is locked."""
-    said = refusal.stderr
+    said = git_error.stderr
     if "File exists" in said:  # refs/heads/NAME.lock, held or left behind: blocks only that name
         return f"{name}.lock" in said
     return "already exists" in said or "cannot create" in said or branch_commit(checkout, name) is not None

@@ -132,9 +132,9 @@ def _ignored(checkout: Checkout, directory: Path) -> bool:
     return not checkout.git.run(*LIST, "--", place)  # not if files in it were force-added
 
 
-def _reason(directory: Path, failure: GitFailed) -> NoCheckout:
-    said = failure.stderr
-    if failure.returncode == 127:
+def _reason(directory: Path, git_error: GitFailed) -> NoCheckout:
+    said = git_error.stderr
+    if git_error.returncode == 127:
         return NoCheckout("git is not installed")
     if "not a git repository" in said:
         return NoCheckout(f"{directory} is not in a git repository", _INIT)

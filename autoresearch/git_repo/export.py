@@ -10,18 +10,18 @@ from autoresearch.git_repo.git import LIST, Git
 from autoresearch.git_repo.worktrees import POINTERS
 
 
-def export(checkout: Checkout, commit: str, place: Path) -> None:
+def export(checkout: Checkout, commit: str, path: Path) -> None:
     """Write every file of a commit below `place`, which must not exist; the checkout and its index stay untouched.
 
     Raises GitFailed, OSError.
     """
-    place.mkdir(parents=True)
-    index = place.with_name(place.name + ".index")
+    path.mkdir(parents=True)
+    index = path.with_name(path.name + ".index")
     try:
         git = Git(checkout.root, index)
         git.run("read-tree", commit)
         filters = () if shutil.which("git-lfs") else POINTERS
-        git.run(*filters, "checkout-index", "--all", "--force", f"--prefix={place}/")
+        git.run(*filters, "checkout-index", "--all", "--force", f"--prefix={path}/")
     finally:
         index.unlink(missing_ok=True)
 

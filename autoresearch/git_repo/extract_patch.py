@@ -83,7 +83,7 @@ def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
     return git.run(*where, *EXACT, *arguments, feed=feed, extra=opened.objects)
 
 
-def _walk(root: Path, rules: Mapping[str, GitRuleFile]) -> list[str]:
+def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
     """Paths of new rule files. Raises Trespass for nested repositories; removes what is neither file, link nor
     directory, because git would block on a named pipe."""
     new, todo = [], [root]
@@ -97,7 +97,7 @@ def _walk(root: Path, rules: Mapping[str, GitRuleFile]) -> list[str]:
                         raise Trespass(f"it makes a repository inside the repository: {inside}")
                 elif entry.is_dir(follow_symlinks=False):
                     todo.append(Path(entry.path))
-                elif entry.name in RULES and (path := os.path.relpath(entry.path, root)) not in rules:
+                elif entry.name in RULES and (path := os.path.relpath(entry.path, root)) not in rule_files:
                     new.append(path)
                 elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
                     Path(entry.path).unlink()
@@ -176,8 +176,8 @@ def _put(opened: Opened, edited: Mapping[str, GitRuleFile | None]) -> None:
         _git(opened, "update-index", "-z", "--index-info", feed=b"\0".join(lines) + b"\0")
 
 
-def _refuse_trespass(opened: Opened, found: Iterable[Difference]) -> None:
-    for one in found:
+def _refuse_trespass(opened: Opened, differences: Iterable[Difference]) -> None:
+    for one in differences:
         name = text(os.fsencode(one.path))
         if SUBMODULE in (one.mode, one.mode_before):
             raise Trespass(f"it changes the submodule {name}")

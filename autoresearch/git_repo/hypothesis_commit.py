@@ -24,10 +24,10 @@ class PatchError(ConflictError):
 
     code = "patch_failed"
 
-    def __init__(self, number: int, parent: str, said: str) -> None:
+    def __init__(self, number: int, parent: str, reason: str) -> None:
         self.number = number  # from 1
-        self.said = said
-        first = " ".join(said.split())[:500] or "git said nothing"
+        self.said = reason
+        first = " ".join(reason.split())[:500] or "git said nothing"
         super().__init__(
             f"patch {number} does not apply to {parent[:12]}: {first}",
             hint="make it again from the parent commit: `git diff` against that, paths from the root",

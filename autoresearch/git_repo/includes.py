@@ -84,8 +84,8 @@ def _in_the_way(relative: str) -> ConflictError:
     return ConflictError(message, hint="include only what is not tracked", code="include_tracked")
 
 
-def _check(checkout: Checkout, wanted: list[str], number: int, kinds: dict[str, str]) -> Iterator[Finding]:
-    include = wanted[number]
+def _check(checkout: Checkout, patterns: list[str], number: int, kinds: dict[str, str]) -> Iterator[Finding]:
+    include = patterns[number]
     relative = _normal(include)
 
     def error(code: str, clause: str, hint: str) -> Finding:
@@ -95,8 +95,8 @@ def _check(checkout: Checkout, wanted: list[str], number: int, kinds: dict[str, 
         yield error("include_outside", fault, f"write it relative to {checkout.root}")
         return
     above = [str(parent) for parent in PurePosixPath(relative).parents][:-1]
-    others = {_normal(other) for other in wanted[:number]}
-    if relative in others or any(_normal(other) in above for other in wanted):
+    others = {_normal(other) for other in patterns[:number]}
+    if relative in others or any(_normal(other) in above for other in patterns):
         yield error("include_twice", "is included already", "take one of the two out")
         return
     place = checkout.root / relative

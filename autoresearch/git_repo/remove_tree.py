@@ -70,9 +70,9 @@ def wipe_nested(root: Path) -> None:
                     todo.append(Path(entry.path))
 
 
-def stays_inside(root: Path, place: Path) -> bool:
+def stays_inside(root: Path, path: Path) -> bool:
     """Whether `place` is a directory at or below `root` (a path without links), with no symbolic link in its path."""
-    return place.is_dir() and os.path.realpath(place) == str(place) and (place == root or root in place.parents)
+    return path.is_dir() and os.path.realpath(path) == str(path) and (path == root or root in path.parents)
 
 
 def _set_aside(path: Path, stuck: OSError) -> None:

@@ -70,9 +70,9 @@ def snapshot(
     raise AssertionError("unreachable")
 
 
-def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
+def _fill(git: Git, survey: Survey, extra: Mapping[bytes, bytes]) -> None:
     """Update the private index to the files on disk; blobs are written to the repository."""
-    pins = list(found.pins)
+    pins = list(survey.pins)
     for path, content in extra.items():
         oid = git.line("hash-object", "-w", "--stdin", feed=content)
         pins.append(Pin("100644", oid, path))
@@ -81,22 +81,22 @@ def _fill(git: Git, found: Survey, extra: Mapping[bytes, bytes]) -> None:
         lines = sorted(pins, key=lambda pin: pin.mode != "0")
         git.run("update-index", "-z", "--index-info", feed=b"".join(pin.line for pin in lines))
     failpoint("repository.pinned")
-    take = [path for path in found.take if path not in extra]
+    take = [path for path in survey.take if path not in extra]
     if take:
         command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
         git.run(*command, feed=b"\0".join(take))
     failpoint("repository.filled")
 
 
-def _missing(git: Git, found: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
+def _missing(git: Git, survey: Survey, extra: Mapping[str, bytes]) -> dict[bytes, bytes]:
     """The extra files that the tree would not contain, or not with this content."""
     missing = {path_in_tree(path): content for path, content in extra.items()}
     same = {path for path, content in missing.items() if _on_disk(git, path) == content}
-    tracked = same.difference(found.take)
+    tracked = same.difference(survey.take)
     if tracked:
         names = map(os.fsdecode, tracked)
         tracked.intersection_update(git.run(*LIST, "--", *names).split(b"\0"))
-    covered = (tracked | same.intersection(found.take)).difference(pin.path for pin in found.pins)
+    covered = (tracked | same.intersection(survey.take)).difference(pin.path for pin in survey.pins)
     return {path: content for path, content in missing.items() if path not in covered}
 
 

@@ -102,39 +102,39 @@ def _hidden(listed: bytes, base: bytes) -> list[bytes]:
     return [path for path in _HIDDEN.findall(listed) if os.path.lexists(base + path)]
 
 
-def _is_directory(place: bytes) -> bool:
-    return os.path.realpath(place) == place and Path(os.fsdecode(place)).is_dir()
+def _is_directory(path: bytes) -> bool:
+    return os.path.realpath(path) == path and Path(os.fsdecode(path)).is_dir()
 
 
-def _tracked(piles: FileClasses, entry: _ChangedFile) -> None:
+def _tracked(piles: FileClasses, changed_file: _ChangedFile) -> None:
     """Classify a changed entry of the index: take the file, pin HEAD's version, or note that it was removed."""
-    path = entry.path
-    removal = Pin("0", "0" * len(entry.head_oid), path)
+    path = changed_file.path
+    removal = Pin("0", "0" * len(changed_file.head_oid), path)
     reason = OWN if piles.own.holds(path) else file_screen.SECRET if file_screen.is_secret(text(path)) else ""
-    if entry.work_mode == _ABSENT:
+    if changed_file.work_mode == _ABSENT:
         piles.settled.append(path)
-        if entry.on_disk:
+        if changed_file.on_disk:
             piles.pins.append(removal)
-    elif reason and entry.head_mode == _ABSENT:
+    elif reason and changed_file.head_mode == _ABSENT:
         piles.pins.append(removal)
         piles.leave(path, reason)
     elif reason:
-        piles.pins.append(Pin(entry.head_mode.decode(), entry.head_oid.decode(), path))
+        piles.pins.append(Pin(changed_file.head_mode.decode(), changed_file.head_oid.decode(), path))
         piles.leave(path, reason + "; the commit keeps the version of HEAD")
     else:
-        _wanted(piles, entry)
+        _wanted(piles, changed_file)
 
 
-def _wanted(piles: FileClasses, entry: _ChangedFile) -> None:
+def _wanted(piles: FileClasses, changed_file: _ChangedFile) -> None:
     """Classify a tracked path that exists and may be taken."""
-    path = entry.path
-    if entry.work_mode == _GITLINK != entry.index_mode:  # a repository replaced a file
+    path = changed_file.path
+    if changed_file.work_mode == _GITLINK != changed_file.index_mode:  # a repository replaced a file
         piles.leave(path + b"/", NESTED)
-    elif b"M" in entry.sub or b"U" in entry.sub:
+    elif b"M" in changed_file.sub or b"U" in changed_file.sub:
         piles.leave(path + b"/", "uncommitted changes in a submodule; the commit holds its HEAD")
-        if entry.change == b".M" and b"C" not in entry.sub:
+        if changed_file.change == b".M" and b"C" not in changed_file.sub:
             return
-    if not entry.on_disk:
+    if not changed_file.on_disk:
         piles.settled.append(path)
     elif piles.size(path) is not None:
         piles.take.append(path)

@@ -204,60 +204,60 @@ class Slot:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
         return self.marker.exists() and self._owner() in (None, self._identity)
 
-    def _fill(self, place: Path, commit: str) -> tuple[str, ...]:
+    def _fill(self, worktree: Path, commit: str) -> tuple[str, ...]:
         """Set index, HEAD and files to the commit and remove the rest; returns the paths of submodules."""
-        self._keep_locked(place)
+        self._keep_locked(worktree)
         for lock in ("index.lock", "HEAD.lock"):
-            break_lock(place / lock)
-        if self._must_begin_anew(place, commit):
-            (place / "index").unlink(missing_ok=True)
+            break_lock(worktree / lock)
+        if self._must_begin_anew(worktree, commit):
+            (worktree / "index").unlink(missing_ok=True)
         try:
-            self._bring(place, commit)
+            self._bring(worktree, commit)
         except GitFailed:
             make_writable(self.path)
-            self._bring(place, commit)
-        submodules = self._submodules(place)
+            self._bring(worktree, commit)
+        submodules = self._submodules(worktree)
         for path in submodules:
             empty(self.path, path)
         return submodules
 
-    def _bring(self, place: Path, commit: str) -> None:
+    def _bring(self, slot: Path, commit: str) -> None:
         """Remove untracked files first, because git would obey a .gitattributes among them; then check out."""
-        self._git(place, "clean", "-ffdxq")  # -f twice: nested repositories, too
+        self._git(slot, "clean", "-ffdxq")  # -f twice: nested repositories, too
         failpoint("repository.cleaned")
         filters = () if shutil.which("git-lfs") else POINTERS
-        self._git(place, *filters, "checkout", "--quiet", "--force", "--detach", commit, "--")
+        self._git(slot, *filters, "checkout", "--quiet", "--force", "--detach", commit, "--")
 
-    def _must_begin_anew(self, place: Path, commit: str) -> bool:
+    def _must_begin_anew(self, worktree: Path, commit: str) -> bool:
         """Whether every file must be written again: because filters changed, so that the same blob gives another file,
         or because a submodule did, whose directory `git clean` never enters."""
         try:
-            head = (place / "HEAD").read_text().strip()
+            head = (worktree / "HEAD").read_text().strip()
         except (OSError, UnicodeDecodeError):
             return True
         if head == commit:
             return False
         try:
-            raw = self._git(place, "diff-tree", "-r", "-z", "--no-renames", head, commit)
+            raw = self._git(worktree, "diff-tree", "-r", "-z", "--no-renames", head, commit)
         except GitFailed:  # HEAD names a branch that was checked out by hand, or is invalid
             return True
         fields = raw.split(b"\0")  # `:mode mode oid oid status`, path, ... (git-diff-tree(1), "Raw output format")
         attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in fields[1::2])
         return attributes or any(b"160000" in change[:14] for change in fields[::2])
 
-    def _submodules(self, place: Path) -> tuple[str, ...]:
+    def _submodules(self, worktree: Path) -> tuple[str, ...]:
         """Paths of submodules in the commit: they are empty directories here, which git never enters."""
-        listed = self._git(place, "ls-files", "-s", "-z").split(b"\0")
+        listed = self._git(worktree, "ls-files", "-s", "-z").split(b"\0")
         return tuple(os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 "))
 
-    def _git(self, place: Path, *arguments: str) -> bytes:
+    def _git(self, worktree: Path, *arguments: str) -> bytes:
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
-        where = (f"--git-dir={place}", f"--work-tree={self.path}")
+        where = (f"--git-dir={worktree}", f"--work-tree={self.path}")
         return Git(self.path).run(*where, *EXACT, *arguments)
 
-    def _keep_locked(self, place: Path) -> None:
+    def _keep_locked(self, worktree: Path) -> None:
         """Keep the worktree locked, so that `git worktree prune` (also part of gc) leaves it alone."""
-        lock = place / "locked"
+        lock = worktree / "locked"
         if not lock.is_file() or lock.read_bytes() != self.reason.encode():
             write_atomically(lock, self.reason.encode(), durable=False)
 

@@ -43,8 +43,8 @@ class Launcher(Protocol):
         """The argv to exec for viewing a session."""
 
 
-def _nowhere(place: Target, environ: Mapping[str, str]) -> JobLauncher:
-    raise EnvironmentUnusable(f"no launcher is wired for {place.name}")
+def _nowhere(target: Target, environ: Mapping[str, str]) -> JobLauncher:
+    raise EnvironmentUnusable(f"no launcher is wired for {target.name}")
 
 
 @dataclass(frozen=True, slots=True)

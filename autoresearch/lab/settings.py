@@ -203,18 +203,18 @@ def _declared(file: Path, data: dict[str, Any]) -> Declared:
     return declared
 
 
-def _check(value: SettingValue) -> None:
-    if not value.key.duration or not value.text:
+def _check(setting: SettingValue) -> None:
+    if not setting.key.duration or not setting.text:
         return
     try:
-        seconds = parse_duration(value.text)
+        seconds = parse_duration(setting.text)
     except ValueError as error:
         raise UsageError(
-            f"{value.source}: {value.key.name}: {error}", hint="durations look like 3s, 20m, 24h or 1h30m"
+            f"{setting.source}: {setting.key.name}: {error}", hint="durations look like 3s, 20m, 24h or 1h30m"
         ) from error
-    wrong = "" if value.key.name == "grace" and seconds == 0 else problem(seconds)
+    wrong = "" if setting.key.name == "grace" and seconds == 0 else problem(seconds)
     if wrong:
-        raise UsageError(f"{value.source}: {value.key.name}: {value.text} {wrong}")
+        raise UsageError(f"{setting.source}: {setting.key.name}: {setting.text} {wrong}")
 
 
 def template() -> str:

@@ -35,19 +35,19 @@ def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Ro
     return [*rows, *([("partitions", f"and {left} more")] if left > 0 else [])]
 
 
-def of_host(found: Mapping[str, Any], smi: str) -> Rows:
+def of_host(answer: Mapping[str, Any], smi: str) -> Rows:
     """Rows from a host's remote file agent (runner/remote_agent.py: probe) and its nvidia-smi."""
     there = gpus.parse(smi)
     names = ", ".join(sorted({one.name for one in there}))
-    programs = ", ".join(f"{name}{'' if path else ' missing'}" for name, path in found["programs"].items())
+    programs = ", ".join(f"{name}{'' if path else ' missing'}" for name, path in answer["programs"].items())
     paths = [
         ("disk", f"{path}: {_gb(one['free'])} of {_gb(one['total'])} free{'' if one['writable'] else ', read-only'}")
-        for path, one in found["paths"].items()
+        for path, one in answer["paths"].items()
         if one["there"]
     ]
     return [
-        ("host", f"{found['host']}, as {found['user'] or found['uid']}"),
-        ("python", f"{'.'.join(map(str, found['python']))} ({found['executable']})"),
+        ("host", f"{answer['host']}, as {answer['user'] or answer['uid']}"),
+        ("python", f"{'.'.join(map(str, answer['python']))} ({answer['executable']})"),
         ("programs", programs),
         ("GPUs", f"{len(there)}: {names}" if there else "none"),
         *paths,
@@ -71,10 +71,10 @@ def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
     return [("kubectl", f"{ours}, the server {theirs}"), ("where", where)]
 
 
-def _said(said: ProgramOutput) -> str:
-    if said.returncode:
-        raise Unreachable(said.complaint, code="no_answer")
-    return said.text
+def _said(output: ProgramOutput) -> str:
+    if output.returncode:
+        raise Unreachable(output.complaint, code="no_answer")
+    return output.text
 
 
 def _gb(size: int) -> str:

@@ -101,27 +101,27 @@ def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> HostSandb
     )
 
 
-def findings(found: HostSandbox) -> list[Finding]:
+def findings(host_sandbox: HostSandbox) -> list[Finding]:
     """Problems that stop a run (errors) and those a person should know (warnings)."""
     said = []
-    if found.doomed:
+    if host_sandbox.doomed:
         message = "this is a sandbox whose processes all end with the command that it was made for"
         said.append(Finding(Severity.ERROR, "sandbox", message, REMEDY))
-    if not found.unix_sockets:
+    if not host_sandbox.unix_sockets:
         message = "this is a sandbox that forbids Unix sockets; tmux cannot work"
         said.append(Finding(Severity.ERROR, "no_unix_sockets", message, REMEDY))
-    if not said and found.markers:
-        message = f"{found.markers[0]} is set: this looks like a sandbox"
+    if not said and host_sandbox.markers:
+        message = f"{host_sandbox.markers[0]} is set: this looks like a sandbox"
         said.append(Finding(Severity.WARNING, "sandbox", message, REMEDY))
-    if not said and found.private_pids and not found.container:
+    if not said and host_sandbox.private_pids and not host_sandbox.container:
         message = "this is a private PID namespace: what is started here ends with its first process"
-        said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {found.first_process}"))
+        said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {host_sandbox.first_process}"))
     return said
 
 
-def way_out(found: HostSandbox, environ: Mapping[str, str]) -> str:
+def way_out(host_sandbox: HostSandbox, environ: Mapping[str, str]) -> str:
     """The command that registers our MCP server, which runs outside of the agent's sandbox; "" for unknown agents."""
-    agent = "codex" if "codex-linux-sandbox" in found.first_process else driven_by(environ)
+    agent = "codex" if "codex-linux-sandbox" in host_sandbox.first_process else driven_by(environ)
     client = {"codex": "codex", "claude-code": "claude"}.get(agent)
     return f"{client} mcp add autoresearch -- autoresearch mcp" if client else ""
 

@@ -66,18 +66,18 @@ class KubernetesLauncher:
     kind = Kind.KUBERNETES
 
     def __init__(
-        self, place: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
+        self, target: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.place = place
+        self.place = target
         self.clock = clock
         self.render = render
-        self.workload = checked(place)
+        self.workload = checked(target)
         self.resource = KINDS[self.workload]
-        self.kubectl = Kubectl.of(place, environ)
-        mount, local = place.text("mount"), place.text("local", place.text("mount"))
-        folder = state_home(environ) / "places" / place.key / "carried"
-        self.carried = None if place.text("claim") else CarriedFiles(self.kubectl, environ, place, folder)
-        self.reach: Reach = self.carried or VolumeFiles(environ, place, mount, local)
+        self.kubectl = Kubectl.of(target, environ)
+        mount, local = target.text("mount"), target.text("local", target.text("mount"))
+        folder = state_home(environ) / "places" / target.key / "carried"
+        self.carried = None if target.text("claim") else CarriedFiles(self.kubectl, environ, target, folder)
+        self.reach: Reach = self.carried or VolumeFiles(environ, target, mount, local)
         self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
         self._hopeless: dict[str, float] = {}  # run -> since when
 
@@ -230,15 +230,15 @@ class KubernetesLauncher:
         kept = self._disrupted.get(handle.run)
         return kept if kept and found.state is JobState.OVER and not found.cause else found
 
-    def _lasting(self, run: str, found: Observation) -> Observation:
+    def _lasting(self, run: str, observation: Observation) -> Observation:
         """Waits that a registry or a person may still end are hopeless only if they last; the kubelet keeps trying."""
-        if found.word not in MAY_COME:
+        if observation.word not in MAY_COME:
             self._hopeless.pop(run, None)
-            return found
-        if found.hopeless:
+            return observation
+        if observation.hopeless:
             self._hopeless.setdefault(run, self.clock())
         since = self._hopeless.get(run, math.inf)
-        return replace(found, hopeless=self.clock() - since >= HOPELESS_S)
+        return replace(observation, hopeless=self.clock() - since >= HOPELESS_S)
 
     def _pass_on_stops(self, handles: Sequence[Handle]) -> None:
         """Turn stop requests for pods whose files cannot be written into a TERM."""

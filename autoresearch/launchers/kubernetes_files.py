@@ -35,13 +35,13 @@ class VolumeFiles(SharedFiles):
     paths. Other files of the image cannot be checked from here, and are assumed to exist.
     """
 
-    def __init__(self, environ: Mapping[str, str], place: Target, mount: str, local: str) -> None:
+    def __init__(self, environ: Mapping[str, str], target: Target, mount: str, local: str) -> None:
         super().__init__(environ)
         self.mount, self.local = mount.rstrip("/"), local.rstrip("/")
         self.shared = self.mount == self.local
-        self.python = place.text("python", "python3")
-        venv = place.text("venv")
-        self.interpreter = place.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
+        self.python = target.text("python", "python3")
+        venv = target.text("venv")
+        self.interpreter = target.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
 
     def here(self, path: str) -> str:
         """The local path of a pod's path."""
@@ -118,14 +118,14 @@ class _PodLog:
 class CarriedFiles(VolumeFiles):
     """Without a volume: files wait locally until the job is submitted, and its pod's log returns the results."""
 
-    def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], place: Target, folder: Path) -> None:
-        self.root = place.text("root").rstrip("/")
-        super().__init__(environ, place, self.root, str(folder / "files"))
+    def __init__(self, kubectl: Kubectl, environ: Mapping[str, str], target: Target, folder: Path) -> None:
+        self.root = target.text("root").rstrip("/")
+        super().__init__(environ, target, self.root, str(folder / "files"))
         self.shared = False
         self.kubectl = kubectl
         self.folder = folder
-        self.selector = f"{PLACE}={label_value(place.key)},{TELLS}=yes"
-        self.container = "told" if place.text("workload") == "rayjob" else "runner"
+        self.selector = f"{PLACE}={label_value(target.key)},{TELLS}=yes"
+        self.container = "told" if target.text("workload") == "rayjob" else "runner"
         self.pods: dict[str, str] = {}  # started pod that prints the run's files -> run; set by the launcher's poll
         self.stops: dict[str, bytes] = {}  # remote directory -> stop request to pass on
         self._heard: dict[str, _PodLog] = {}
@@ -211,20 +211,20 @@ class CarriedFiles(VolumeFiles):
         heard = [self._of(run) for run in runs]
         return min((one.last if one.behind or not one.last else max(one.last, newest) for one in heard), default=b"")
 
-    def _take(self, heard: _PodLog, lines: list[tuple[bytes, bytes]]) -> None:
+    def _take(self, pod_log: _PodLog, lines: list[tuple[bytes, bytes]]) -> None:
         """Append new lines; a line without end yet comes again."""
-        again = heard.times
-        with heard.stream.open("ab") as stream:
+        again = pod_log.times
+        with pod_log.stream.open("ab") as stream:
             for when, text in lines:
-                if when < heard.last or not text.endswith(b"\n"):
+                if when < pod_log.last or not text.endswith(b"\n"):
                     continue
-                if when == heard.last and again > 0:
+                if when == pod_log.last and again > 0:
                     again -= 1
                     continue
-                heard.times = heard.times + 1 if when == heard.last else 1
-                heard.last, again = when, 0
+                pod_log.times = pod_log.times + 1 if when == pod_log.last else 1
+                pod_log.last, again = when, 0
                 stream.write(text)
-        self._newest = max(self._newest, heard.last)
+        self._newest = max(self._newest, pod_log.last)
 
     def _of(self, run: str) -> _PodLog:
         if run not in self._heard:

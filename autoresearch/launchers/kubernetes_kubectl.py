@@ -45,9 +45,9 @@ class Kubectl:
     environ: Mapping[str, str]
 
     @classmethod
-    def of(cls, place: Target, environ: Mapping[str, str]) -> Kubectl:
+    def of(cls, target: Target, environ: Mapping[str, str]) -> Kubectl:
         """The kubectl that a target's options describe."""
-        given = {option: place.text(option) for option in ("kubeconfig", "context", "namespace")}
+        given = {option: target.text(option) for option in ("kubeconfig", "context", "namespace")}
         return cls(tuple(f"--{option}={value}" for option, value in given.items() if value), environ)
 
     def run(self, *words: str, stdin: bytes = b"", timeout_s: float = ANSWER_S) -> ProgramOutput:
@@ -71,22 +71,22 @@ class Kubectl:
         return said.out
 
 
-def parsed(said: bytes) -> dict[str, Any]:
+def parsed(printed: bytes) -> dict[str, Any]:
     """The object that kubectl printed, after anything a wrapper printed; raises Unreachable without one."""
     try:
-        found: dict[str, Any] = json.loads(said[said.index(b"{") :])
+        found: dict[str, Any] = json.loads(printed[printed.index(b"{") :])
         return found
     except ValueError:
-        words = sentence_of(said[:4096].decode("utf-8", "replace"))
+        words = sentence_of(printed[:4096].decode("utf-8", "replace"))
         raise Unreachable(f"kubectl printed no object: {words or 'nothing'}", code="odd_answer") from None
 
 
-def meaning(said: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
+def meaning(output: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
     """Classify a failed kubectl. Only a clear refusal by the server is Declined; all else says nothing about a run."""
-    text = _WARNING.sub("", (said.err or said.out).decode("utf-8", "replace")).strip()
-    sentence = f"kubectl: {sentence_of(text) or said.complaint}"
+    text = _WARNING.sub("", (output.err or output.out).decode("utf-8", "replace")).strip()
+    sentence = f"kubectl: {sentence_of(text) or output.complaint}"
     reasons: Sequence[str] = _NO.findall(text)
-    if said.returncode == 127:
+    if output.returncode == 127:
         return Unreachable("kubectl is not on PATH", code="no_kubectl", hint="install kubectl")
     if "AlreadyExists" in reasons:
         return AlreadyThere(sentence)

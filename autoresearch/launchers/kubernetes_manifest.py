@@ -21,54 +21,56 @@ TTL = "1h"
 _UNPACK = "import os,sys,tarfile;tarfile.open(sys.argv[1]).extractall('/');os.execvp(sys.argv[2],sys.argv[2:])"
 
 
-def checked(place: Target) -> str:
+def checked(target: Target) -> str:
     """Validate a target's options and return its workload. Raises UsageError that names the option."""
-    workload = place.text("workload", "job")
+    workload = target.text("workload", "job")
     if workload not in WORKLOADS:
-        raise _wrong(place, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
-    if not place.text("image") and not place.text("template"):
-        raise _wrong(place, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
-    if place.text("claim") and not place.text("mount").startswith("/"):
-        raise _wrong(place, "mount", "must say where pods have the claim, as an absolute path")
-    if not place.text("claim") and (place.text("mount") or place.text("local")):
-        raise _wrong(place, "claim", "is missing, and `mount` or `local` is given: name the PersistentVolumeClaim")
-    if place.text("codebase", "sent") != "sent":
-        raise _wrong(place, "codebase", "pods are not there before their run, so that none can be asked: it is sent")
-    _check_root(place)
+        raise _wrong(target, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
+    if not target.text("image") and not target.text("template"):
+        raise _wrong(target, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
+    if target.text("claim") and not target.text("mount").startswith("/"):
+        raise _wrong(target, "mount", "must say where pods have the claim, as an absolute path")
+    if not target.text("claim") and (target.text("mount") or target.text("local")):
+        raise _wrong(target, "claim", "is missing, and `mount` or `local` is given: name the PersistentVolumeClaim")
+    if target.text("codebase", "sent") != "sent":
+        raise _wrong(target, "codebase", "pods are not there before their run, so that none can be asked: it is sent")
+    _check_root(target)
     for option in ("pre_running_deadline", "ttl"):
-        _seconds(place, option, "1s")
+        _seconds(target, option, "1s")
     for option in ("labels", "annotations", "node_selector"):
-        mapping(place, option)
-    if not isinstance(place.options.get("tolerations") or [], list):
-        raise _wrong(place, "tolerations", "must be a list, as a pod has it")
+        mapping(target, option)
+    if not isinstance(target.options.get("tolerations") or [], list):
+        raise _wrong(target, "tolerations", "must be a list, as a pod has it")
     for option in ("gpus", "workers"):
-        if not place.text(option, "0").isdecimal():
-            raise _wrong(place, option, f"{place.text(option)!r} is no number")
+        if not target.text(option, "0").isdecimal():
+            raise _wrong(target, option, f"{target.text(option)!r} is no number")
     return workload
 
 
-def _check_root(place: Target) -> None:
-    mount, root = place.text("mount").rstrip("/"), place.text("root").rstrip("/")
-    apart = not place.text("claim") or place.text("local", mount).rstrip("/") != mount
+def _check_root(target: Target) -> None:
+    mount, root = target.text("mount").rstrip("/"), target.text("root").rstrip("/")
+    apart = not target.text("claim") or target.text("local", mount).rstrip("/") != mount
     if apart and not root.startswith("/"):
         why = "is missing: code and runs go to a directory of the pods"
-        raise _wrong(place, "root", why, f"root: {mount or ''}/autoresearch")
+        raise _wrong(target, "root", why, f"root: {mount or ''}/autoresearch")
     if apart and mount and not root.startswith(f"{mount}/"):
-        raise _wrong(place, "root", f"{root} is not below `mount`, which is {mount}")
+        raise _wrong(target, "root", f"{root} is not below `mount`, which is {mount}")
 
 
-def values(place: Target, job: Job) -> dict[str, Any]:
+def values(target: Target, job: Job) -> dict[str, Any]:
     """The values for the templates; named as the target's options where they mean the same."""
     names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
-    root = place.text("root").rstrip("/")
+    root = target.text("root").rstrip("/")
     name = object_name(job.run, job.attempt)
     shipped = f"{root}/shipped/{name}"
     argv = [*job.argv]
-    if not place.text("claim"):
+    if not target.text("claim"):
         argv = [argv[0], "-W", "ignore", "-c", _UNPACK, f"{shipped}/files.tgz", *argv]
-    pod_cwd = "" if not place.text("claim") else job.cwd  # without a claim it exists only after the archive is unpacked
+    pod_cwd = (
+        "" if not target.text("claim") else job.cwd
+    )  # without a claim it exists only after the archive is unpacked
     return {
-        **{option: place.text(option) for option in names},
+        **{option: target.text(option) for option in names},
         "name": name,
         "argv": argv,
         "cwd": pod_cwd,
@@ -77,37 +79,37 @@ def values(place: Target, job: Job) -> dict[str, Any]:
         "shipped": shipped,
         "secret": name,
         "told": f"{root}/told-{name}",
-        "entrypoint": _entrypoint(argv, job, "" if place.text("claim") else f"{root}/told-{name}"),
+        "entrypoint": _entrypoint(argv, job, "" if target.text("claim") else f"{root}/told-{name}"),
         "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(math.ceil(job.grace_s + AFTER_GRACE_S))}},
         "grace_s": math.ceil(job.grace_s + AFTER_GRACE_S),
         "deadline_s": math.ceil(job.max_s + MARGIN_S),
-        "pre_running_s": _seconds(place, "pre_running_deadline", PRE_RUNNING),
-        "ttl_s": _seconds(place, "ttl", TTL),
-        "gpus": int(place.text("gpus") or job.gpus),
-        "workers": int(place.text("workers", "0")),
-        "node_selector": mapping(place, "node_selector"),
-        "tolerations": place.options.get("tolerations") or [],
-        "limits": lambda gpus: _limits(place, gpus),
+        "pre_running_s": _seconds(target, "pre_running_deadline", PRE_RUNNING),
+        "ttl_s": _seconds(target, "ttl", TTL),
+        "gpus": int(target.text("gpus") or job.gpus),
+        "workers": int(target.text("workers", "0")),
+        "node_selector": mapping(target, "node_selector"),
+        "tolerations": target.options.get("tolerations") or [],
+        "limits": lambda gpus: _limits(target, gpus),
     }
 
 
-def _entrypoint(argv: list[str], job: Job, told: str) -> str:
+def _entrypoint(argv: list[str], job: Job, entrypoint: str) -> str:
     """A RayJob's command. Only the Runner gets the run id: other processes with it would be swept as leftovers."""
     own = [f"{key}={value}" for key, value in job.environment.items()]
     line = "exec " + shlex.join(["env", *own, *argv])
-    return f"{line} >>{shlex.quote(told)} 2>&1" if told else line
+    return f"{line} >>{shlex.quote(entrypoint)} 2>&1" if entrypoint else line
 
 
-def _limits(place: Target, gpus: int) -> dict[str, object]:
-    given = {"cpu": place.text("cpus"), "memory": place.text("memory")}
+def _limits(target: Target, gpus: int) -> dict[str, object]:
+    given = {"cpu": target.text("cpus"), "memory": target.text("memory")}
     return {**{key: value for key, value in given.items() if value}, **({"nvidia.com/gpu": gpus} if gpus else {})}
 
 
-def mapping(place: Target, option: str) -> dict[str, str]:
+def mapping(target: Target, option: str) -> dict[str, str]:
     """An option that maps names to texts; {} if not given. Raises UsageError for anything else."""
-    value = place.options.get(option) or {}
+    value = target.options.get(option) or {}
     if not isinstance(value, Mapping):
-        raise _wrong(place, option, "must be a mapping of names to values")
+        raise _wrong(target, option, "must be a mapping of names to values")
     return {str(key): str(item) for key, item in value.items()}
 
 
@@ -130,13 +132,13 @@ def pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _seconds(place: Target, option: str, default: str) -> int:
-    text = place.text(option, default)
+def _seconds(target: Target, option: str, default: str) -> int:
+    text = target.text(option, default)
     try:
         return max(1, math.ceil(parse_duration(text)))
     except ValueError as error:
-        raise _wrong(place, option, str(error), "durations look like 30s, 20m or 24h") from error
+        raise _wrong(target, option, str(error), "durations look like 30s, 20m or 24h") from error
 
 
-def _wrong(place: Target, option: str, why: str, hint: str = "") -> UsageError:
-    return UsageError(f"launchers.{place.name}.{option}: {why}", hint=hint, code="bad_launcher")
+def _wrong(target: Target, option: str, why: str, hint: str = "") -> UsageError:
+    return UsageError(f"launchers.{target.name}.{option}: {why}", hint=hint, code="bad_launcher")

@@ -34,9 +34,9 @@ def label_value(text: str) -> str:
     return _cut(safe, text, MOST_LABEL)
 
 
-def labels(job: Job, place: Target) -> dict[str, str]:
+def labels(job: Job, target: Target) -> dict[str, str]:
     """The labels of every object of a run."""
-    ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: place.key}
+    ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: target.key}
     found = {key: label_value(value) for key, value in ours.items() if value}
     return {**found, "app.kubernetes.io/managed-by": "autoresearch"}
 

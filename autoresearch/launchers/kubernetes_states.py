@@ -201,10 +201,10 @@ def _failed_ray_job(status: Object, message: str, pods: Sequence[Object]) -> Obs
     return replace(_ended_ray_job(said, message), word=reason)
 
 
-def _ended_ray_job(said: str, message: str) -> Observation:
-    if said == "STOPPED":
-        return Observation(JobState.OVER, said, message or "the Ray job was stopped", Ending.STOPPED, "cancelled")
-    return Observation(JobState.OVER, said or "Complete", message, returncode=0 if said == "SUCCEEDED" else None)
+def _ended_ray_job(status: str, message: str) -> Observation:
+    if status == "STOPPED":
+        return Observation(JobState.OVER, status, message or "the Ray job was stopped", Ending.STOPPED, "cancelled")
+    return Observation(JobState.OVER, status or "Complete", message, returncode=0 if status == "SUCCEEDED" else None)
 
 
 def _is_head(pod: Object) -> bool:

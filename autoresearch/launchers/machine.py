@@ -71,9 +71,9 @@ def look(
     )
 
 
-def findings(around: Surroundings, launcher: TmuxLauncher | None = None) -> list[Finding]:
+def findings(around: Surroundings, tmux: TmuxLauncher | None = None) -> list[Finding]:
     """Problems that would stop a run or surprise a person, including the launcher's own preflight."""
-    found = (launcher or TmuxLauncher()).preflight()
+    found = (tmux or TmuxLauncher()).preflight()
     if program.is_older(around.python, OLDEST_PYTHON):
         message = f"Python {around.python} is too old; 3.11 is the oldest that will do"
         found.append(Finding(Severity.ERROR, "old_python", message, where=around.interpreter))
@@ -97,13 +97,13 @@ def disk(directory: Path) -> Disk:
     return Disk(directory, place, 0 if out_of_inodes else free, host_sandbox_check.can_write(place))
 
 
-def disk_findings(found: Disk) -> list[Finding]:
+def disk_findings(disk: Disk) -> list[Finding]:
     """An error if it cannot be written, a warning below 1 GiB."""
-    where = str(found.directory)
-    if not found.writable:
-        message = f"{found.place} cannot be written"
+    where = str(disk.directory)
+    if not disk.writable:
+        message = f"{disk.place} cannot be written"
         return [Finding(Severity.ERROR, "not_writable", message, "choose another result directory", where)]
-    if found.free_bytes < LOW_DISK_BYTES:
-        message = f"only {found.free_bytes / (1 << 20):.0f} MiB are free on the disk of {found.place}"
+    if disk.free_bytes < LOW_DISK_BYTES:
+        message = f"only {disk.free_bytes / (1 << 20):.0f} MiB are free on the disk of {disk.place}"
         return [Finding(Severity.WARNING, "low_disk", message, "make room before a long run", where)]
     return []

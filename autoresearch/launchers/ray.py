@@ -54,19 +54,19 @@ class RayLauncher:
 
     kind = Kind.RAY
 
-    def __init__(self, place: Target, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        self.place = place
-        self.api = RayApi(place.text("address"), environ)
+    def __init__(self, target: Target, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.place = target
+        self.api = RayApi(target.text("address"), environ)
         if not self.api.url.startswith(("http://", "https://")):
             raise UsageError(
-                f"launchers.{place.name}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265"
+                f"launchers.{target.name}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265"
             )
         self.clock = clock
-        self.unshared = RayReach(self.api) if _says(place, "shared", "no") else None
+        self.unshared = RayReach(self.api) if _says(target, "shared", "no") else None
         self.reach: Reach = self.unshared or SharedFiles(environ)
-        if self.unshared and any(place.options.get(name) for name in DRIVER):
+        if self.unshared and any(target.options.get(name) for name in DRIVER):
             raise UsageError(
-                f"launchers.{place.name}: what a driver reserves decides on which node it is, and with `shared: no` "
+                f"launchers.{target.name}: what a driver reserves decides on which node it is, and with `shared: no` "
                 "its files are on the head node",
                 hint="take driver_gpus, driver_cpus and driver_resources out, or share a file system",
             )
@@ -171,10 +171,10 @@ class RayLauncher:
     def _keeps_actors(self) -> bool:
         return _says(self.place, "keep_actors", "yes")
 
-    def _done(self, said: HttpAnswer) -> None:
+    def _done(self, http_answer: HttpAnswer) -> None:
         """Raises Unreachable unless it was done, or there is nothing (left) to do it to."""
-        if said.status >= 500:
-            self.api.expect(said, dict)
+        if http_answer.status >= 500:
+            self.api.expect(http_answer, dict)
 
     def _request(self, job: Job, native: str) -> dict[str, Any]:
         """The body of a submit. `runtime_env` and `metadata` are readable for everybody in the dashboard.
@@ -199,12 +199,14 @@ class RayLauncher:
             body["entrypoint_resources"] = dict(resources)
         return body
 
-    def _refused(self, run: str, said: HttpAnswer) -> None:
+    def _refused(self, run: str, http_answer: HttpAnswer) -> None:
         """Raise the error for a submit that created no job."""
-        if said.status in REFUSES:
-            raise Declined(f"Ray refuses the job: {said.last_line}", code="ray_refused")
-        if "agent" not in said.text:
-            raise Unreachable(f"Ray could not take the job (HTTP {said.status}): {said.last_line}", code="odd_answer")
+        if http_answer.status in REFUSES:
+            raise Declined(f"Ray refuses the job: {http_answer.last_line}", code="ray_refused")
+        if "agent" not in http_answer.text:
+            raise Unreachable(
+                f"Ray could not take the job (HTTP {http_answer.status}): {http_answer.last_line}", code="odd_answer"
+            )
         since, tries = self._without_agent.get(run, (self.clock(), 0))
         self._without_agent[run] = since, tries + 1
         if tries + 1 >= AGENT_TRIES and self.clock() - since >= AGENT_S:
@@ -216,9 +218,9 @@ class RayLauncher:
         raise Unreachable(f"Ray at {self.api.url} has no agent to take the job yet", code="no_agent")
 
 
-def _says(place: Target, option: str, word: str) -> bool:
+def _says(target: Target, option: str, word: str) -> bool:
     """Whether an option means yes, or no; YAML turns these words into truth values."""
-    return truth(place.text(option)) is (word == "yes")
+    return truth(target.text(option)) is (word == "yes")
 
 
 def submission_id(job: Job) -> str:

@@ -94,17 +94,19 @@ class RayApi:
             why = getattr(error, "reason", None) or error
             raise Unreachable(f"Ray at {self.url} gives no answer: {why}") from error
 
-    def expect(self, said: HttpAnswer, kind: type) -> Any:
+    def expect(self, http_answer: HttpAnswer, kind: type) -> Any:
         """The body of a successful answer of the given type; raises Unreachable otherwise."""
-        if said.ok and isinstance(said.body, kind):
-            return said.body
-        if said.ok:
+        if http_answer.ok and isinstance(http_answer.body, kind):
+            return http_answer.body
+        if http_answer.ok:
             raise Unreachable(f"{self.url} is no Ray dashboard: it answers with something else than JSON")
-        raise Unreachable(f"Ray at {self.url} answers HTTP {said.status}: {said.last_line}", code="odd_answer")
+        raise Unreachable(
+            f"Ray at {self.url} answers HTTP {http_answer.status}: {http_answer.last_line}", code="odd_answer"
+        )
 
-    def _note_date(self, said: str | None) -> None:
+    def _note_date(self, date: str | None) -> None:
         with contextlib.suppress(TypeError, ValueError):
-            difference = email.utils.parsedate_to_datetime(said or "").timestamp() - time.time()
+            difference = email.utils.parsedate_to_datetime(date or "").timestamp() - time.time()
             self.offset_s = difference if abs(difference) > 2.0 else 0.0
 
     def _answer(self, status: int, raw: bytes) -> HttpAnswer:

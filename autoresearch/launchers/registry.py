@@ -40,46 +40,46 @@ _LAUNCHERS = {  # module in this package and its launcher; imported when a targe
 }
 
 
-def options_of(kind: Kind) -> Mapping[str, str]:
+def options_of(launcher_kind: Kind) -> Mapping[str, str]:
     """Option -> its description."""
-    if kind is Kind.LOCAL:
+    if launcher_kind is Kind.LOCAL:
         return {}
-    options: Mapping[str, str] = _module(kind).OPTIONS
+    options: Mapping[str, str] = _module(launcher_kind).OPTIONS
     return {**COMMON, **COPIED, **options}
 
 
-def _module(kind: Kind) -> ModuleType:
-    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[kind][0]}")
+def _module(launcher_kind: Kind) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[launcher_kind][0]}")
 
 
-def check(place: Target) -> None:
+def check(target: Target) -> None:
     """Raise UsageError for an option that the launcher does not have, that holds a secret, or that is invalid."""
-    known = options_of(place.kind)
-    for name, value in place.options.items():
-        where = f"launchers.{place.name}.{name}"
+    known = options_of(target.kind)
+    for name, value in target.options.items():
+        where = f"launchers.{target.name}.{name}"
         refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
             meant = " or ".join(sorted(near))
             hint = f"did you mean {meant}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
-            raise UsageError(f"{where}: {place.kind} has no such option", hint=hint, code="bad_launcher")
+            raise UsageError(f"{where}: {target.kind} has no such option", hint=hint, code="bad_launcher")
         check_value(where, name, value)
 
 
-def launcher_of(place: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
+def launcher_of(target: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
     """The launcher of a target that is not local. Raises UsageError for invalid options.
 
     render: (template, values) -> manifest; for Kubernetes, whose templates belong to the lab.
     """
-    check(place)
-    more = (render,) if place.kind is Kind.KUBERNETES else ()
-    made: JobLauncher = getattr(_module(place.kind), _LAUNCHERS[place.kind][1])(place, environ, *more)
+    check(target)
+    more = (render,) if target.kind is Kind.KUBERNETES else ()
+    made: JobLauncher = getattr(_module(target.kind), _LAUNCHERS[target.kind][1])(target, environ, *more)
     return made
 
 
-def pinned(place: Target, environ: Mapping[str, str]) -> Target:
+def pinned(target: Target, environ: Mapping[str, str]) -> Target:
     """The target with settings from this shell's environment written into it: another shell may have others."""
     named = environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS")
-    if place.kind is not Kind.RAY or place.options.get("address") or not named:
-        return place
-    return replace(place, options={**place.options, "address": named})
+    if target.kind is not Kind.RAY or target.options.get("address") or not named:
+        return target
+    return replace(target, options={**target.options, "address": named})

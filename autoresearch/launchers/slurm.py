@@ -53,17 +53,17 @@ class SlurmLauncher:
 
     def __init__(
         self,
-        place: Target,
+        target: Target,
         environ: Mapping[str, str],
         *,
         reach: Reach | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        jobs.check(place)
-        self.place = place
+        jobs.check(target)
+        self.place = target
         self.reach: Reach = reach or SharedFiles(cleaned(environ))
         self.clock = clock
-        self._where = jobs.on_cluster(place)
+        self._where = jobs.on_cluster(target)
         self._hopeless: dict[str, float] = {}  # job -> since when
         self._last_words: dict[str, str] = {}  # job -> last words of its output
         self._asked: dict[str, float] = {}  # job that is not in the queue -> time of its last query
@@ -210,24 +210,24 @@ class SlurmLauncher:
         self._accounts = not (said.returncode and (disabled or said.returncode == 127))
         return list(accounted(said.text)) if said.returncode == 0 else []
 
-    def _observation(self, handle: Handle, row: Row) -> Observation:
-        native = row.native
-        if not row.hopeless:
+    def _observation(self, handle: Handle, job_row: Row) -> Observation:
+        native = job_row.native
+        if not job_row.hopeless:
             self._hopeless.pop(native, None)
-        for_ever = row.hopeless and self.clock() - self._hopeless.setdefault(native, self.clock()) >= HOPELESS_S
-        if row.went_wrong and not row.not_shared and native not in self._last_words:
+        for_ever = job_row.hopeless and self.clock() - self._hopeless.setdefault(native, self.clock()) >= HOPELESS_S
+        if job_row.went_wrong and not job_row.not_shared and native not in self._last_words:
             self._last_words[native] = self._tail(f"{handle.more.get('directory', '')}/{jobs.OUTPUT}")
-        if row.word == "RUNNING" and self._prepares and native not in self._begun:
-            row = Row(native, "CONFIGURING", node=row.node, reason="its nodes are being set up")
-        return observation(row, last_words=self._last_words.get(native, ""), for_ever=for_ever)
+        if job_row.word == "RUNNING" and self._prepares and native not in self._begun:
+            job_row = Row(native, "CONFIGURING", node=job_row.node, reason="its nodes are being set up")
+        return observation(job_row, last_words=self._last_words.get(native, ""), for_ever=for_ever)
 
     @property
     def _prepares(self) -> bool:
         """Whether the job does other work, of any length, before its Runner can show."""
         return bool(self.place.text("script") or self.place.text("setup"))
 
-    def _look_whether_begun(self, there: Sequence[tuple[Handle, Row]]) -> None:
-        young = [(h, row) for h, row in there if row.word == "RUNNING" and row.native not in self._begun]
+    def _look_whether_begun(self, running: Sequence[tuple[Handle, Row]]) -> None:
+        young = [(h, row) for h, row in running if row.word == "RUNNING" and row.native not in self._begun]
         if not self._prepares or not young:
             return
         marks = {f"{handle.more.get('directory', '')}/{jobs.STARTED}": row.native for handle, row in young}
@@ -268,18 +268,18 @@ class SlurmLauncher:
         return said
 
 
-def _told(row: Row) -> bool:
+def _told(job_row: Row) -> bool:
     """Whether its comment is autoresearch's: a site's plugin, or the target's `extra`, may have set another one."""
-    return row.comment.startswith("autoresearch:")
+    return job_row.comment.startswith("autoresearch:")
 
 
-def _is_its(row: Row, handle: Handle) -> bool:
+def _is_its(job_row: Row, handle: Handle) -> bool:
     """Whether a job is this run's: a reinstalled Slurm gives out its numbers a second time."""
-    if _told(row):
-        return row.comment.endswith(f":{handle.run}")
-    return not row.comment or row.name == handle.more.get("name")
+    if _told(job_row):
+        return job_row.comment.endswith(f":{handle.run}")
+    return not job_row.comment or job_row.name == handle.more.get("name")
 
 
-def _refused(row: Row) -> bool:
+def _refused(job_row: Row) -> bool:
     """Whether it is the row of a job that sbatch refused."""
-    return row.word == "FAILED" and row.reason == "BadConstraints"
+    return job_row.word == "FAILED" and job_row.reason == "BadConstraints"

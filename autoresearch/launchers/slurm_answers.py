@@ -47,41 +47,41 @@ _HINTS = (
 )
 
 
-def number(program: str, said: ProgramOutput) -> str:
+def number(program: str, output: ProgramOutput) -> str:
     """The number of the submitted job; a site's own lines may surround it.
 
     Raises Unreachable without one: a job may exist, and is searched for before another submit.
     """
-    if said.returncode:
-        raise silence(program, said) or refusal(said)
-    if found := re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S*)?\s*$", said.text, re.MULTILINE):
+    if output.returncode:
+        raise silence(program, output) or refusal(output)
+    if found := re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S*)?\s*$", output.text, re.MULTILINE):
         return str(found[-1])
-    raise Unreachable(f"{program} told no number of its job: {said.complaint}", code="odd_answer")
+    raise Unreachable(f"{program} told no number of its job: {output.complaint}", code="odd_answer")
 
 
-def sentence(said: ProgramOutput) -> str:
+def sentence(output: ProgramOutput) -> str:
     """Slurm's error message without `sbatch: error:`; the line that names the cause comes first."""
-    lines = (said.err or said.out).decode("utf-8", "replace").strip().splitlines()
+    lines = (output.err or output.out).decode("utf-8", "replace").strip().splitlines()
     told = [re.sub(r"^(\w+: )?(error|fatal): ", "", line).strip() for line in lines if not line.startswith("Try ")]
     told = [re.sub(r"^sbatch: ", "", line) for line in told if line]
-    return "; ".join(dict.fromkeys(told))[:400] or f"exit code {said.returncode}"
+    return "; ".join(dict.fromkeys(told))[:400] or f"exit code {output.returncode}"
 
 
-def silence(program: str, said: ProgramOutput) -> Unreachable | None:
+def silence(program: str, output: ProgramOutput) -> Unreachable | None:
     """The Unreachable of a failure that says nothing about any job; None for any other failure."""
-    words = (said.err + said.out).decode("utf-8", "replace")
-    if said.returncode == 127 or (said.returncode < 0 and not words):
-        return Unreachable(f"{program} could not be run: {sentence(said)}", code=f"no_{program}")
+    words = (output.err + output.out).decode("utf-8", "replace")
+    if output.returncode == 127 or (output.returncode < 0 and not words):
+        return Unreachable(f"{program} could not be run: {sentence(output)}", code=f"no_{program}")
     if _CREDENTIAL.search(words) and not _SILENCE.search(words):
-        return Unreachable(f"{program}: {sentence(said)}", code="unauthorized", hint=_CREDENTIAL_HINT)
+        return Unreachable(f"{program}: {sentence(output)}", code="unauthorized", hint=_CREDENTIAL_HINT)
     if _SILENCE.search(words):
-        return Unreachable(f"{program}: {sentence(said)}")
+        return Unreachable(f"{program}: {sentence(output)}")
     return None
 
 
-def refusal(said: ProgramOutput) -> Declined:
+def refusal(output: ProgramOutput) -> Declined:
     """The Declined of a refusal by sbatch, with a hint what to change."""
-    words = sentence(said)
+    words = sentence(output)
     for pattern, what, hint in _HINTS:
         if re.search(pattern, words, re.IGNORECASE):
             return Declined(f"sbatch: {words}", code=f"refused_{what}", hint=hint)

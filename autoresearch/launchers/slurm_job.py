@@ -81,15 +81,15 @@ fi
 """
 
 
-def script(job: Job, place: Target, *, pause_s: float = 3.0) -> str:
+def script(job: Job, target: Target, *, pause_s: float = 3.0) -> str:
     """The batch script of a run: look for its directory, set up, become its Runner."""
-    lines = setup_lines(place)
+    lines = setup_lines(target)
     return _SCRIPT.format(
         far=shlex.quote(job.directory),
         not_shared=NOT_SHARED_EXIT,
         pause=pause_s,
         given=_exports(job.environment),
-        setup=_exports(environment(place)) + (f"{lines}\n" if lines else ""),
+        setup=_exports(environment(target)) + (f"{lines}\n" if lines else ""),
         environment=_ENVIRONMENT,
         started=STARTED,
         argv=shlex.join(job.argv),
@@ -100,29 +100,29 @@ def _exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def words(job: Job, place: Target) -> list[str]:
+def words(job: Job, target: Target) -> list[str]:
     """`sbatch` and its options for a run; the script itself comes after, or on stdin."""
-    found = ["sbatch", "--parsable", *on_cluster(place), f"--job-name={job.name}", f"--comment={comment(job)}"]
+    found = ["sbatch", "--parsable", *on_cluster(target), f"--job-name={job.name}", f"--comment={comment(job)}"]
     found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
-    found += [f"--time={minutes(job, place)}", f"--dependency={dependency(place)}"]
-    if not place.text("script"):  # there the Runner is in a step, and a batch shell would die of it
-        found.append(f"--signal=B:USR1@{signal_s(place)}")
-    return found + resources(place, job.gpus)
+    found += [f"--time={minutes(job, target)}", f"--dependency={dependency(target)}"]
+    if not target.text("script"):  # there the Runner is in a step, and a batch shell would die of it
+        found.append(f"--signal=B:USR1@{signal_s(target)}")
+    return found + resources(target, job.gpus)
 
 
-def resources(place: Target, gpus: int) -> list[str]:
+def resources(target: Target, gpus: int) -> list[str]:
     """The requested resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
     found = []
     for name in _PLAIN:
-        value = place.options.get(name)
+        value = target.options.get(name)
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             found.append(flag)
         elif value not in (None, False, ""):
             found.append(f"{flag}={value}")
-    if gpus and not any(place.text(name) for name in _GPUS):
+    if gpus and not any(target.text(name) for name in _GPUS):
         found.append(f"--gres=gpu:{gpus}")
-    return found + [str(word) for word in place.options.get("extra") or ()]
+    return found + [str(word) for word in target.options.get("extra") or ()]
 
 
 def comment(job: Job) -> str:
@@ -130,48 +130,48 @@ def comment(job: Job) -> str:
     return "autoresearch:" + ":".join(re.sub(r"[^\w./@+-]", "_", text) for text in (job.campaign, job.run))
 
 
-def dependency(place: Target) -> str:
+def dependency(target: Target) -> str:
     """`singleton`: should one run ever have two jobs, the second waits until the first is over, and is then refused."""
-    return ",".join(word for word in ("singleton", place.text("dependency")) if word)
+    return ",".join(word for word in ("singleton", target.text("dependency")) if word)
 
 
-def minutes(job: Job, place: Target) -> int:
+def minutes(job: Job, target: Target) -> int:
     """The walltime in minutes: beyond the Runner's own limits, with room for a signal that comes early."""
-    asked = job.max_s + seconds(place, "margin") + signal_s(place) + EARLY_S
-    return max(1, math.ceil(min(asked, seconds(place, "time") if place.text("time") else asked) / 60))
+    asked = job.max_s + seconds(target, "margin") + signal_s(target) + EARLY_S
+    return max(1, math.ceil(min(asked, seconds(target, "time") if target.text("time") else asked) / 60))
 
 
-def signal_s(place: Target) -> int:
+def signal_s(target: Target) -> int:
     """Seconds before the walltime's end at which the Runner is signalled."""
-    said = place.text("signal", str(SIGNAL_S))
-    return int(said) if said.isdecimal() else int(_bad(place, "signal", "is no number of seconds"))
+    said = target.text("signal", str(SIGNAL_S))
+    return int(said) if said.isdecimal() else int(_bad(target, "signal", "is no number of seconds"))
 
 
-def seconds(place: Target, option: str) -> float:
+def seconds(target: Target, option: str) -> float:
     """An option that is a duration, in seconds. Raises UsageError for any other value."""
     try:
-        return parse_duration(place.text(option, DEFAULTS.get(option, "")))
+        return parse_duration(target.text(option, DEFAULTS.get(option, "")))
     except ValueError as error:
-        return float(_bad(place, option, str(error)))
+        return float(_bad(target, option, str(error)))
 
 
-def environment(place: Target) -> dict[str, str]:
+def environment(target: Target) -> dict[str, str]:
     """The target's variables for the job."""
-    given = place.options.get("environment") or {}
+    given = target.options.get("environment") or {}
     if not isinstance(given, Mapping) or not all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in given):
-        _bad(place, "environment", "is no block of NAME: value")
+        _bad(target, "environment", "is no block of NAME: value")
     return {str(name): str(value) for name, value in given.items()}
 
 
-def setup_lines(place: Target) -> str:
+def setup_lines(target: Target) -> str:
     """Shell lines to run before the Runner, as one text."""
-    given: Any = place.options.get("setup") or ""
+    given: Any = target.options.get("setup") or ""
     return "\n".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
 
 
-def on_cluster(place: Target) -> list[str]:
+def on_cluster(target: Target) -> list[str]:
     """The option that names the cluster, for every client command."""
-    return [f"--clusters={place.text('cluster')}"] if place.text("cluster") else []
+    return [f"--clusters={target.text('cluster')}"] if target.text("cluster") else []
 
 
 def escaped(path: str) -> str:
@@ -179,16 +179,16 @@ def escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace("%", "%%")
 
 
-def check(place: Target) -> None:
+def check(target: Target) -> None:
     """Raise UsageError for invalid options."""
-    extra = place.options.get("extra") or ()
+    extra = target.options.get("extra") or ()
     if isinstance(extra, str) or not isinstance(extra, Sequence):
-        _bad(place, "extra", "is no list of words")
-    signal_s(place), environment(place)
+        _bad(target, "extra", "is no list of words")
+    signal_s(target), environment(target)
     for option in ("time", "margin", "idle"):
-        if place.text(option):
-            seconds(place, option)
+        if target.text(option):
+            seconds(target, option)
 
 
-def _bad(place: Target, option: str, why: str) -> str:
-    raise UsageError(f"launchers.{place.name}.{option}: {place.options.get(option)!r} {why}")
+def _bad(target: Target, option: str, why: str) -> str:
+    raise UsageError(f"launchers.{target.name}.{option}: {target.options.get(option)!r} {why}")

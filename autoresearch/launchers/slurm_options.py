@@ -22,14 +22,14 @@ OPTIONS = {
 }
 
 
-def launcher_of(place: Target, environ: Mapping[str, str]) -> SlurmLauncher:
+def launcher_of(target: Target, environ: Mapping[str, str]) -> SlurmLauncher:
     """The launcher that a target's options ask for. Raises UsageError for invalid options."""
     reach: Reach | None = None
-    if place.text("host"):
+    if target.text("host"):
         from autoresearch.launchers.ssh_reach import SshReach
 
-        options = {name: value for name, value in place.options.items() if name != "setup"}
-        options |= {"setup": place.text("login_setup")} if place.text("login_setup") else {}
-        reach = SshReach(replace(place, options=options), environ)
-    shares = truth(place.text("interactive"))
-    return (SlurmAllocation if shares else SlurmLauncher)(place, environ, reach=reach)
+        options = {name: value for name, value in target.options.items() if name != "setup"}
+        options |= {"setup": target.text("login_setup")} if target.text("login_setup") else {}
+        reach = SshReach(replace(target, options=options), environ)
+    shares = truth(target.text("interactive"))
+    return (SlurmAllocation if shares else SlurmLauncher)(target, environ, reach=reach)

@@ -120,35 +120,34 @@ def accounted(text: str) -> Iterator[Row]:
             yield Row(cells[0], cells[1].split()[0], _status(cells[2]), cells[3].replace("None assigned", ""), cells[4])
 
 
-def observation(row: Row, *, last_words: str = "", for_ever: bool = False) -> Observation:
+def observation(job_row: Row, *, last_words: str = "", for_ever: bool = False) -> Observation:
     """The observation of a row. last_words: of the job's output; for_ever: it has been hopeless for a while."""
-    if row.state is not JobState.OVER:
-        hint = HINTS.get(row.reason, "") if row.hopeless else ""
-        reason = f"{row.reason} ({hint})" if hint else row.reason
-        return Observation(row.state, row.word, reason, node=row.node, hopeless=for_ever)
-    ending, cause, why = _OVER[row.word]
-    if row.word == "DEADLINE" and not row.node:
+    if job_row.state is not JobState.OVER:
+        hint = HINTS.get(job_row.reason, "") if job_row.hopeless else ""
+        reason = f"{job_row.reason} ({hint})" if hint else job_row.reason
+        return Observation(job_row.state, job_row.word, reason, node=job_row.node, hopeless=for_ever)
+    ending, cause, why = _OVER[job_row.word]
+    if job_row.word == "DEADLINE" and not job_row.node:
         ending = Ending.LAUNCH_FAILED
-    if row.not_shared:
+    if job_row.not_shared:
         ending, cause = Ending.LAUNCH_FAILED, "not_shared"
-        why = (
-            f"{row.node or 'its node'} does not see the run directory; records must lie on a file system that it shares"
-        )
-    elif row.reason == "BadConstraints":
+        node = job_row.node or "its node"
+        why = f"{node} does not see the run directory; records must lie on a file system that it shares"
+    elif job_row.reason == "BadConstraints":
         why = "Slurm refused it: no node can serve what it asks for"
-    elif row.word not in _EXPECTED and not why:
-        why = f"the job failed with {_code(row.status)}"
-    if last_words and ending in (None, Ending.LAUNCH_FAILED) and not row.not_shared:
+    elif job_row.word not in _EXPECTED and not why:
+        why = f"the job failed with {_code(job_row.status)}"
+    if last_words and ending in (None, Ending.LAUNCH_FAILED) and not job_row.not_shared:
         why = f"{why}: {last_words}"
     return Observation(
         JobState.OVER,
-        row.word,
+        job_row.word,
         why,
         ending=ending,
         cause=cause,
-        returncode=row.status >> 8 or None,
+        returncode=job_row.status >> 8 or None,
         outranks=ending not in (None, Ending.LAUNCH_FAILED),
-        node=row.node,
+        node=job_row.node,
     )
 
 

@@ -38,9 +38,9 @@ class SshLauncher:
 
     kind = Kind.SSH
 
-    def __init__(self, place: Target, environ: Mapping[str, str]) -> None:
-        self.place = place
-        self.reach = HeldReach(place, environ)
+    def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
+        self.place = target
+        self.reach = HeldReach(target, environ)
 
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`. A second submit finds the Runner of the first."""
@@ -112,11 +112,11 @@ class SshLauncher:
             raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")
         return {h.run: self._observation(h, found[h.run]) for h in handles}
 
-    def _observation(self, handle: Handle, found: str) -> Observation:
+    def _observation(self, handle: Handle, state: str) -> Observation:
         node = str(handle.more["host"])
-        if found == "unknown":
+        if state == "unknown":
             return Observation(JobState.UNKNOWN)
-        if found == "lives":
+        if state == "lives":
             word = "; ".join(("running", *self.reach.forwards.complaints()))
             return Observation(JobState.RUNNING, word, node=node)
         cause, reason = "runner_died", "its Runner died without an exit record"
@@ -157,20 +157,20 @@ class SshLauncher:
             return [Finding(error, "probe_failed", f"{refused.filename}: {refused.strerror}")]
         return findings
 
-    def _host_findings(self, found: Mapping[str, Any]) -> list[Finding]:
+    def _host_findings(self, answer: Mapping[str, Any]) -> list[Finding]:
         host, findings = self.reach.target, []
-        if not found["programs"]["bash"]:
+        if not answer["programs"]["bash"]:
             findings.append(Finding(Severity.ERROR, "no_bash", f"{host}: bash, which runs commands, is not on PATH"))
-        for path, there in found["paths"].items():
+        for path, there in answer["paths"].items():
             if there["free"] < FREE_BYTES:
                 free = f"{there['free'] / 2**20:.0f} MiB"
                 findings.append(Finding(Severity.WARNING, "low_disk", f"{host}: {path} has {free} left"))
         if abs(self.reach.clock_offset()) > CLOCK_S:
             what = f"{host}: its clock is {self.reach.clock_offset():+.0f} s from ours"
             findings.append(Finding(Severity.WARNING, "clock_differs", what, "times are corrected; let NTP run"))
-        if found["ends_at_logout"]:
+        if answer["ends_at_logout"]:
             what = f"{host}: systemd ends what a login leaves running (KillUserProcesses=yes)"
-            fix = f"loginctl enable-linger {found['user']}"
+            fix = f"loginctl enable-linger {answer['user']}"
             findings.append(Finding(Severity.ERROR, "ends_at_logout", what, f"on that host: {fix}"))
         return findings
 
@@ -195,12 +195,12 @@ class SshLauncher:
 class HeldReach(SshReach):
     """The reach of a host where Runners are started, together with its port forwards."""
 
-    def __init__(self, place: Target, environ: Mapping[str, str]) -> None:
-        super().__init__(place, environ, runs_here=True)
+    def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
+        super().__init__(target, environ, runs_here=True)
         try:
-            wanted = forwards_of(place)
+            wanted = forwards_of(target)
         except ValueError as error:
-            raise UsageError(f"launchers.{place.name}: {error}") from error
+            raise UsageError(f"launchers.{target.name}: {error}") from error
         self.forwards = Forwards(wanted, environ, lambda: self.words)
 
     def close(self) -> None:
@@ -217,10 +217,10 @@ def _pid(handle: Handle) -> int | None:
     return int(handle.native) if handle.native.isdecimal() else None
 
 
-def _handle(job: Job, found: Mapping[str, Any], uuids: Sequence[str] = ()) -> Handle:
-    more = {name: found.get(name) for name in ("start_ticks", "boot_id", "host")}
+def _handle(job: Job, answer: Mapping[str, Any], uuids: Sequence[str] = ()) -> Handle:
+    more = {name: answer.get(name) for name in ("start_ticks", "boot_id", "host")}
     return Handle(
-        job.run, str(found.get("pid") or "unknown"), {**more, "directory": job.directory, "gpus": list(uuids)}
+        job.run, str(answer.get("pid") or "unknown"), {**more, "directory": job.directory, "gpus": list(uuids)}
     )
 
 

@@ -70,9 +70,9 @@ def command_line(python: str, setup: str) -> str:
 class Channel:
     """One open connection. Not thread-safe."""
 
-    def __init__(self, words: SshWords, command: str, environ: Mapping[str, str], patience_s: float) -> None:
+    def __init__(self, ssh_words: SshWords, command: str, environ: Mapping[str, str], patience_s: float) -> None:
         """Connect. Raises Unreachable."""
-        self.words = words
+        self.words = ssh_words
         self.token = secrets.token_hex(8)
         self.noise = b""
         self.rest = b""
@@ -82,7 +82,7 @@ class Channel:
         self.best_trip_s = float("inf")
         self.complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the connection
         self.process = subprocess.Popen(
-            words.master(command),
+            ssh_words.master(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.complaints,

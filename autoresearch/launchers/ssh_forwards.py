@@ -53,11 +53,11 @@ class Forward:
         return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
 
 
-def forwards_of(place: Target) -> tuple[Forward, ...]:
+def forwards_of(target: Target) -> tuple[Forward, ...]:
     """The forwards of a target. Raises ValueError for a malformed one."""
     found: list[Forward] = []
     for option, remote in (("forwards", False), ("remote_forwards", True)):
-        given = place.options.get(option) or []
+        given = target.options.get(option) or []
         for text in [given] if isinstance(given, str) else given:
             if not _FORWARD.match(str(text)):
                 raise ValueError(f"{option}: {text!r} is no forward: 10086:localhost:10086")
@@ -99,14 +99,14 @@ class Forwards:
 
     def __init__(
         self,
-        wanted: Sequence[Forward],
+        forwards: Sequence[Forward],
         environ: Mapping[str, str],
-        words: Callable[[], SshWords],
+        ssh_words: Callable[[], SshWords],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.wanted = tuple(wanted)
-        self.environ, self.words, self.clock = environ, words, clock
-        self._held = [_Held(forward) for forward in wanted]
+        self.wanted = tuple(forwards)
+        self.environ, self.words, self.clock = environ, ssh_words, clock
+        self._held = [_Held(forward) for forward in forwards]
 
     def stand(self) -> str:
         """Establish them all, waiting some time; returns why one's port is taken, else ""."""

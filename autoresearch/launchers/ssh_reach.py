@@ -31,17 +31,17 @@ class SshReach:
 
     def __init__(
         self,
-        place: Target,
+        target: Target,
         environ: Mapping[str, str],
         *,
         runs_here: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.place = place
+        self.place = target
         self.environ = environ
         self.runs_here = runs_here
         self.clock = clock
-        self.shared = bool(truth(place.text("shared")))
+        self.shared = bool(truth(target.text("shared")))
         self._words: SshWords | None = None
         self._channel: Channel | None = None
         self._failures = 0
@@ -57,12 +57,12 @@ class SshReach:
         found: Mapping[str, Any] = self.call("look", wants=asked)
         return {run: self._seen(one) for run, one in found.items()}
 
-    def _seen(self, found: Mapping[str, Any]) -> DirectoryState:
+    def _seen(self, answer: Mapping[str, Any]) -> DirectoryState:
         """A free lock proves something only on the Runner's own host."""
-        runner = found.get("runner") or {}
+        runner = answer.get("runner") or {}
         elsewhere = not self.runs_here or (runner and not self.is_host_of(runner))
         return DirectoryState(
-            **{**found, "alive": None if elsewhere and not found.get("alive") else found.get("alive")}
+            **{**answer, "alive": None if elsewhere and not answer.get("alive") else answer.get("alive")}
         )
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:

@@ -69,23 +69,23 @@ class SshWords:
 _ALONE = ("-o", "ClearAllForwardings=yes", "-o", "ForwardX11=no", "-o", "RemoteCommand=none")
 
 
-def words_of(place: Target, environ: Mapping[str, str]) -> SshWords:
+def words_of(target: Target, environ: Mapping[str, str]) -> SshWords:
     """The command lines for a target. Asks the local ssh whether the user's configuration shares connections.
 
     Raises ValueError for invalid options, OSError without ssh, Unreachable.
     """
-    connect_s, keepalive_s = _seconds(place, "connect_timeout", 10.0), _seconds(place, "keepalive", 5.0)
-    more = place.options.get("ssh_options") or []
+    connect_s, keepalive_s = _seconds(target, "connect_timeout", 10.0), _seconds(target, "keepalive", 5.0)
+    more = target.options.get("ssh_options") or []
     if isinstance(more, str):
         more = [more]
     options = ["-o", "BatchMode=yes", *(word for option in more for word in ("-o", str(option)))]
     for option, flag in (("config", "-F"), ("port", "-p"), ("user", "-l"), ("identity", "-i"), ("jump", "-J")):
-        if value := place.text(option):
+        if value := target.text(option):
             options += [flag, str(Path(value).expanduser()) if option in ("config", "identity") else value]
     options += ["-o", f"ConnectTimeout={max(1, round(connect_s))}"]
     options += ["-o", f"ServerAliveInterval={max(1, round(keepalive_s))}", "-o", "ServerAliveCountMax=3"]
     options += ["-o", "LogLevel=INFO", "-o", "PermitLocalCommand=no"]
-    host = place.text("host", place.name)
+    host = target.text("host", target.name)
     if host.startswith("-"):
         raise ValueError(f"{host!r} is no host")
     alone = SshWords(host, tuple(options), "", connect_s)
@@ -93,24 +93,24 @@ def words_of(place: Target, environ: Mapping[str, str]) -> SshWords:
     return SshWords(host, tuple(options), socket, connect_s)
 
 
-def _seconds(place: Target, option: str, default: float) -> float:
+def _seconds(target: Target, option: str, default: float) -> float:
     try:
-        value = float(place.text(option, str(default)))
+        value = float(target.text(option, str(default)))
     except ValueError:
         value = 0.0
     if not 0 < value < 3600:
-        raise ValueError(f"{option}: {place.text(option)!r} is no number of seconds")
+        raise ValueError(f"{option}: {target.text(option)!r} is no number of seconds")
     return value
 
 
-def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
+def _is_shared_by_user(ssh_words: SshWords, environ: Mapping[str, str]) -> bool:
     """Whether the user's configuration has a ControlPath for this host.
 
     If a person has logged in already (a password, a second factor), their connection is used.
     """
     try:
         asked = subprocess.run(
-            ["ssh", *words.options, "-G", "--", words.host],
+            ["ssh", *ssh_words.options, "-G", "--", ssh_words.host],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=ANSWER_S,
@@ -118,7 +118,9 @@ def _is_shared_by_user(words: SshWords, environ: Mapping[str, str]) -> bool:
             env=dict(environ),
         )
     except subprocess.TimeoutExpired as error:  # the configuration may run programs (Match exec)
-        raise Unreachable(f"{words.host}: ssh does not get through its own configuration", code="timeout") from error
+        raise Unreachable(
+            f"{ssh_words.host}: ssh does not get through its own configuration", code="timeout"
+        ) from error
     if asked.returncode != 0:
         lines = asked.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ValueError(f"ssh: {lines[0] if lines else 'its options are not understood'}")
@@ -200,18 +202,20 @@ def _forget(host: str, complaints: str) -> str:
     return shlex.join(["ssh-keygen", *(("-f", file[1]) if file else ()), "-R", name[1] if name else host])
 
 
-def meaning(words: SshWords, returncode: int | None, complaints: str, noise: str) -> Unreachable:
+def meaning(ssh_words: SshWords, returncode: int | None, complaints: str, noise: str) -> Unreachable:
     """Why a host does not answer, from the output of ssh and the remote shell. Exit code 255 alone is ambiguous."""
     for pattern, code, sentence, hint in _MEANINGS:
         if re.search(pattern, complaints):
-            told = hint.format(host=words.host, forget=_forget(words.host, complaints))
-            return Unreachable(f"{words.host}: {sentence}", code=code, hint=told)
+            told = hint.format(host=ssh_words.host, forget=_forget(ssh_words.host, complaints))
+            return Unreachable(f"{ssh_words.host}: {sentence}", code=code, hint=told)
     last = _last_line(complaints)
     if noise.strip():
         what = f"its shell answers, but not our program: {_last_line(noise) or _last_line(complaints)}"
-        return Unreachable(f"{words.host}: {what}", code="noise", hint=f"see what `ssh {words.host} true` prints")
+        return Unreachable(
+            f"{ssh_words.host}: {what}", code="noise", hint=f"see what `ssh {ssh_words.host} true` prints"
+        )
     ended = "" if returncode is None else f"ssh ended with {returncode}"
-    return Unreachable(f"{words.host}: {last or ended or 'no answer'}", code="no_answer")
+    return Unreachable(f"{ssh_words.host}: {last or ended or 'no answer'}", code="no_answer")
 
 
 def _last_line(text: str) -> str:

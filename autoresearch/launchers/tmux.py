@@ -189,17 +189,17 @@ class TmuxLauncher:
             attach=attach_line(self.socket, pane.session),
         )
 
-    def _created(self, session: str, answer: _TmuxReply) -> SessionInfo:
+    def _created(self, session: str, reply: _TmuxReply) -> SessionInfo:
         """The session that `new-session` announced; checked again, as a sandbox announces sessions that are already
         doomed.
         """
-        if "duplicate session" in answer.error:
+        if "duplicate session" in reply.error:
             message = f"there is a tmux session {session} already"
             hint = f"look at it: {attach_line(self.socket, session)}"
             raise ConflictError(message, code="session_exists", hint=hint)
-        announced = Pane.read(answer.lines)
-        if not answer.ok or not announced:
-            message = f"tmux could not start session {session}: {answer.error or 'it gave no reason'}"
+        announced = Pane.read(reply.lines)
+        if not reply.ok or not announced:
+            message = f"tmux could not start session {session}: {reply.error or 'it gave no reason'}"
             raise EnvironmentUnusable(message, code="tmux_failed", hint="see `autoresearch doctor`")
         info = self._info(announced[0])
         if not self._ask("has-session", "-t", info.session_id).ok:
@@ -267,10 +267,10 @@ class TmuxLauncher:
         return answer
 
 
-def _within(seconds: float, call: Callable[[], _TmuxReply]) -> _TmuxReply:
+def _within(seconds: float, reply: Callable[[], _TmuxReply]) -> _TmuxReply:
     """The answer of a call, or a timeout: libtmux itself waits for ever."""
     said: list[_TmuxReply] = []
-    thread = threading.Thread(target=lambda: said.append(call()), daemon=True)
+    thread = threading.Thread(target=lambda: said.append(reply()), daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():

@@ -133,13 +133,13 @@ class Queue:
                 else:
                     yield item, idea
 
-    def _note(self, item: QueueItem, message: str, *keys: str | int, line: int = 0, token: str = "") -> None:
-        if item.path and not line:
-            lines, path = self._lines(self._data), (*item.path, *keys)
+    def _note(self, queue_item: QueueItem, message: str, *keys: str | int, line: int = 0, token: str = "") -> None:
+        if queue_item.path and not line:
+            lines, path = self._lines(self._data), (*queue_item.path, *keys)
             line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
-        text = f"{item.name}: {message}" if item.number else message
-        finding = Finding(Severity.ERROR, "bad_entry", text, where=item.file, line=line)
-        self._faults.setdefault(token or item.token, []).append(finding)
+        text = f"{queue_item.name}: {message}" if queue_item.number else message
+        finding = Finding(Severity.ERROR, "bad_entry", text, where=queue_item.file, line=line)
+        self._faults.setdefault(token or queue_item.token, []).append(finding)
 
     def _blueprints(self) -> Iterator[QueueItem]:
         for path in sorted(self._path.glob("*.md")):
@@ -181,7 +181,14 @@ def in_order(faults: Mapping[str, Sequence[Finding]]) -> list[Finding]:
     return sorted(dict.fromkeys(every), key=lambda finding: (finding.where, finding.line))
 
 
-def _content(idea: Hypothesis) -> str:
+def _content(hypothesis: Hypothesis) -> str:
     """Equal for two entries that would make the same idea."""
-    changes = [idea.parent, idea.overrides, idea.files, idea.patches, idea.blueprint, idea.smoke]
+    changes = [
+        hypothesis.parent,
+        hypothesis.overrides,
+        hypothesis.files,
+        hypothesis.patches,
+        hypothesis.blueprint,
+        hypothesis.smoke,
+    ]
     return canonical(changes)

@@ -39,7 +39,7 @@ def check_packages(name: str) -> None:
         need_optuna()
 
 
-def proposer(name: str, given: Given) -> Proposer:
+def proposer(name: str, inputs: Given) -> Proposer:
     """The proposer of that name; nothing is written before its first ask.
 
     Raises UsageError for an unknown name, a missing space or queue, or a space that it cannot search
@@ -50,29 +50,29 @@ def proposer(name: str, given: Given) -> Proposer:
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
         raise UsageError(f"there is no proposer {name!r}", hint=hint, code="unknown_proposer")
     if name == "queue":
-        return _queue(given)
-    if given.space is None:
+        return _queue(inputs)
+    if inputs.space is None:
         hint = "declare `space:` in the campaign file, or give --space FILE"
         raise UsageError(f"the proposer {name} needs a search space", hint=hint, code="no_space")
     if name == "grid":
-        return GridSweep(given.space, given.baseline)
+        return GridSweep(inputs.space, inputs.baseline)
     if name == "random":
-        return RandomSweep(given.space, given.baseline, given.seed)
+        return RandomSweep(inputs.space, inputs.baseline, inputs.seed)
     return Tpe(
-        given.space,
-        given.objective,
-        given.directory,
-        baseline=given.baseline,
-        seed=given.seed,
-        parallel=given.parallel,
+        inputs.space,
+        inputs.objective,
+        inputs.directory,
+        baseline=inputs.baseline,
+        seed=inputs.seed,
+        parallel=inputs.parallel,
     )
 
 
-def _queue(given: Given) -> Queue:
-    if given.queue is None:
+def _queue(inputs: Given) -> Queue:
+    if inputs.queue is None:
         hint = "name a folder of blueprints or a YAML list of ideas"
         raise UsageError("the proposer queue needs a queue", hint=hint, code="no_queue")
-    if not given.queue.exists():
+    if not inputs.queue.exists():
         hint = "make it, empty if need be: ideas can be added while the campaign runs"
-        raise NotFoundError(f"{given.queue}: there is no such queue", hint=hint, code="no_queue")
-    return Queue(given.queue, given.read_yaml, given.lines)
+        raise NotFoundError(f"{inputs.queue}: there is no such queue", hint=hint, code="no_queue")
+    return Queue(inputs.queue, inputs.read_yaml, inputs.lines)

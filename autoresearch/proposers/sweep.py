@@ -111,14 +111,12 @@ def tokens(name: str, attempts: Sequence[Attempt]) -> set[str]:
     return {a.hypothesis.token for a in attempts if a.hypothesis.proposer == name}
 
 
-def slugs(attempts: Sequence[Attempt], asked: Iterable[str]) -> set[str]:
+def slugs(attempts: Sequence[Attempt], names: Iterable[str]) -> set[str]:
     """The names that are taken."""
-    return {a.hypothesis.slug for a in attempts} | set(asked)
+    return {a.hypothesis.slug for a in attempts} | set(names)
 
 
-def hypothesis(
-    name: str, token: str, point: Point, baseline: Mapping[str, object], taken: Set[str]
-) -> Hypothesis:
+def hypothesis(name: str, token: str, point: Point, baseline: Mapping[str, object], taken: Set[str]) -> Hypothesis:
     """A point as an idea on top of the baseline: every key of the space is written, so that it stands alone."""
     return Hypothesis(
         slug=overrides.slug(point, baseline, taken),

@@ -38,20 +38,20 @@ def read_console(
     return numbered(_readings(chunks(path, offset, ended=ended), read_line, wanted))
 
 
-def _readings(pieces: Iterable[bytes], read_line: ReadLine, wanted: Wanted) -> Iterator[Reading]:
+def _readings(pieces: Iterable[bytes], read_line: ReadLine, names: Wanted) -> Iterator[Reading]:
     for chunk in pieces:
         text = flat(chunk)
-        for low, high in _spans(text, text.rfind(b"\n"), wanted):
+        for low, high in _spans(text, text.rfind(b"\n"), names):
             for line in logical_lines(text[low:high]):
                 reading = read_line(line)
                 if reading is not None:
                     yield reading
 
 
-def _spans(text: bytes, end: int, wanted: Wanted) -> list[tuple[int, int]]:
+def _spans(text: bytes, end: int, names: Wanted) -> list[tuple[int, int]]:
     """Start and end of each matching line that is complete before `end`, in order, without duplicates."""
     found: set[tuple[int, int]] = set()
-    for needles, patterns in wanted.items():
+    for needles, patterns in names.items():
         for low, high in lines_with(text, needles):
             if high > end or (low, high) in found:
                 continue

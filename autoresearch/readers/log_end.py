@@ -105,7 +105,7 @@ class _LogEndReader:
         parts = _merged([*head, *reversed(strong), (tail, size)])
         return [*parts[:64], *parts[64:][-64:]]
 
-    def show(self, low: int, high: int, search: Search) -> None:
+    def show(self, low: int, high: int, log_search: Search) -> None:
         """Pass every relevant line of a range to the search."""
         rest, at = b"", low
         if low:  # a line that began earlier belongs to the range before
@@ -122,10 +122,10 @@ class _LogEndReader:
                 continue
             end = end or len(data)
             rest = data[end:]
-            self._show(data[:end].replace(b"\r", b"\n"), start, search)
+            self._show(data[:end].replace(b"\r", b"\n"), start, log_search)
 
-    def _show(self, text: bytes, start: int, search: Search) -> None:
-        for low, high in _lines(text, self._needles, lambda: search.wants_all):
+    def _show(self, text: bytes, start: int, log_search: Search) -> None:
+        for low, high in _lines(text, self._needles, lambda: log_search.wants_all):
             line = text[low:high]
             if not line:
                 continue
@@ -133,11 +133,11 @@ class _LogEndReader:
             place = LogPosition(0, start + low)
             moves = any(shape.matches(clean) for shape in self._moves)
             if moves:
-                search.step(clean.decode("utf-8", "replace"))
+                log_search.step(clean.decode("utf-8", "replace"))
             if any(shape.matches(clean) for shape in self._nans):
-                search.nan(line.decode("utf-8", "replace"), place)
+                log_search.nan(line.decode("utf-8", "replace"), place)
             elif not moves:
-                search.look(line.decode("utf-8", "replace"), place)
+                log_search.look(line.decode("utf-8", "replace"), place)
 
     def _steps(self, low: int, high: int) -> int:
         return sum(self._steps_in(self._read(at, min(high, at + CHUNK))) for at in range(low, high, CHUNK))

@@ -205,29 +205,29 @@ def read_best(
     return best_of(read_all(sources, offsets, trainer=trainer, base=base), objective)
 
 
-def best_of(found: Sequence[SourceReadings], objective: Objective | None) -> Best:
+def best_of(source_readings: Sequence[SourceReadings], objective: Objective | None) -> Best:
     """Like `read_best`, for sources that were already read, in order of authority."""
-    doubts = tuple(text for read in found for text in read.warnings)
+    doubts = tuple(text for read in source_readings for text in read.warnings)
     if objective is None:
-        return Best(_united([read.readings for read in found]), (), doubts)
-    names = {key for read in found for key in read.keys}
+        return Best(_united([read.readings for read in source_readings]), (), doubts)
+    names = {key for read in source_readings for key in read.keys}
     keys = objective.keys_among(names)
-    holders = {key: read for key in keys for read in reversed(found) if read.points(key)}
+    holders = {key: read for key in keys for read in reversed(source_readings) if read.points(key)}
     if lacking := [key for key in keys if key not in holders]:
         told = (*_nowhere(objective.metric, lacking, names), *doubts)
-        return Best(_united([read.readings for read in found]), (), told)
-    warnings = [*disagreements(found, keys), *doubts]
-    order = sorted(found, key=lambda read: read not in holders.values())
+        return Best(_united([read.readings for read in source_readings]), (), told)
+    warnings = [*disagreements(source_readings, keys), *doubts]
+    order = sorted(source_readings, key=lambda read: read not in holders.values())
     ours = [[_of(read, reading, holders) for reading in read.readings] for read in order]
     sources = tuple(dict.fromkeys(holders[key].source for key in keys))
     return Best(_united(ours), sources, tuple(warnings))
 
 
-def disagreements(found: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
+def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
     """Differences in these metrics between their most authoritative source and each other source."""
     texts: list[str] = []
     for key in keys:
-        holders = [(read, points) for read in found if (points := read.points(key))]
+        holders = [(read, points) for read in source_readings if (points := read.points(key))]
         for other in holders[1:]:
             texts += _disagreements(key, holders[0], other)
     return texts
@@ -245,9 +245,9 @@ def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
     return tuple(Reading(kind, step, found[kind, step]) for kind, step in order if found[kind, step])
 
 
-def _of(read: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
+def _of(source_readings: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
     """The reading without those metrics that are taken from another source."""
-    foreign = [key for key in holders if key in reading.metrics and holders[key] is not read]
+    foreign = [key for key in holders if key in reading.metrics and holders[key] is not source_readings]
     if not foreign:
         return reading
     return Reading(reading.kind, reading.step, {k: v for k, v in reading.metrics.items() if k not in foreign})
@@ -266,9 +266,11 @@ def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tup
 
 
 def _disagreements(
-    metric: str, best: tuple[SourceReadings, Mapping[int, float]], other: tuple[SourceReadings, Mapping[int, float]]
+    metric: str,
+    reference: tuple[SourceReadings, Mapping[int, float]],
+    compared: tuple[SourceReadings, Mapping[int, float]],
 ) -> list[str]:
-    (trusted, believed), (doubted, seen) = best, other
+    (trusted, believed), (doubted, seen) = reference, compared
     ours, theirs = trusted.source, doubted.source
     loose = SourceFormat.CONSOLE in (ours.format, theirs.format)
     apart = [step for step in seen if step in believed and not _same(believed[step], seen[step], loose=loose)]

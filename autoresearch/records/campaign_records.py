@@ -102,9 +102,9 @@ class CampaignDir:
         return is_locked(self.lock)
 
 
-def write_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
+def write_spec(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> None:
     """Write campaign.json, atomically and durably; the campaign exists from then on."""
-    write_json(campaign_dir.spec, spec.to_json())
+    write_json(campaign_dir.spec, campaign_spec.to_json())
     sync_directory(campaign_dir.path)
 
 

@@ -130,13 +130,13 @@ def write_refusal(result_dir: Path, *, blueprint: str, reason: str, t: float) ->
     write(result_dir, {"schema": 1, **nothing, "ending": REFUSED, "reason": reason, "blueprint": blueprint, "ended": t})
 
 
-def _foreign(found: Flag) -> dict[str, Any]:
+def _foreign(flag: Flag) -> dict[str, Any]:
     """The text of a foreign flag, even if autoresearch's flag has replaced it."""
-    if found.ours:
-        return {"foreign": found.content["foreign"]} if "foreign" in found.content else {}
-    if not found.exists:
+    if flag.ours:
+        return {"foreign": flag.content["foreign"]} if "foreign" in flag.content else {}
+    if not flag.exists:
         return {}
-    return {"foreign": {"text": found.text[:FOREIGN_MAX], "written": found.written}}
+    return {"foreign": {"text": flag.text[:FOREIGN_MAX], "written": flag.written}}
 
 
 def _bytes(content: Mapping[str, Any]) -> bytes:

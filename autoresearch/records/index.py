@@ -161,7 +161,7 @@ class Index:
         needle = _json({kind: value})[1:-1]
         return self._newest(limit, needle, lambda entry: getattr(entry, kind) == value and _is_of(entry, project))
 
-    def _newest(self, count: int, needle: bytes, wanted: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
+    def _newest(self, count: int, needle: bytes, matches: Callable[[IndexEntry], bool]) -> list[IndexEntry]:
         found: dict[str, IndexEntry] = {}
         with self._usable(), contextlib.suppress(FileNotFoundError):
             self.runs.stat()  # raises if the directory is a file: that is an error, not an empty index
@@ -169,7 +169,7 @@ class Index:
             for line in lines.backwards(fd, needle=needle) if fd is not None else ():
                 if len(found) >= count:
                     break
-                if (entry := _parse(line)) and wanted(entry):
+                if (entry := _parse(line)) and matches(entry):
                     found.setdefault(entry.run, entry)
         return list(found.values())
 

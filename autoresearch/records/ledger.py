@@ -251,9 +251,9 @@ def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
     return bool(header) and header[-1] == "schema" and len(cells) == len(header) and cells[-1] != ""
 
 
-def _pairs(one: LedgerRow, other: LedgerRow) -> Iterator[tuple[str, str, str]]:
-    cells = other.cells()
-    return ((name, text, cells[name]) for name, text in one.cells().items())
+def _pairs(row: LedgerRow, other_row: LedgerRow) -> Iterator[tuple[str, str, str]]:
+    cells = other_row.cells()
+    return ((name, text, cells[name]) for name, text in row.cells().items())
 
 
 def _put_aside(path: Path, word: str, tail: bytes) -> None:

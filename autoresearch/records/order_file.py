@@ -109,9 +109,9 @@ def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = 
         ring(Path(order.follower))
 
 
-def duration_option(place: Target, name: str, default_s: float) -> float:
+def duration_option(target: Target, name: str, default_s: float) -> float:
     """A duration option of a target, in seconds; an invalid value counts as not given."""
-    value = place.options.get(name)
+    value = target.options.get(name)
     if isinstance(value, int | float):
         return float(value)
     try:

@@ -27,9 +27,9 @@ ANSWER_S = 15.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def url_of(given: str, environ: Mapping[str, str]) -> str:
+def url_of(address: str, environ: Mapping[str, str]) -> str:
     """URL of the Ray head's dashboard, without a trailing slash."""
-    named = given or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
+    named = address or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
     if named in ("", "auto", "local"):
         named = "http://127.0.0.1:8265"
     return (named if "://" in named else f"http://{named}").rstrip("/")
@@ -103,17 +103,17 @@ class RaySubmission:
         return found if isinstance(found, dict) else {}
 
 
-def end(job: RaySubmission, patience_s: float = PATIENCE_S) -> str:
+def end(submission: RaySubmission, patience_s: float = PATIENCE_S) -> str:
     """Stop a job and wait at most `patience_s` until it is over; returns its last status. Raises OSError."""
-    status = job.status()
+    status = submission.status()
     if status == "" or status in OVER:
         return status
-    job.stop()
+    submission.stop()
     until = time.monotonic() + patience_s
     while status not in OVER and time.monotonic() < until:
         time.sleep(0.2)
         try:
-            status = job.status() or "STOPPED"
+            status = submission.status() or "STOPPED"
         except OSError:  # a transient failure says nothing about the job
             continue
     return status

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOG = "evaluation.log"
 
 
-def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> dict[str, Any]:
+def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]) -> dict[str, Any]:
     """Run the evaluation; returns the exit record's entry: exit code (None: killed or not started), seconds,
     reason of failure or "", SHA-256 of the log.
 
@@ -27,9 +27,11 @@ def evaluate(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str]) -> di
     """
     chronicle, began = loop.listener.chronicle, clock()
     log = _opened(f"{run_dir}/{LOG}")
-    chronicle.emit("evaluating", f"the evaluation began; it may take {spec.evaluate_s:g} s", limit_s=spec.evaluate_s)
+    chronicle.emit(
+        "evaluating", f"the evaluation began; it may take {runner_spec.evaluate_s:g} s", limit_s=runner_spec.evaluate_s
+    )
     loop.mirror.turn_to(f"{run_dir}/{LOG}")
-    code, reason = _run(run_dir, spec, loop, env, log)
+    code, reason = _run(run_dir, runner_spec, loop, env, log)
     os.close(log)
     loop.mirror.turn_to(f"{run_dir}/run.log")
     took = round(clock() - began, 3)
@@ -56,15 +58,15 @@ def _opened(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int) -> tuple[int | None, str]:
+def _run(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str], log: int) -> tuple[int | None, str]:
     """Run the commands in order until one fails: first `evaluate_place`, in the Runner's own environment.
 
     Returns exit code and reason of failure.
     """
-    until = clock() + spec.evaluate_s
-    own = {**os.environ, RUN_ID: spec.run}
-    ours = [Command(spec.evaluate_place, run_dir, own)] if spec.evaluate_place else []
-    theirs = [Command(line, spec.evaluate_in, env, spec.evaluate_inside) for line in spec.evaluate]
+    until = clock() + runner_spec.evaluate_s
+    own = {**os.environ, RUN_ID: runner_spec.run}
+    ours = [Command(runner_spec.evaluate_place, run_dir, own)] if runner_spec.evaluate_place else []
+    theirs = [Command(line, runner_spec.evaluate_in, env, runner_spec.evaluate_inside) for line in runner_spec.evaluate]
     for command in [*ours, *theirs]:
         write_all(log, b"$ " + mask_text(command.line).encode("utf-8", "replace") + b"\n")
         try:
@@ -78,7 +80,7 @@ def _run(run_dir: str, spec: Spec, loop: Loop, env: Mapping[str, str], log: int)
         if loop.stopping.later:
             return code, f"it was cut short: {loop.stopping.later.reason}"
         if code is None:
-            return code, f"it took longer than {spec.evaluate_s:g} s"
+            return code, f"it took longer than {runner_spec.evaluate_s:g} s"
         if code:
             return code, f"`{plain(command.line, 120)}` {words}"
     return 0, ""

@@ -79,12 +79,12 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tree(git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
-    git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
+def _tree(host_git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
+    host_git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
     left_out: list[str] = []
     own = [os.path.realpath(path) for path in request["leave_out"]]
     taken = []
-    for raw in git.output("ls-files", "-z", "--others", "--exclude-standard").split(b"\0"):
+    for raw in host_git.output("ls-files", "-z", "--others", "--exclude-standard").split(b"\0"):
         path = os.fsdecode(raw)
         place = os.path.join(root, path)
         if not path or any(os.path.realpath(place).startswith(one + "/") for one in own):
@@ -98,35 +98,35 @@ def _tree(git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[s
         else:
             taken.append(raw)
     if taken:
-        git.output("update-index", "-z", "--add", "--stdin", feed=b"\0".join(taken))
+        host_git.output("update-index", "-z", "--add", "--stdin", feed=b"\0".join(taken))
     for path, text in request["extra"].items():
-        oid = git.line("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogateescape"))
-        git.output("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
-    return git.line("write-tree"), left_out
+        oid = host_git.line("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogateescape"))
+        host_git.output("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
+    return host_git.line("write-tree"), left_out
 
 
-def _commit(git: HostGit, tree: str, head: str, message: str) -> str:
+def _commit(host_git: HostGit, tree: str, head: str, message: str) -> str:
     words = ["commit-tree", tree, *(["-p", head] if head else []), "-F", "-"]
     feed = message.encode("utf-8", "backslashreplace")
-    code, out, _ = git.try_(*words, feed=feed)
+    code, out, _ = host_git.try_(*words, feed=feed)
     if code == 0:
         return os.fsdecode(out).strip()
     names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in NOBODY.items()}
-    return git.line(*words, feed=feed, **names)
+    return host_git.line(*words, feed=feed, **names)
 
 
-def _claim(git: HostGit, wanted: str, commit: str) -> str:
+def _claim(host_git: HostGit, branch: str, commit: str) -> str:
     """Create a branch at `commit` under the first free name; an existing branch is never moved."""
-    name, said = wanted, ""
+    name, said = branch, ""
     for number in range(2, ATTEMPTS):
         words = ("update-ref", "-m", "autoresearch: snapshot", f"refs/heads/{name}", commit, "0" * len(commit))
-        code, _, said = git.try_(*words)
+        code, _, said = host_git.try_(*words)
         if code == 0:
             return name
-        if git.try_("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] != 0:
+        if host_git.try_("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] != 0:
             raise OSError(code, f"git update-ref: {said}")
-        name = f"{wanted}-{number}"
-    raise OSError(1, f"{ATTEMPTS} branches are named like {wanted}")
+        name = f"{branch}-{number}"
+    raise OSError(1, f"{ATTEMPTS} branches are named like {branch}")
 
 
 def answer(text: str) -> bool:

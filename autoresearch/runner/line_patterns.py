@@ -96,11 +96,11 @@ class Scanner:
                             self._rest(pattern, now)
                             break
 
-    def _rest(self, seen: LinePattern, now: float) -> None:
+    def _rest(self, matched: LinePattern, now: float) -> None:
         """Start the cool-down; a progress match also starts that of progress patterns with no longer `hold_s`."""
         for pattern in self.patterns:
-            if pattern is seen or (pattern.kind == seen.kind == "progress" and pattern.hold_s <= seen.hold_s):
-                pattern.quiet_until = now + RESTS[seen.kind]
+            if pattern is matched or (pattern.kind == matched.kind == "progress" and pattern.hold_s <= matched.hold_s):
+                pattern.quiet_until = now + RESTS[matched.kind]
 
 
 def lines_with(text: bytes, needles: tuple[bytes, ...]) -> Iterable[tuple[int, int]]:

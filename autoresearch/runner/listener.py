@@ -17,10 +17,10 @@ PEEK_S = 1.0  # an unfinished line is scanned after this time
 class Listener:
     """Reads what is new in log and inbox, and updates `pace` and `chronicle`."""
 
-    def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog) -> None:
-        self.spec = spec
+    def __init__(self, run_dir: str, runner_spec: Spec, chronicle: EventLog) -> None:
+        self.spec = runner_spec
         self.chronicle = chronicle
-        self.pace = ProgressLimits(spec)
+        self.pace = ProgressLimits(runner_spec)
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())

@@ -28,13 +28,13 @@ HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
 class Loop:
     """The event loop and its state; `tick` is one iteration."""
 
-    def __init__(self, run_dir: str, spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
+    def __init__(self, run_dir: str, runner_spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
         self.lock = lock
         self.listener = listener
         self.stopping = stopping
         self.wakeups = Wakeups(run_dir)
-        self.mirror = _teller(spec, run_dir)
-        self.tree = ProcessTree(spec.run)
+        self.mirror = _teller(runner_spec, run_dir)
+        self.tree = ProcessTree(runner_spec.run)
         self.statuses: dict[int, int | None] = {}  # wait status of each started command, by pid; None: running
         self.trainer = 0
         self.started_wall = wall()
@@ -149,10 +149,10 @@ class Loop:
         self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)
 
 
-def _teller(spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
+def _teller(runner_spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
     """The output for the log: the terminal, or a stream for readers of the job's log."""
-    if not spec.told:
+    if not runner_spec.told:
         return TerminalMirror(f"{run_dir}/run.log")
     from .log_stream import LogStream  # takes memory, and few Runners need it
 
-    return LogStream(spec.run, run_dir, spec.metrics)
+    return LogStream(runner_spec.run, run_dir, runner_spec.metrics)

@@ -12,8 +12,8 @@ STALL_FACTOR = 10.0
 class ProgressLimits:
     """Steps, KL, and the deadlines that depend on them. All times are those of `clock`, in seconds."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
+    def __init__(self, runner_spec: Spec) -> None:
+        self.spec = runner_spec
         self.started = 0.0  # 0.0: the trainer has not started
         self.output_at = 0.0  # when the log last grew
         self.held = 0.0  # seconds for which the first-step clock was suspended

@@ -131,10 +131,10 @@ def _holds_something(directory: str) -> bool:
         return False
 
 
-def _root(wanted: str) -> str:
+def _root(path: str) -> str:
     """The target's configured root, else a directory on the big volume, else one in the home."""
-    if wanted:
-        return os.path.abspath(os.path.expanduser(wanted))
+    if path:
+        return os.path.abspath(os.path.expanduser(path))
     home = os.path.expanduser("~")
     big = f"{BIG_VOLUME}/autoresearch"
     if os.access(big if os.path.isdir(big) else BIG_VOLUME, os.W_OK) and os.path.isdir(BIG_VOLUME):
@@ -142,27 +142,27 @@ def _root(wanted: str) -> str:
     return f"{home}/.cache/autoresearch"
 
 
-def _claimed(place: str, directory: str) -> str:
-    """Claim a code directory for this run alone: `place`, or `place-2` ... if another run may still need it."""
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    fd = os.open(os.path.dirname(place) + "/.claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _claimed(base: str, directory: str) -> str:
+    """Claim a code directory for this run alone: `base`, or `base-2` ... if another run may still need it."""
+    os.makedirs(os.path.dirname(base), exist_ok=True)
+    fd = os.open(os.path.dirname(base) + "/.claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        ours = [path[: -len(".run")] for path in glob.glob(glob.escape(place) + "*.run") if _read(path) == directory]
-        number, found = 1, place
-        while not ours and not _is_free(found):
+        ours = [path[: -len(".run")] for path in glob.glob(glob.escape(base) + "*.run") if _read(path) == directory]
+        number, claimed = 1, base
+        while not ours and not _is_free(claimed):
             number += 1
-            found = f"{place}-{number}"
-        found = ours[0] if ours else found
-        _write(found + ".run", directory.encode())
+            claimed = f"{base}-{number}"
+        claimed = ours[0] if ours else claimed
+        _write(claimed + ".run", directory.encode())
     finally:
         os.close(fd)
-    os.makedirs(found, exist_ok=True)
-    return found
+    os.makedirs(claimed, exist_ok=True)
+    return claimed
 
 
-def _is_free(place: str) -> bool:
-    owner = _read(place + ".run")
+def _is_free(path: str) -> bool:
+    owner = _read(path + ".run")
     return not owner or not os.path.isdir(owner) or (os.path.exists(f"{owner}/exit.json") and not _held(owner))
 
 
@@ -195,15 +195,15 @@ def _held(directory: str) -> bool:  # a copy of `basics.is_locked`: this file mu
     return False
 
 
-def _first_python(places: list[str], code: str) -> str:
+def _first_python(candidates: list[str], code: str) -> str:
     """The first interpreter found at some paths, in which `{code}` stands for `code`; "" if there is none."""
-    return next(filter(None, (_python_of(place.replace("{code}", code)) for place in places)), "")
+    return next(filter(None, (_python_of(path.replace("{code}", code)) for path in candidates)), "")
 
 
-def _python_of(place: str) -> str:
+def _python_of(path: str) -> str:
     """The interpreter at a path, which names it or its virtual environment; "" if there is none."""
-    place = os.path.expanduser(place)
-    python = f"{place}/bin/python" if os.path.isdir(place) else place
+    path = os.path.expanduser(path)
+    python = f"{path}/bin/python" if os.path.isdir(path) else path
     return python if os.path.isfile(python) and os.access(python, os.X_OK) else ""
 
 
@@ -270,11 +270,11 @@ def _remove_others(code: str, keep: set[str]) -> None:
                 _remove(place)
 
 
-def _remove(place: str) -> None:
-    if os.path.isdir(place) and not os.path.islink(place):
-        shutil.rmtree(place)
-    elif os.path.lexists(place):
-        os.unlink(place)
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
 
 
 def unpack(request: dict[str, Any]) -> dict[str, Any]:
@@ -371,9 +371,9 @@ def _wanted(relative: str, request: dict[str, Any]) -> bool:
     return not any(fnmatchcase(part, pattern) for part in parts for pattern in request["leave"])
 
 
-def _weights(path: str, place: str, request: dict[str, Any]) -> bool:
+def _weights(path: str, directory: str, request: dict[str, Any]) -> bool:
     """Whether a file below a directory declared as metrics is excluded all the same, such as weights beside a state."""
-    return path != place and not _wanted(os.path.relpath(path, place), {**request, "only": []})
+    return path != directory and not _wanted(os.path.relpath(path, directory), {**request, "only": []})
 
 
 def _is_new(path: str, since: str) -> bool:
@@ -384,11 +384,11 @@ def _is_new(path: str, since: str) -> bool:
         return True
 
 
-def _files(place: str) -> Iterator[str]:
-    if os.path.isfile(place) or os.path.islink(place):
-        yield place
+def _files(directory: str) -> Iterator[str]:
+    if os.path.isfile(directory) or os.path.islink(directory):
+        yield directory
         return
-    for top, names, files in os.walk(place):
+    for top, names, files in os.walk(directory):
         names.sort()
         for name in sorted(files) + [name for name in names if os.path.islink(f"{top}/{name}")]:
             path = f"{top}/{name}"

@@ -53,16 +53,16 @@ class Withdrawn(Exception):  # noqa: N818 - it names what happened to the run
 class Runner:
     """Executes the phases of a run in order; `loop` handles events meanwhile."""
 
-    def __init__(self, run_dir: str, spec: Spec, lock: int) -> None:
+    def __init__(self, run_dir: str, runner_spec: Spec, lock: int) -> None:
         self.dir = run_dir
-        self.spec = spec
+        self.spec = runner_spec
         self.born_wall = wall()
-        self.chronicle = EventLog(run_dir, spec.journal)
-        self.listener = Listener(run_dir, spec, self.chronicle)
-        self.stopping = Stopping(run_dir, spec, self.chronicle, self.listener)
-        self.loop = Loop(run_dir, spec, lock, self.listener, self.stopping)
+        self.chronicle = EventLog(run_dir, runner_spec.journal)
+        self.listener = Listener(run_dir, runner_spec, self.chronicle)
+        self.stopping = Stopping(run_dir, runner_spec, self.chronicle, self.listener)
+        self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping)
         self.leases = Leases()
-        self.gpus = self._gpus(spec)
+        self.gpus = self._gpus(runner_spec)
         self.log = -1
         self.env: dict[str, str] = {}
         self.key = ""  # for the seal of the exit record; hidden from the trainer
@@ -140,9 +140,9 @@ class Runner:
             raise Withdrawn
         raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
-    def _gpus(self, spec: Spec) -> Gpus:
+    def _gpus(self, runner_spec: Spec) -> Gpus:
         """The GPUs whose memory is measured: none if they are shared, as it then says nothing about this run."""
-        return Gpus(spec.gpus if spec.lease_shares == 1 else ())
+        return Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
 
     def start_clocks(self) -> None:
         """Set the start of the run to now: time spent on preparing the launch does not count."""

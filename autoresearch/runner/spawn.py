@@ -66,24 +66,24 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
     return pid
 
 
-def trainer_environment(run_dir: str, spec: Spec) -> dict[str, str]:
+def trainer_environment(run_dir: str, runner_spec: Spec) -> dict[str, str]:
     """The environment that the CLI wrote for the trainer (the file is removed), plus the Runner's own variables."""
     path = f"{run_dir}/environment"
     env = dict(os.environ)
     if os.path.exists(path):
         pairs = (os.fsdecode(item).partition("=") for item in read_file(path).split(b"\0") if b"=" in item[1:])
-        env = {key: value for key, value in os.environ.items() if key.startswith(spec.inherit)}
+        env = {key: value for key, value in os.environ.items() if key.startswith(runner_spec.inherit)}
         env |= {key: value for key, _, value in pairs}
         os.unlink(path)
     for name in ("TMUX", "TMUX_PANE"):
         env.pop(name, None)
     env["PYTHONUNBUFFERED"] = "1"  # block buffering would delay the first step's line and lose the last ones of a crash
-    env[RUN_ID] = spec.run
+    env[RUN_ID] = runner_spec.run
     env["AUTORESEARCH_RUN_DIR"] = run_dir
-    env["AUTORESEARCH_RESULT_DIR"] = spec.result_dir
-    env["AUTORESEARCH_CODEBASE"] = spec.cwd
-    if spec.interpreter:
-        bin_dir = os.path.dirname(spec.interpreter)
+    env["AUTORESEARCH_RESULT_DIR"] = runner_spec.result_dir
+    env["AUTORESEARCH_CODEBASE"] = runner_spec.cwd
+    if runner_spec.interpreter:
+        bin_dir = os.path.dirname(runner_spec.interpreter)
         env["PATH"] = bin_dir + os.pathsep + env.get("PATH", os.defpath)
         env.pop("VIRTUAL_ENV", None)
         if os.path.exists(f"{os.path.dirname(bin_dir)}/pyvenv.cfg"):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Spec:
     """The settings of this run, fixed before it started. Raises KeyError if `run` or `command` is missing."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        limits = given.get("limits") or {}
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        limits = data.get("limits") or {}
         self.first_step_s = positive(limits.get("first_step_s"))
         self.first_step_cap_s = positive(limits.get("first_step_cap_s")) or 0.0  # all suspensions together
         self.strict_first_step = bool(limits.get("strict_first_step"))
@@ -22,37 +22,37 @@ class Spec:
         self.max_s = positive(limits.get("max_s"))
         self.stall_s = positive(limits.get("stall_s"))
         self.grace_s = positive(limits.get("grace_s")) or 0.0
-        self.needs_kl = given.get("first_step") == "kl"
-        self.signals: list[Mapping[str, Any]] = given.get("signals") or []
-        self.run = str(given["run"])
-        self.command = str(given["command"])
-        self.start = str(given.get("start") or self.command)  # a wrapper started in place of `command`, which it starts
-        self.cwd = str(given.get("cwd") or "")
-        self.interpreter = str(given.get("interpreter") or "")
-        self.result_dir = str(given.get("result_dir") or "")
-        self.journal = str(given.get("journal") or "")
-        self.prepare: list[str] = given.get("prepare") or []
-        self.before_training = str(given.get("before_training") or "")  # autoresearch's own command, after `prepare`
-        self.cleanup: list[str] = given.get("cleanup") or []
-        self.cleanup_s = positive(given.get("cleanup_s")) or 120.0  # for all of them
-        self.evaluate: list[str] = given.get("evaluate") or []  # after the trainer's end
-        self.evaluate_s = positive(given.get("evaluate_s")) or 1800.0  # for all of them
-        self.evaluate_in = str(given.get("evaluate_in") or self.cwd)
-        self.evaluate_place = str(given.get("evaluate_place") or "")  # autoresearch's command that makes evaluate_in
+        self.needs_kl = data.get("first_step") == "kl"
+        self.signals: list[Mapping[str, Any]] = data.get("signals") or []
+        self.run = str(data["run"])
+        self.command = str(data["command"])
+        self.start = str(data.get("start") or self.command)  # a wrapper started in place of `command`, which it starts
+        self.cwd = str(data.get("cwd") or "")
+        self.interpreter = str(data.get("interpreter") or "")
+        self.result_dir = str(data.get("result_dir") or "")
+        self.journal = str(data.get("journal") or "")
+        self.prepare: list[str] = data.get("prepare") or []
+        self.before_training = str(data.get("before_training") or "")  # autoresearch's own command, after `prepare`
+        self.cleanup: list[str] = data.get("cleanup") or []
+        self.cleanup_s = positive(data.get("cleanup_s")) or 120.0  # for all of them
+        self.evaluate: list[str] = data.get("evaluate") or []  # after the trainer's end
+        self.evaluate_s = positive(data.get("evaluate_s")) or 1800.0  # for all of them
+        self.evaluate_in = str(data.get("evaluate_in") or self.cwd)
+        self.evaluate_place = str(data.get("evaluate_place") or "")  # autoresearch's command that makes evaluate_in
         # sandbox and options, prefixed to every command that runs the training code, and the evaluation code
-        self.inside = [str(word) for word in given.get("inside") or []]
-        self.evaluate_inside = [str(word) for word in given.get("evaluate_inside") or []]
-        self.timed_by = str(given.get("timed_by") or "")
-        self.leases: list[str] = given.get("leases") or []
-        self.lease_shares = whole(given.get("lease_shares")) or 1  # how many runs may share a GPU
-        self.gpus: list[str] = given.get("gpus") or []  # UUIDs
-        self.keep_children = bool(given.get("keep_children"))
+        self.inside = [str(word) for word in data.get("inside") or []]
+        self.evaluate_inside = [str(word) for word in data.get("evaluate_inside") or []]
+        self.timed_by = str(data.get("timed_by") or "")
+        self.leases: list[str] = data.get("leases") or []
+        self.lease_shares = whole(data.get("lease_shares")) or 1  # how many runs may share a GPU
+        self.gpus: list[str] = data.get("gpus") or []  # UUIDs
+        self.keep_children = bool(data.get("keep_children"))
         # started early, waits for the launching command to be ready; "ahead": leaves no trace if that never happens
-        self.await_launch = str(given.get("await_launch") or "")
-        self.claim = bool(given.get("claim"))  # use a claim file: the file system's locks may not work across machines
-        self.collector = [str(word) for word in given.get("collector") or []]
-        self.told = bool(given.get("told"))  # stdout is the only way back: stream everything to it
-        sources = [str(source.get("path") or "") for source in given.get("sources") or []]
+        self.await_launch = str(data.get("await_launch") or "")
+        self.claim = bool(data.get("claim"))  # use a claim file: the file system's locks may not work across machines
+        self.collector = [str(word) for word in data.get("collector") or []]
+        self.told = bool(data.get("told"))  # stdout is the only way back: stream everything to it
+        sources = [str(source.get("path") or "") for source in data.get("sources") or []]
         self.metrics = [path for path in sources if path.startswith("/") and not set(path) & set("*?[")]
         # prefixes of variables that a scheduler sets for this job; the trainer's own take precedence
-        self.inherit = tuple(str(word) for word in given.get("inherit") or ())
+        self.inherit = tuple(str(word) for word in data.get("inherit") or ())

@@ -23,8 +23,8 @@ class StopDecision:
 class Stopping:
     """The only place that decides to end the run; the first reason counts."""
 
-    def __init__(self, run_dir: str, spec: Spec, chronicle: EventLog, listener: Listener) -> None:
-        self.spec = spec
+    def __init__(self, run_dir: str, runner_spec: Spec, chronicle: EventLog, listener: Listener) -> None:
+        self.spec = runner_spec
         self.chronicle = chronicle
         self.listener = listener
         self.pace = listener.pace

@@ -132,19 +132,19 @@ class Policy:
         logits = (h2 @ weights.w3 + weights.b3).reshape(*x.shape[:2], -1)
         return logits.swapaxes(0, 1), Activations(prompts, answers, h1, h2)
 
-    def backward(self, seen: Activations, d_logits: Floats) -> Floats:
+    def backward(self, activations: Activations, d_logits: Floats) -> Floats:
         """The flat gradient of the weights for a gradient (N, L, V) with respect to the logits."""
         weights = self.weights
         flat = np.zeros_like(weights.flat)
         gradient = Weights.over(flat, self.sizes, self.hidden)
         rows = d_logits.astype(flat.dtype).swapaxes(0, 1).reshape(-1, self.sizes.answer_alphabet)
-        gradient.w3[:] = seen.h2.T @ rows
+        gradient.w3[:] = activations.h2.T @ rows
         gradient.b3[:] = rows.sum(axis=0)
-        d2 = (rows @ weights.w3.T) * (1 - seen.h2 * seen.h2)
-        gradient.w2[:] = seen.h1.T @ d2
+        d2 = (rows @ weights.w3.T) * (1 - activations.h2 * activations.h2)
+        gradient.w2[:] = activations.h1.T @ d2
         gradient.b2[:] = d2.sum(axis=0)
-        dx = (d2 @ weights.w2.T) * (1 - seen.h1 * seen.h1)
-        self._embedding_gradients(gradient, seen, dx.reshape(self.sizes.answer_slots, -1, self.hidden))
+        dx = (d2 @ weights.w2.T) * (1 - activations.h1 * activations.h1)
+        self._embedding_gradients(gradient, activations, dx.reshape(self.sizes.answer_slots, -1, self.hidden))
         return flat
 
     def sample(self, prompts: Ints, temperature: float, rng: np.random.Generator) -> Ints:
@@ -171,7 +171,7 @@ class Policy:
         summed: Floats = self.weights.prompt[slots, prompts].sum(axis=1)
         return summed
 
-    def _embedding_gradients(self, gradient: Weights, seen: Activations, dx: Floats) -> None:
+    def _embedding_gradients(self, gradient: Weights, activations: Activations, dx: Floats) -> None:
         """Gradients of the three embeddings from dx (L, N, H), summed over the positions where each was added."""
         sizes = self.sizes
         gradient.position[:] = dx.sum(axis=1)
@@ -179,7 +179,7 @@ class Policy:
         later = np.zeros_like(dx[0])
         for slot in range(sizes.answer_slots - 1, 0, -1):
             later += dx[slot]
-            tokens = one_hot(seen.answers[:, slot - 1], sizes.answer_alphabet, dx.dtype)
+            tokens = one_hot(activations.answers[:, slot - 1], sizes.answer_alphabet, dx.dtype)
             gradient.answer[slot - 1] = tokens.T @ later
-        tokens = one_hot(seen.prompts, sizes.prompt_alphabet, dx.dtype).reshape(len(later), -1)
+        tokens = one_hot(activations.prompts, sizes.prompt_alphabet, dx.dtype).reshape(len(later), -1)
         gradient.prompt[:] = (tokens.T @ (later + dx[0])).reshape(gradient.prompt.shape)

@@ -100,16 +100,19 @@ def _override(word: str) -> RecipeEntry:
         return RecipeEntry(key.strip(), text, "--set")
 
 
-def _checked(entry: RecipeEntry) -> Value:
+def _checked(recipe_entry: RecipeEntry) -> Value:
     """Convert the value to the key's type, or raise RecipeError."""
-    rule = RULES.get(entry.key)
+    rule = RULES.get(recipe_entry.key)
     if rule is None:
+        nearest = nearest_key(recipe_entry.key)
         raise RecipeError(
-            f"{entry.place}: unknown key '{entry.key}'; the nearest valid key is '{nearest_key(entry.key)}'."
+            f"{recipe_entry.place}: unknown key '{recipe_entry.key}'; the nearest valid key is '{nearest}'."
         )
-    value = _converted(entry.value, rule.kind)
+    value = _converted(recipe_entry.value, rule.kind)
     if value is None or not rule.accepts(value):
-        raise RecipeError(f"{entry.place}: '{entry.key}' must be {rule.wanted()}, not {entry.value!r}.")
+        raise RecipeError(
+            f"{recipe_entry.place}: '{recipe_entry.key}' must be {rule.wanted()}, not {recipe_entry.value!r}."
+        )
     return value
 
 

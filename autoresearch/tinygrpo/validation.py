@@ -31,7 +31,7 @@ def pass_at_k(correct: int, n: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def validate(learner: Learner, recipe: Recipe, step: int, told: Progress) -> Metrics:
+def validate(learner: Learner, recipe: Recipe, step: int, progress: Progress) -> Metrics:
     """The validation metrics of the policy; `told(done, total)` is called after every 64 tasks.
 
     All validations with the same `data_seed` use the same random draws, so that policies are compared under equal
@@ -46,11 +46,9 @@ def validate(learner: Learner, recipe: Recipe, step: int, told: Progress) -> Met
         correct.append(grades.correct)
         rewards.append(rewards_of(grades, recipe.format_reward))
         time.sleep(recipe.val_sleep)
-        told(min(start + CHUNK, len(prompts)), len(prompts))
+        progress(min(start + CHUNK, len(prompts)), len(prompts))
     shape = (len(prompts), recipe.val_pass_n)
-    return validation_metrics(
-        np.concatenate(correct).reshape(shape), np.concatenate(rewards).reshape(shape), step
-    )
+    return validation_metrics(np.concatenate(correct).reshape(shape), np.concatenate(rewards).reshape(shape), step)
 
 
 def validation_metrics(correct: Bools, rewards: Floats, step: int) -> Metrics:

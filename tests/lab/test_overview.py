@@ -110,7 +110,7 @@ class Account:
         os.close(self.locks.pop(str(path)))
 
     def looker(self, **more: Any) -> Looker:
-        return Looker(self.parts, gpus=GpuWatch(lambda: ()), **more)
+        return Looker(self.parts, gpu_watch=GpuWatch(lambda: ()), **more)
 
     def lines(self) -> dict[str, RunLine]:
         return {line.run: line for line in self.looker().look().runs}
@@ -214,7 +214,7 @@ def test_places_and_who_follows_them(account: Account) -> None:
     account.far("c", "unreachable", Target("gpu1", Kind.SSH), reason="gone")
     account.hold(account.root / "slurm/lock")
     named = (Target("ray", Kind.RAY, 3), Target("local", Kind.LOCAL, 2))
-    looker = account.looker(places=named)
+    looker = account.looker(targets=named)
     places = {line.place: line for line in looker.look().places}
     assert [(p.used, p.pending, p.free, p.followed) for p in (places["slurm"], places["ray"])] == [
         (2, 1, 2, True),
@@ -267,7 +267,7 @@ def test_gpus_are_asked_for_in_the_background_and_only_where_a_run_has_one(accou
         return (Gpu(0, "GPU-0", "H", 80000, 31 * 1024), Gpu(1, "GPU-1", "H", 80000, 0))
 
     watch = GpuWatch(find)
-    looker = Looker(account.parts, gpus=watch)
+    looker = Looker(account.parts, gpu_watch=watch)
     assert looker.look().runs == () and not asked.is_set()
     account.run("a-1", gpus=("GPU-0",))
     (line,) = looker.look().runs  # nobody has answered yet

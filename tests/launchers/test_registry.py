@@ -14,7 +14,7 @@ from autoresearch.errors import UsageError
 from autoresearch.launchers.registry import check, options_of
 
 ROOM = Path(__file__).parents[2] / "autoresearch"
-READ = re.compile(r"(?:place\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
+READ = re.compile(r"(?:(?:place|target)\.text\(|\boptions(?:\.get\(|\[))\"([a-z_]+)\"")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_no_secret_passes() -> None:
 
 
 def test_every_option_that_is_read_can_be_given() -> None:
-    """A place's option is of no use where `check` refuses it."""
+    """A target's option is of no use where `check` refuses it."""
     known = {option for kind in (Kind.SSH, Kind.SLURM, Kind.RAY) for option in options_of(kind)}
     files = [*ROOM.glob("launchers/*.py"), *ROOM.glob("lab/**/*.py")]
     read = {(option, path.name) for path in files for option in READ.findall(path.read_text())}

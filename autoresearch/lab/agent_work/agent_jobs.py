@@ -114,11 +114,11 @@ class AgentJobs:
         """End the guard that a killed controller left running."""
         end_leftover(self.bench)
 
-    def unwritten(self, known: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def unwritten(self, turn_notes: Mapping[str, TurnNote]) -> Iterator[tuple[str, dict[str, Any]]]:
         """The turns that the journal does not know: their controller was killed. Ends what lives of them."""
         lost_turns(self.campaign_dir.turns, self.researcher)
         for path in sorted(self.campaign_dir.turns.iterdir()) if self.campaign_dir.turns.is_dir() else ():
-            answer = read_result(TurnDir(path)) if path.name not in known else None
+            answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
             if answer is not None:
                 role = TurnRole(path.name.partition("-")[2].split("-")[0])
                 yield path.name, told(role, self.researcher, answer)
@@ -139,23 +139,23 @@ class AgentJobs:
             found = propose(matter, self.bench.spec.ideas, desk, kinds)
         return self._told(found)
 
-    def _told(self, found: ProposeResult) -> JobResult:
+    def _told(self, proposed: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
         lines = self.taken()
         names = _names(lines)
         for _, fields in lines:
-            fields["ideas"] = len(found.hypotheses)  # among which the cost is shared out
-        told = {"fault": found.fault.value, "said": found.said} if found.fault else {}
-        lines.append(("asked", {"ideas": len(found.hypotheses), "turns": list(names), **told}))
-        for one in found.hypotheses:
+            fields["ideas"] = len(proposed.hypotheses)  # among which the cost is shared out
+        told = {"fault": proposed.fault.value, "said": proposed.said} if proposed.fault else {}
+        lines.append(("asked", {"ideas": len(proposed.hypotheses), "turns": list(names), **told}))
+        for one in proposed.hypotheses:
             made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
             lines.append(("proposed", made))
-        lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in found.refused]
-        said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in found.hypotheses]
-        said += [f"{one.slug}: refused: {why}" for one, why in found.refused]
-        if found.fault:
-            said.append(f"{self.researcher.name} had no idea that can be used ({found.fault}): {found.said}")
-        return JobResult(lines, said, found.fault, found.said, turns=names)
+        lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in proposed.refused]
+        said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposed.hypotheses]
+        said += [f"{one.slug}: refused: {why}" for one, why in proposed.refused]
+        if proposed.fault:
+            said.append(f"{self.researcher.name} had no idea that can be used ({proposed.fault}): {proposed.said}")
+        return JobResult(lines, said, proposed.fault, proposed.said, turns=names)
 
     @property
     def _numbers_elsewhere(self) -> bool:

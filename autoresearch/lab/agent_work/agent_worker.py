@@ -201,18 +201,18 @@ class AgentWorker:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), told)
 
-    def _start(self, job: Callable[[], JobResult]) -> None:
+    def _start(self, work: Callable[[], JobResult]) -> None:
         self.study  # noqa: B018 - made by this thread
         failpoint("research.begins")
-        self._thread = threading.Thread(target=self._work, args=(job,), name="researcher", daemon=True)
+        self._thread = threading.Thread(target=self._work, args=(work,), name="researcher", daemon=True)
         self._thread.start()
 
     # -- the other thread -----------------------------------------------------------------------------------------
 
-    def _work(self, job: Callable[[], JobResult]) -> None:
+    def _work(self, work: Callable[[], JobResult]) -> None:
         from autoresearch.lab.agent_work.agent_jobs import JobResult
 
         try:
-            self._done = job()
+            self._done = work()
         except (AutoresearchError, OSError) as error:
             self._done = JobResult(lines=self.study.taken(), error=error)

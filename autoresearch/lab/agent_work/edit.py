@@ -42,13 +42,13 @@ def make_edit(bench: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask)
 
 
 def make_fix(
-    bench: EditWorkspace, hypothesis: Hypothesis, tip: str, failure: Explanation, ask: Ask, session: str = ""
+    bench: EditWorkspace, hypothesis: Hypothesis, tip: str, explanation: Explanation, ask: Ask, session: str = ""
 ) -> Edit:
     """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise.
 
     `session`: of the edit turn, where the agent can go on with it.
     """
-    prompt = fix_prompt(bench, hypothesis, failure)
+    prompt = fix_prompt(bench, hypothesis, explanation)
     return _turn(bench, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
 
 
@@ -57,12 +57,12 @@ def _nowhere() -> tuple[Path, Path]:
     return Path(), Path()
 
 
-def _turn(bench: EditWorkspace, base: str, ask: Ask, asked: Turn) -> Edit:
+def _turn(bench: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
     end_leftover(bench)
     _own_places(bench)
-    directory = bench.next_turn(asked.role)
+    directory = bench.next_turn(turn.role)
     with bench.enclosure.opened(base) as opened:
-        answer = ask(replace(asked, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
+        answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
         failpoint("research.turned")
         edit = Edit(summary=_said(answer), session=answer.session, usage=answer.usage)
         if answer.fault not in GRADED:
@@ -97,26 +97,26 @@ def _gathered(bench: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[No
         return NotMade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
 
 
-def _judged(bench: EditWorkspace, found: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
+def _judged(bench: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
     """The edit as it is worth being run, or why not: cheap questions first."""
-    if not found.patch:
+    if not extracted.patch:
         denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
         return replace(edit, unmade=NotMade.EMPTY, why=f"the agent changed no file{denied}")
-    (directory / PATCH).write_bytes(found.patch)
-    paths = tuple(one.path for one in found.differences)
-    edit = replace(edit, patch=found.patch.decode("utf-8", "surrogateescape"), paths=paths)
+    (directory / PATCH).write_bytes(extracted.patch)
+    paths = tuple(one.path for one in extracted.differences)
+    edit = replace(edit, patch=extracted.patch.decode("utf-8", "surrogateescape"), paths=paths)
     if touched := bench.protection.touched(paths):
         return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
     try:
-        tree = patched(bench.clean, found.base, found.patch, bench.include)
+        tree = patched(bench.clean, extracted.base, extracted.patch, bench.include)
     except PatchError as failure:
         return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.said[:500]}")
     failpoint("research.patched")
-    if tree != found.tree:
+    if tree != extracted.tree:
         return replace(edit, unmade=NotMade.PATCH, why="its patch, applied, is not what the agent made")
-    if refused := _recipe(bench, found.base, tree):
+    if refused := _recipe(bench, extracted.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
-    held_out = bench.protection.validation_data(bench.settings(found.base))
+    held_out = bench.protection.validation_data(bench.settings(extracted.base))
     flags = suspicion.flags(edit.patch, metrics=bench.objective.keys, validation=held_out)
     edit = replace(edit, flags=flags)
     failed = guard(bench, directory)

@@ -39,7 +39,7 @@ def edit_prompt(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
     return _joined(head, _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST)
 
 
-def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, failure: Explanation) -> str:
+def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, explanation: Explanation) -> str:
     """The task of a fix turn: mend what keeps the run from running, and nothing else."""
     head = (
         "# Mend a run that failed\nThe hypothesis below was put into code, and its run failed. Make it run, in as few "
@@ -47,7 +47,7 @@ def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, failure: Explanatio
         "shorter or errors silent. If the failure is no fault of the code (a full disk, no GPU), change nothing."
     )
     return _joined(
-        head, _failure(failure), _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST
+        head, _failure(explanation), _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST
     )
 
 
@@ -104,15 +104,15 @@ def _rules(bench: EditWorkspace) -> str:
     return _RULES.format(metric=bench.objective.metric, files=min(MAX_FILES, 500), mebibytes=MAX_PATCH_BYTES >> 20)
 
 
-def _failure(failure: Explanation) -> str:
-    cause, death = failure.diagnosis.cause, failure.death
+def _failure(explanation: Explanation) -> str:
+    cause, death = explanation.diagnosis.cause, explanation.death
     told = [f"- how it ended: {_line(mask_text(death.sentence))}"] if death else []
     told += [f"- kind of failure: {cause.kind}"] if cause else []
-    tries = [f"- what usually helps: {one}" for one in failure.tries[:5]]
+    tries = [f"- what usually helps: {one}" for one in explanation.tries[:5]]
     lines = "\n".join(line for line in ["## How it failed", *told, *tries])
     proof = fenced(cause.line, "the line of the log that proves it") if cause else ""
-    tail = fenced("\n".join(failure.tail)[-LOG_CHARACTERS:], "the end of the log", most=LOG_CHARACTERS)
-    return _joined(lines, UNTRUSTED, proof, tail if failure.tail else "").rstrip("\n")
+    tail = fenced("\n".join(explanation.tail)[-LOG_CHARACTERS:], "the end of the log", most=LOG_CHARACTERS)
+    return _joined(lines, UNTRUSTED, proof, tail if explanation.tail else "").rstrip("\n")
 
 
 def _some(names: Sequence[str]) -> str:

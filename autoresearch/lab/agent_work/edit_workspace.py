@@ -67,15 +67,15 @@ def clean_slot(checkout: Checkout, trees: Path) -> Slot:
 
 
 def bench_for(
-    builder: CommitBuilder, spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
+    builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
 ) -> EditWorkspace:
     """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
     return EditWorkspace(
         checkout=builder.checkout,
-        spec=spec,
+        spec=agent_spec,
         trees=Path(builder.spec.trees),
         next_turn=next_turn,
-        protection=protection_of(builder, spec),
+        protection=protection_of(builder, agent_spec),
         objective=builder.spec.objective,
         settings=builder.whole,
         recipe=builder.recipe_path,
@@ -94,20 +94,20 @@ def _measures(builder: CommitBuilder, tracked: Collection[str]) -> tuple[str, ..
     return tuple(below + path for path in named_in(text, seen, measures=False))
 
 
-def protection_of(builder: CommitBuilder, spec: AgentSpec) -> Protection:
+def protection_of(builder: CommitBuilder, agent_spec: AgentSpec) -> Protection:
     """What is protected in a campaign: built in, declared, and named by the blueprint's notes and the guard."""
     base = builder.spec.base_commit
     listed = builder.checkout.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", base)
     tracked = frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
     own = builder.blueprint
     files = tracked - {builder.recipe_path}
-    named = named_by(own.notes.text, spec.guard, own.launch_command, files) + _measures(builder, files)
+    named = named_by(own.notes.text, agent_spec.guard, own.launch_command, files) + _measures(builder, files)
     blueprint = os.path.relpath(builder.spec.blueprint, builder.spec.repository)
     whole = builder.whole(base)
     seed, outputs = ask.seed_key(builder.trainer, whole), builder.trainer.outputs(whole)
     return Protection(
-        protect=spec.protect,
-        allow=spec.allow,
+        protect=agent_spec.protect,
+        allow=agent_spec.allow,
         blueprint=(OURS, *([] if blueprint.startswith("..") else [blueprint])),
         named=named,
         keys=tuple(key for key in (seed, *(output.key for output in outputs)) if key),

@@ -122,12 +122,12 @@ def _note(bench: EditWorkspace) -> Path:
     return bench.trees / f"{CLEAN}.guard"
 
 
-def _environment(given: Mapping[str, str], place: Path) -> dict[str, str]:
+def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The given one without secrets and without what says who we are; the worktree's packages are found first."""
-    masked = mask_environment(given)
-    plain = {name: value for name, value in given.items() if masked[name] == value and not name.startswith(_NOT_ITS)}
+    masked = mask_environment(environ)
+    plain = {name: value for name, value in environ.items() if masked[name] == value and not name.startswith(_NOT_ITS)}
     plain |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}  # others' runs have leased the GPUs
-    return import_environment(plain, place)
+    return import_environment(plain, scratch)
 
 
 def _told(bench: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:

@@ -99,7 +99,7 @@ def propose(matter: ProposeContext, want: int, desk: Desk, kinds: Collection[str
     return ask_for(brief(matter, want, chosen), want, desk, known, past)
 
 
-def ask_for(prompt: str, want: int, desk: Desk, known: KnownIdeas, past: Past) -> ProposeResult:
+def ask_for(prompt: str, want: int, desk: Desk, known_ideas: KnownIdeas, past: Past) -> ProposeResult:
     """The same with a prompt that is there. Valid new ones are taken, even if others are not.
 
     Nothing left: it is asked again, with what is wrong, twice at most.
@@ -123,7 +123,7 @@ def ask_for(prompt: str, want: int, desk: Desk, known: KnownIdeas, past: Past) -
         talk.session = answer.session or talk.session
         if answer.fault not in _ASKED_AGAIN and answer.data is None:
             return _ended(talk, answer.fault, answer.message, answer.retry_s)
-        problems, refused = _take(answer, want, replace(known, turn=directory.name), past, had, talk)
+        problems, refused = _take(answer, want, replace(known_ideas, turn=directory.name), past, had, talk)
         if talk.taken:
             return _ended(talk, None, "")
         words = _again(prompt, answer, [*problems, *refused], resumes=desk.resumes and bool(answer.session))
@@ -139,11 +139,11 @@ def data_of(answer: Answer, key: str = "hypotheses") -> tuple[Any, str]:
 
 
 def _take(
-    answer: Answer, want: int, known: KnownIdeas, past: Past, had: list[Earlier], talk: _Talk
+    answer: Answer, want: int, known_ideas: KnownIdeas, past: Past, had: list[Earlier], talk: _Talk
 ) -> tuple[list[str], list[str]]:
     """Sort what an answer holds into taken, refused and broken; what is to be told of the latter two."""
     data, missing = data_of(answer)
-    checked = validate(data, known) if not missing else None
+    checked = validate(data, known_ideas) if not missing else None
     problems = list(checked.problems) if checked else [missing]
     refused = []
     for hypothesis in checked.hypotheses if checked else ():
@@ -176,10 +176,10 @@ def _masked(hypothesis: Hypothesis) -> Hypothesis:
     )
 
 
-def _again(prompt: str, answer: Answer, told: Sequence[str], *, resumes: bool) -> str:
+def _again(prompt: str, answer: Answer, refusals: Sequence[str], *, resumes: bool) -> str:
     """The next prompt: what is wrong, and for an agent without a memory everything else once more."""
-    wrong = "\n".join(f"- {one_line(line, 400)}" for line in told[:MOST_TOLD])
-    more = f"\n- and {len(told) - MOST_TOLD} more of the kind" if len(told) > MOST_TOLD else ""
+    wrong = "\n".join(f"- {one_line(line, 400)}" for line in refusals[:MOST_TOLD])
+    more = f"\n- and {len(refusals) - MOST_TOLD} more of the kind" if len(refusals) > MOST_TOLD else ""
     ask = (
         "Nothing in your answer could be used:\n\n"
         f"{wrong}{more}\n\n"
@@ -193,14 +193,14 @@ def _again(prompt: str, answer: Answer, told: Sequence[str], *, resumes: bool) -
     return f"{prompt}\n\n# Your answer so far\n\n{quoted}\n\n{ask}"
 
 
-def _ended(talk: _Talk, fault: TurnFault | None, said: str, retry_s: float | None = None) -> ProposeResult:
+def _ended(talk: _Talk, fault: TurnFault | None, text: str, retry_s: float | None = None) -> ProposeResult:
     return ProposeResult(
         hypotheses=tuple(talk.taken),
         refused=tuple(talk.refused),
         problems=tuple(talk.problems),
         usage=talk.usage,
         fault=fault,
-        said=mask_text(one_line(said, 400)),
+        said=mask_text(one_line(text, 400)),
         turns=tuple(talk.turns),
         session=talk.session,
         retry_s=retry_s,

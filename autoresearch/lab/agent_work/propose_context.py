@@ -131,10 +131,10 @@ def _recipe(builder: CommitBuilder, commit: str) -> Mapping[str, object]:
         return {}
 
 
-def _diffs(state: CampaignState, lines: Sequence[IdeaLine]) -> dict[str, Diff]:
+def _diffs(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> dict[str, Diff]:
     """Of the newest dead ends that changed code; what a config idea changed is in the ledger."""
     ideas = {idea.index: idea for idea in state.ideas}
-    dead = [ideas[line.index] for line in lines if line.standing in DEAD]
+    dead = [ideas[line.index] for line in idea_lines if line.standing in DEAD]
     code = [idea for idea in dead if is_code(idea.hypothesis)]
     repository = Path(state.spec.repository)
     return {

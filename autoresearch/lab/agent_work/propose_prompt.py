@@ -225,20 +225,20 @@ def _by_interest(matter: ProposeContext) -> list[IdeaLine]:
     return [*first, *(line for line in reversed(matter.lines) if line.index not in chosen)]
 
 
-def _row(matter: ProposeContext, line: IdeaLine) -> str:
-    failure = next((row.failure for row in reversed(line.rows) if row.failure), "")
-    changed = line.changes or line.sentence
-    best = " (best)" if matter.state.best is not None and matter.state.best.index == line.index else ""
+def _row(matter: ProposeContext, idea_line: IdeaLine) -> str:
+    failure = next((row.failure for row in reversed(idea_line.rows) if row.failure), "")
+    changed = idea_line.changes or idea_line.sentence
+    best = " (best)" if matter.state.best is not None and matter.state.best.index == idea_line.index else ""
     cells = (
-        str(line.index),
-        line.slug + best,
-        line.parent or "-",
-        "nothing" if line.standing is IdeaStatus.BASELINE else formatting.plain(changed, 160),
-        str(line.standing),
-        "-" if line.mean is None else f"{line.mean:.4g}",
-        "-" if line.delta is None else f"{line.delta:+.3g}",
-        "-" if line.noise is None else f"{line.noise:.2g}",
-        str(len(line.rows)),
+        str(idea_line.index),
+        idea_line.slug + best,
+        idea_line.parent or "-",
+        "nothing" if idea_line.standing is IdeaStatus.BASELINE else formatting.plain(changed, 160),
+        str(idea_line.standing),
+        "-" if idea_line.mean is None else f"{idea_line.mean:.4g}",
+        "-" if idea_line.delta is None else f"{idea_line.delta:+.3g}",
+        "-" if idea_line.noise is None else f"{idea_line.noise:.2g}",
+        str(len(idea_line.rows)),
         failure or "-",
     )
     return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
@@ -257,16 +257,16 @@ def _dead_ends(matter: ProposeContext) -> str:
     return _section("Dead ends, newest first", fitted)
 
 
-def _dead_end(matter: ProposeContext, line: IdeaLine, hypothesis: Hypothesis) -> str:
-    told = [f"- {line.slug} (on {line.parent}): {formatting.plain(line.sentence, 240)}"]
-    told.append(f"  lost because: {formatting.plain(line.why or 'it was not better', 240)}")
+def _dead_end(matter: ProposeContext, idea_line: IdeaLine, hypothesis: Hypothesis) -> str:
+    told = [f"- {idea_line.slug} (on {idea_line.parent}): {formatting.plain(idea_line.sentence, 240)}"]
+    told.append(f"  lost because: {formatting.plain(idea_line.why or 'it was not better', 240)}")
     if hypothesis.expected:
         told.append(f"  was expected: {formatting.plain(hypothesis.expected, 160)}")
     if hypothesis.unmade:
         told.append(f"  never ran: {hypothesis.unmade}: {formatting.plain(hypothesis.why_unmade, 240)}")
-    if (diff := matter.diffs.get(line.slug)) and diff.lines:
+    if (diff := matter.diffs.get(idea_line.slug)) and diff.lines:
         body = "\n".join(text for _, text in diff.lines)
-        told.append(fenced(body, f"diff of {line.slug}", most=2_500, lines=DIFF_LINES))
+        told.append(fenced(body, f"diff of {idea_line.slug}", most=2_500, lines=DIFF_LINES))
     return "\n".join(told)
 
 

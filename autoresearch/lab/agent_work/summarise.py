@@ -145,8 +145,8 @@ def facts_of(matter: ProposeContext) -> KnownNumbers:
     return KnownNumbers(ideas, IdeaNumbers([band.mean] if band else [], others), names)
 
 
-def _numbers(line: IdeaLine) -> list[float]:
-    found = (line.delta, line.noise, line.minutes, *line.values, *line.confirming)
+def _numbers(idea_line: IdeaLine) -> list[float]:
+    found = (idea_line.delta, idea_line.noise, idea_line.minutes, *idea_line.values, *idea_line.confirming)
     return [value for value in found if value is not None]
 
 
@@ -157,10 +157,10 @@ def _settings(overrides: Mapping[str, object], baseline: Mapping[str, object]) -
     return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
-def _marked(sentence: str, known: KnownNumbers) -> str:
+def _marked(sentence: str, known_numbers: KnownNumbers) -> str:
     """A sentence as markdown, with a mark behind what the ledger does not show."""
     text = formatting.cell(sentence, MOST_TEXT)
-    wrong = unproven(sentence, known)
+    wrong = unproven(sentence, known_numbers)
     return f"{text} **[not in the ledger: {formatting.cell(', '.join(wrong), 120)}]**" if wrong else text
 
 

@@ -55,10 +55,10 @@ def surroundings(environ: Mapping[str, str], *, needs: Iterable[str] = (), keep:
     return found | {name: value for name, value in _SET.items() if not _matches(name, keep)}
 
 
-def withheld(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def withheld(environ: Mapping[str, str], passed: Mapping[str, str]) -> dict[str, str]:
     """The secrets that were taken out: files that they name are to be hidden, too."""
     masked = mask_environment(environ)
-    return {name: value for name, value in environ.items() if name not in given and masked[name] != value}
+    return {name: value for name, value in environ.items() if name not in passed and masked[name] != value}
 
 
 def _is_gone(name: str) -> bool:

@@ -23,36 +23,40 @@ TAIL = 40  # lines of the log that a fixing agent is shown
 
 
 def call(
-    spec: AgentSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
+    agent_spec: AgentSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
 ) -> tuple[Agent, TurnEnvironment]:
     """The agent of a spec and the premises of its turns.
 
     Raises UsageError for one that is not known, EnvironmentUnusable where a sandbox is needed and none can be had.
     """
-    probe = registry.researcher(spec.agent, spec.chosen())
-    level = agent_sandbox.choose(spec.sandbox, probe.traits)
-    who = registry.researcher(spec.agent, spec.chosen(outside=level is agent_sandbox.Level.BUBBLEWRAP))
-    others = (registry.researcher(name, spec.chosen()) for name in registry.NAMES if name not in (who.name, "command"))
+    probe = registry.researcher(agent_spec.agent, agent_spec.chosen())
+    level = agent_sandbox.choose(agent_spec.sandbox, probe.traits)
+    who = registry.researcher(agent_spec.agent, agent_spec.chosen(outside=level is agent_sandbox.Level.BUBBLEWRAP))
+    others = (
+        registry.researcher(name, agent_spec.chosen()) for name in registry.NAMES if name not in (who.name, "command")
+    )
     mine = {str(home) for home in who.homes(environ)}
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
-    return who, TurnEnvironment(environ=environ, level=level, keep=spec.keep, readable=tuple(readable), hidden=hidden)
+    return who, TurnEnvironment(
+        environ=environ, level=level, keep=agent_spec.keep, readable=tuple(readable), hidden=hidden
+    )
 
 
-def check(spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> agent_sandbox.Level:
+def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> agent_sandbox.Level:
     """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
 
     Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
     """
-    who, premises = call(spec, environ)
+    who, premises = call(agent_spec, environ)
     if shutil.which(who.program(), path=environ.get("PATH")) is None:
         raise EnvironmentUnusable(
-            f"the agent {spec.agent} is not installed: {who.program()} is not on PATH",
+            f"the agent {agent_spec.agent} is not installed: {who.program()} is not on PATH",
             hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; `agent_program` names another",
             code="agent_not_installed",
         )
     if usd and not who.traits.money:
         raise UsageError(
-            f"{spec.agent} does not say what it costs, so that a budget in USD cannot be kept",
+            f"{agent_spec.agent} does not say what it costs, so that a budget in USD cannot be kept",
             hint="`--set budget_tokens=N` counts what it reads and writes",
             code="no_costs",
         )

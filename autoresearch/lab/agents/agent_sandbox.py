@@ -65,14 +65,14 @@ _SENTENCES = {
 }
 
 
-def choose(wanted: str, traits: Traits) -> Level:
+def choose(name: str, traits: Traits) -> Level:
     """The level for `ResearchSpec.sandbox`: auto, need or off.
 
     Raises EnvironmentUnusable where one is needed and bubblewrap does not work here.
     """
-    if wanted != "off" and not (why := why_not()):
+    if name != "off" and not (why := why_not()):
         return Level.BUBBLEWRAP
-    if wanted == "need":  # what the agent has of its own does not confine what it edits, once that trains
+    if name == "need":  # what the agent has of its own does not confine what it edits, once that trains
         raise EnvironmentUnusable(
             f"a sandbox is needed, and bubblewrap does not work here: {why}",
             hint="install bubblewrap (bwrap) and allow user namespaces, or go without by `--set sandbox=auto`",
@@ -200,10 +200,10 @@ def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
     return (*(_prefix(place) for place in places if place.is_dir()), *imported)
 
 
-def _prefix(place: Path) -> Path:
+def _prefix(directory: Path) -> Path:
     """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
-    whole = [above for above in (place, *place.parents) if above.name == "node_modules"]
-    return whole[-1] if whole else place.parent if place.name == "bin" else place
+    whole = [above for above in (directory, *directory.parents) if above.name == "node_modules"]
+    return whole[-1] if whole else directory.parent if directory.name == "bin" else directory
 
 
 def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:

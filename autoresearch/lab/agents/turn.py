@@ -134,7 +134,7 @@ class _TurnCall:
         told = {"id": self.token, "agent": self.researcher.name, "level": self.premises.level}
         return {**told, "command": in_words(self.argv), "scratch": str(self.scratch)}
 
-    def ask(self, place: TurnDir, stop: threading.Event) -> tuple[Answer, int | None]:
+    def ask(self, turn_dir: TurnDir, stop: threading.Event) -> tuple[Answer, int | None]:
         """Run it; the answer and the exit code (None: it was not started, or we ended it)."""
         program = shutil.which(self.argv[0], path=self.env.get("PATH", os.defpath))
         if program is None:
@@ -144,20 +144,20 @@ class _TurnCall:
         failpoint("turn.begun")
         began = time.monotonic()
         try:
-            returncode, fault, why = self._run(self._boxed(program), place, stop)
+            returncode, fault, why = self._run(self._boxed(program), turn_dir, stop)
         except OSError as error:
             if error.errno in _NO_PROGRAM and error.filename in (program, self.argv[0]):
                 return Answer(fault=TurnFault.NOT_INSTALLED, message=f"{error.filename}: {error.strerror}"), None
             if error.errno == errno.E2BIG:
                 return Answer(fault=TurnFault.ENDED, message="its command line is longer than the kernel takes"), None
             raise
-        heard = _spoken(place, self.turn, returncode, fault, time.monotonic() - began)
-        if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not heard.out:
-            said = _last_line(heard.err)
+        spoken = _spoken(turn_dir, self.turn, returncode, fault, time.monotonic() - began)
+        if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not spoken.out:
+            said = _last_line(spoken.err)
             if said.startswith(_ITS_OWN):
                 missing = said.startswith(f"{_ITS_OWN}execvp")
                 return Answer(fault=TurnFault.NOT_INSTALLED if missing else TurnFault.ENDED, message=said), returncode
-        return _understood(self.researcher, self.turn, heard, why), returncode
+        return _understood(self.researcher, self.turn, spoken, why), returncode
 
     def _missing(self) -> str:
         words = f"{self.argv[0]} is not installed, not executable, or not on PATH"
@@ -171,11 +171,11 @@ class _TurnCall:
         own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
         return confined(self.argv, own)
 
-    def _run(self, argv: tuple[str, ...], place: TurnDir, stop: threading.Event) -> _End:
+    def _run(self, argv: tuple[str, ...], turn_dir: TurnDir, stop: threading.Event) -> _End:
         """Exit code, what ended it early, and why in words."""
-        growth = Growth((Path(self.turn.cwd), self.scratch, place.answer, *self.homes), self.premises.written_bytes)
+        growth = Growth((Path(self.turn.cwd), self.scratch, turn_dir.answer, *self.homes), self.premises.written_bytes)
         with (
-            OutputCapture((place.out, place.err), self.premises.printed_bytes) as pump,
+            OutputCapture((turn_dir.out, turn_dir.err), self.premises.printed_bytes) as pump,
             self._started(argv, pump) as line,
         ):
             heard = self._attend(line, pump, growth, stop)
@@ -249,10 +249,10 @@ class _TurnCall:
 
 
 @contextlib.contextmanager
-def _scratch(place: TurnDir, premises: TurnEnvironment) -> Iterator[Path]:
+def _scratch(turn_dir: TurnDir, premises: TurnEnvironment) -> Iterator[Path]:
     """A directory for what is temporary; a short path where it is seen as it is, as sockets may be put there."""
     if premises.level is Level.BUBBLEWRAP:
-        path = place.path / "tmp"
+        path = turn_dir.path / "tmp"
         path.mkdir(mode=0o700, exist_ok=True)
     else:
         path = Path(tempfile.mkdtemp(prefix="ar-turn-"))
@@ -267,24 +267,26 @@ def _discard(path: Path) -> None:
         wipe(path)
 
 
-def _spoken(place: TurnDir, turn: Turn, returncode: int | None, fault: TurnFault | None, seconds: float) -> Spoken:
-    out, err = (read_plain(path, 1 << 30) for path in (place.out, place.err))
+def _spoken(turn_dir: TurnDir, turn: Turn, returncode: int | None, fault: TurnFault | None, seconds: float) -> Spoken:
+    out, err = (read_plain(path, 1 << 30) for path in (turn_dir.out, turn_dir.err))
     return Spoken(out, err, returncode, read_last(turn), fault, seconds)
 
 
-def _understood(researcher: Agent, turn: Turn, heard: Spoken, why: str = "") -> Answer:
+def _understood(researcher: Agent, turn: Turn, spoken: Spoken, why: str = "") -> Answer:
     """What the agent's own file makes of it, with what we know better: how its process ended, and `why` by us."""
-    answer = researcher.read(turn, heard)
-    fault, said = answer.fault or heard.fault, answer.message
+    answer = researcher.read(turn, spoken)
+    fault, message = answer.fault or spoken.fault, answer.message
     if why:
-        said = f"{why}; its last words: {said}" if said else why
-    elif fault in (None, TurnFault.ENDED, TurnFault.SILENT) and heard.returncode in _NOT_RUN:
-        fault, said = TurnFault.NOT_INSTALLED, said or _last_line(heard.err)
-    elif fault is None and heard.returncode is not None and heard.returncode < 0:
+        message = f"{why}; its last words: {message}" if message else why
+    elif fault in (None, TurnFault.ENDED, TurnFault.SILENT) and spoken.returncode in _NOT_RUN:
+        fault, message = TurnFault.NOT_INSTALLED, message or _last_line(spoken.err)
+    elif fault is None and spoken.returncode is not None and spoken.returncode < 0:
         fault = TurnFault.ENDED
-    if fault is TurnFault.ENDED and not said and heard.returncode is not None:
-        said = f"it was killed by signal {-heard.returncode}" if heard.returncode < 0 else "it failed without a word"
-    return replace(answer, fault=fault, message=said, usage=replace(answer.usage, seconds=heard.seconds))
+    if fault is TurnFault.ENDED and not message and spoken.returncode is not None:
+        message = (
+            f"it was killed by signal {-spoken.returncode}" if spoken.returncode < 0 else "it failed without a word"
+        )
+    return replace(answer, fault=fault, message=message, usage=replace(answer.usage, seconds=spoken.seconds))
 
 
 def _last_line(text: bytes) -> str:

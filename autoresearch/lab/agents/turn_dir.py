@@ -97,41 +97,41 @@ def write_question(turn: Turn) -> TurnDir:
     return place
 
 
-def write_start(place: TurnDir, turn: Turn, **more: object) -> None:
+def write_start(turn_dir: TurnDir, turn: Turn, **more: object) -> None:
     """Say what is about to be started; `more`: the id of its processes, its scratch directory, its command."""
     bounds = {"seconds": turn.bounds.seconds, "turns": turn.bounds.turns, "usd": turn.bounds.usd}
     asked = {"role": turn.role, "cwd": str(turn.cwd), "session": turn.session, "bounds": bounds}
-    write_json(place.start, {**asked, "began": round(time.time(), 3), **more}, durable=False)
+    write_json(turn_dir.start, {**asked, "began": round(time.time(), 3), **more}, durable=False)
 
 
-def read_start(place: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
+def read_start(turn_dir: TurnDir) -> tuple[Turn, dict[str, Any]] | None:
     """The turn that was asked here, and all of turn.json; None where nothing was started, or it is damaged."""
-    record = read_json(place.start)
+    record = read_json(turn_dir.start)
     if record is None or not {"id", "scratch"} <= record.keys():
         return None
-    prompt = read_plain(place.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
-    schema = read_json(place.path / "schema.json")
+    prompt = read_plain(turn_dir.path / "prompt.md", MOST_LAST).decode("utf-8", "surrogateescape")
+    schema = read_json(turn_dir.path / "schema.json")
     try:
         role, bounds = TurnRole(record["role"]), Bounds(**record["bounds"])
-        turn = Turn(role, prompt, Path(record["cwd"]), place.path, schema, str(record["session"]), bounds)
+        turn = Turn(role, prompt, Path(record["cwd"]), turn_dir.path, schema, str(record["session"]), bounds)
     except (KeyError, TypeError, ValueError):
         return None
     return turn, record
 
 
-def write_result(place: TurnDir, answer: Answer, **more: object) -> None:
+def write_result(turn_dir: TurnDir, answer: Answer, **more: object) -> None:
     """Keep an answer without its length and its secrets; `more`: exit code, confinement and the like."""
     record = asdict(answer) | {"text": _short(answer.text)}
     record["said"] = mask_text(record.pop("message"))
     if record["data"] is not None and len(json.dumps(record["data"])) > MOST_TEXT:
         record["data"] = None
     record["denied"] = [mask_text(one) for one in answer.denied[:50]]
-    write_json(place.result, {**record, **more})
+    write_json(turn_dir.result, {**record, **more})
 
 
-def read_result(place: TurnDir) -> Answer | None:
+def read_result(turn_dir: TurnDir) -> Answer | None:
     """The answer of a turn that is over, its text shortened; None where it is not, or cannot be understood."""
-    record = read_json(place.result)
+    record = read_json(turn_dir.result)
     try:
         return None if record is None else _answer(record)
     except (KeyError, TypeError, ValueError):

@@ -48,11 +48,11 @@ def guard_in(premises: TurnEnvironment) -> Callable[[str, Path], str]:
     if premises.level is not Level.BUBBLEWRAP:
         return lambda command, _: command
 
-    def start(command: str, place: Path) -> str:
-        scratch = place.with_name(f"{place.name}.tmp")
+    def start(command: str, directory: Path) -> str:
+        scratch = directory.with_name(f"{directory.name}.tmp")
         wipe(scratch)
         scratch.mkdir()
         env = surroundings(premises.environ, keep=premises.keep)
-        return shlex.join(confined(("bash", "-c", command), premises.cell(place, scratch, env, "bash")))
+        return shlex.join(confined(("bash", "-c", command), premises.cell(directory, scratch, env, "bash")))
 
     return start

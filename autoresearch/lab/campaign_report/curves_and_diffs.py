@@ -38,11 +38,11 @@ class Diff:
     missing: str = ""  # why there is none
 
 
-def curves_of(state: CampaignState, lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
+def curves_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
     """The objective over steps of each run that is over, and how many measured runs could not be read."""
     found: list[Curve] = []
     missing = 0
-    rows = [(line, row) for line in lines for row in line.rows]
+    rows = [(line, row) for line in idea_lines for row in line.rows]
     for line, row in rows[:MOST_RUNS]:
         points = series_of(row) if row.run_dir else ()
         if points:
@@ -68,9 +68,9 @@ def measured_again(row: LedgerRow) -> Measurement:
         return Measurement(())
 
 
-def diffs_of(state: CampaignState, lines: Sequence[IdeaLine]) -> list[Diff]:
+def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
-    kept = [line for line in lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)]
+    kept = [line for line in idea_lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)]
     ideas = {idea.slug: idea for idea in state.ideas}
     repository = Path(state.spec.repository)
     found = []

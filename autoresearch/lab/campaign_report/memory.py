@@ -119,15 +119,17 @@ def brief(state: CampaignState, stand: Stand, *, phase: CampaignPhase | None = N
     return [*told[: BRIEF_LINES - len(end) - 1], f"... all of it: {spec.directory}/report.md", *end]
 
 
-def goal(spec: CampaignSpec) -> str:
+def goal(campaign_spec: CampaignSpec) -> str:
     """The objective and the question, in one line."""
-    target = "" if spec.rules.target is None else f", target {spec.rules.target:g}"
-    return f"{spec.objective.direction} {spec.objective.metric}{target}, from {spec.blueprint}"
+    target = "" if campaign_spec.rules.target is None else f", target {campaign_spec.rules.target:g}"
+    return (
+        f"{campaign_spec.objective.direction} {campaign_spec.objective.metric}{target}, from {campaign_spec.blueprint}"
+    )
 
 
-def rule_words(spec: CampaignSpec) -> list[str]:
+def rule_words(campaign_spec: CampaignSpec) -> list[str]:
     """The rules that a campaign runs under, one clause each."""
-    rules = spec.rules
+    rules = campaign_spec.rules
     words = []
     if rules.count is not None:
         words.append(f"at most {rules.count} ideas attempted, the baseline included, whatever their ending")
@@ -140,28 +142,28 @@ def rule_words(spec: CampaignSpec) -> list[str]:
     if rules.budget_tokens is not None:
         words.append(f"at most {rules.budget_tokens:,} tokens for the researcher")
     if rules.target is not None:
-        words.append(f"until {spec.objective.metric} reaches {rules.target:g}")
+        words.append(f"until {campaign_spec.objective.metric} reaches {rules.target:g}")
     if not words:
         words.append("no stop rule was given: the baseline and up to three low-risk ideas, then a question")
-    limit = "" if spec.timeout_s is None else f", each for {span(spec.timeout_s)} at most"
-    words.append(f"{spec.parallel} {'run' if spec.parallel == 1 else 'runs'} at a time{limit}")
-    again = f"{spec.retests} re-tests of what looks better" if spec.retests else "no re-tests"
-    words.append(f"{spec.replicates} runs of the baseline, {again}, ideas from: {_source(spec)}")
+    limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
+    words.append(f"{campaign_spec.parallel} {'run' if campaign_spec.parallel == 1 else 'runs'} at a time{limit}")
+    again = f"{campaign_spec.retests} re-tests of what looks better" if campaign_spec.retests else "no re-tests"
+    words.append(f"{campaign_spec.replicates} runs of the baseline, {again}, ideas from: {_source(campaign_spec)}")
     return words
 
 
-def _source(spec: CampaignSpec) -> str:
+def _source(campaign_spec: CampaignSpec) -> str:
     """Who has the ideas."""
-    if not spec.research.agent:
-        return spec.proposer.name
-    share = f", {spec.research.share:.0%} of them the agent's" if spec.proposer.name == HYBRID else ""
-    return f"{spec.proposer.name} ({spec.research.agent}{share})"
+    if not campaign_spec.research.agent:
+        return campaign_spec.proposer.name
+    share = f", {campaign_spec.research.share:.0%} of them the agent's" if campaign_spec.proposer.name == HYBRID else ""
+    return f"{campaign_spec.proposer.name} ({campaign_spec.research.agent}{share})"
 
 
-def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
+def tried(idea_lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
     """The ideas that are over, grouped by what became of them, then by what they changed."""
     groups: dict[str, list[IdeaLine]] = {}
-    for line in lines:
+    for line in idea_lines:
         if title := _group(line):
             groups.setdefault(title, []).append(line)
     words = []
@@ -172,7 +174,7 @@ def tried(lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
         words.append(f"{title} ({len(found)}): {names}{more}")
     if skipped:
         words.append(f"skipped without a run ({skipped}): report.md says why")
-    return words + _by_key(lines)
+    return words + _by_key(idea_lines)
 
 
 _GROUPS = (
@@ -185,24 +187,24 @@ def _order(title: str) -> tuple[int, str]:
     return next((n for n, word in enumerate(_GROUPS) if title.startswith(word)), len(_GROUPS)), title
 
 
-def _group(line: IdeaLine) -> str:
-    match line.standing:
+def _group(idea_line: IdeaLine) -> str:
+    match idea_line.standing:
         case IdeaStatus.CONFIRMED:
-            return line.claim
+            return idea_line.claim
         case IdeaStatus.KEPT:
             return "kept, not confirmed"
         case IdeaStatus.DEMOTED:
             return "demoted: fresh runs did not confirm it"
-        case IdeaStatus.SMOKE if line.why.startswith(NO_SIGNAL):
+        case IdeaStatus.SMOKE if idea_line.why.startswith(NO_SIGNAL):
             return "no signal: there was nothing to learn from, so that they judge nothing"
         case IdeaStatus.SMOKE:
             return "smoke runs, which judge nothing"
         case IdeaStatus.CRASHED:
-            return line.why if line.why.startswith(("crashed", "not tried")) else f"crashed, {line.why}"
-        case IdeaStatus.DISCARDED if line.why.startswith(summary.PENDING):
+            return idea_line.why if idea_line.why.startswith(("crashed", "not tried")) else f"crashed, {idea_line.why}"
+        case IdeaStatus.DISCARDED if idea_line.why.startswith(summary.PENDING):
             return summary.PENDING
         case IdeaStatus.DISCARDED:
-            return _lost(line.gain, line.noise)
+            return _lost(idea_line.gain, idea_line.noise)
     return ""
 
 
@@ -214,17 +216,17 @@ def _lost(gain: float | None, noise: float | None) -> str:
     return "worse than its parent" if gain < 0 else "better by less than the noise allows"
 
 
-def _named(line: IdeaLine) -> str:
-    return line.slug if line.delta is None else f"{line.slug} {formatting.signed(line.delta)}"
+def _named(idea_line: IdeaLine) -> str:
+    return idea_line.slug if idea_line.delta is None else f"{idea_line.slug} {formatting.signed(idea_line.delta)}"
 
 
-def _by_key(lines: Sequence[IdeaLine]) -> list[str]:
+def _by_key(idea_lines: Sequence[IdeaLine]) -> list[str]:
     """How often each key was tried by ideas that change one or two, and the best that came of it.
 
     An optimiser changes all keys in every idea: then no key can be told from another.
     """
     found: dict[str, list[IdeaLine]] = {}
-    for line in lines:
+    for line in idea_lines:
         keys = [part.partition("=")[0] for part in line.changes.split(", ") if "=" in part]
         if line.gain is not None and len(keys) <= 2:
             for key in keys:
@@ -238,8 +240,8 @@ def _by_key(lines: Sequence[IdeaLine]) -> list[str]:
     return words
 
 
-def _last(state: CampaignState, lines: Sequence[IdeaLine]) -> str:
-    rows = [(row.ended or 0.0, n, line, row) for n, line in enumerate(lines) for row in line.rows]
+def _last(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
+    rows = [(row.ended or 0.0, n, line, row) for n, line in enumerate(idea_lines) for row in line.rows]
     if not rows:
         return ""
     _, _, line, row = max(rows, key=lambda found: found[:2])
@@ -252,14 +254,16 @@ def _band_words(band: summary.Band) -> str:
     return f"{band.mean:.4g} ({band.n} {'run' if band.n == 1 else 'runs'}, {spread})"
 
 
-def _idea_words(line: IdeaLine) -> str:
-    word = line.claim if line.standing is IdeaStatus.CONFIRMED else "not confirmed"
-    if line.standing is IdeaStatus.BASELINE:
+def _idea_words(idea_line: IdeaLine) -> str:
+    word = idea_line.claim if idea_line.standing is IdeaStatus.CONFIRMED else "not confirmed"
+    if idea_line.standing is IdeaStatus.BASELINE:
         word = "nothing beats it so far"
-    delta = "" if line.delta is None else f", {formatting.signed(line.delta)} to {line.parent}"
-    runs = f"{line.n} {'run' if line.n == 1 else 'runs'}"
-    about = f": {line.sentence}" if line.sentence else ""
-    return f"{line.slug} = {formatting.number(line.mean)} ({runs}{delta}; {word}) on {line.branch}{about}"
+    delta = "" if idea_line.delta is None else f", {formatting.signed(idea_line.delta)} to {idea_line.parent}"
+    runs = f"{idea_line.n} {'run' if idea_line.n == 1 else 'runs'}"
+    about = f": {idea_line.sentence}" if idea_line.sentence else ""
+    return (
+        f"{idea_line.slug} = {formatting.number(idea_line.mean)} ({runs}{delta}; {word}) on {idea_line.branch}{about}"
+    )
 
 
 def _assumptions(state: CampaignState) -> list[str]:
@@ -288,16 +292,20 @@ def _blockers(state: CampaignState, phase: CampaignPhase, reason: str) -> list[s
     return []
 
 
-def _files(campaign_dir: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequence[tuple[str, str]]]:
+def _files(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Heading -> (path, why it matters)."""
-    root = spec.repository
-    recipe = [(f"{root}/{spec.recipe}", "the recipe; each idea's own is on its branch")] if spec.recipe else []
-    include = [(f"{root}/{name}", "an untracked input, linked into every worktree") for name in spec.include]
+    root = campaign_spec.repository
+    recipe = (
+        [(f"{root}/{campaign_spec.recipe}", "the recipe; each idea's own is on its branch")]
+        if campaign_spec.recipe
+        else []
+    )
+    include = [(f"{root}/{name}", "an untracked input, linked into every worktree") for name in campaign_spec.include]
     return {
         "Inspected": [
-            (spec.blueprint, "the blueprint that the campaign was started from"),
+            (campaign_spec.blueprint, "the blueprint that the campaign was started from"),
             *recipe,
-            (spec.repository, f"the checkout; never touched (base commit {spec.base_commit[:12]})"),
+            (campaign_spec.repository, f"the checkout; never touched (base commit {campaign_spec.base_commit[:12]})"),
             *include[:SHOWN],
         ],
         "Generated": [
@@ -308,7 +316,7 @@ def _files(campaign_dir: CampaignDir, spec: CampaignSpec) -> Mapping[str, Sequen
             (str(campaign_dir.log), "what the controller printed"),
             (str(campaign_dir.path / "report.html"), "the report (and report.md, progress.png), written at the end"),
             (str(campaign_dir.path), "run directories: run.log, events.jsonl, spec.json, exit.json"),
-            (spec.result_dir, "below it, the results of each run"),
-            (spec.trees, "worktrees: scratch, wiped from run to run; edit nothing there"),
+            (campaign_spec.result_dir, "below it, the results of each run"),
+            (campaign_spec.trees, "worktrees: scratch, wiped from run to run; edit nothing there"),
         ],
     }

@@ -64,17 +64,17 @@ class Curve:
     points: tuple[tuple[int, float], ...]
 
 
-def progress_of(state: CampaignState, lines: Sequence[IdeaLine]) -> Progress:
+def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progress:
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
     objective = state.spec.objective
     band = summary.band_of(state)
     values = summary.best_path(state)
-    path = tuple((line.index, v) for line, v in zip(lines, values, strict=True) if v is not None)
+    path = tuple((line.index, v) for line, v in zip(idea_lines, values, strict=True) if v is not None)
     moved = {x for n, (x, v) in enumerate(path) if n == 0 or v != path[n - 1][1]}
     points = tuple(
         Point(line.index, line.mean, line.standing, line.slug, _title(line, objective.metric), line.values,
               line.index in moved)
-        for line in lines
+        for line in idea_lines
         if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
     )  # fmt: skip
     maximize = objective.direction is Direction.MAXIMIZE
@@ -83,9 +83,13 @@ def progress_of(state: CampaignState, lines: Sequence[IdeaLine]) -> Progress:
     return Progress(objective.metric, better, maximize, points, path, band, state.spec.rules.target, low, high)
 
 
-def _title(line: IdeaLine, metric: str) -> str:
-    value = f"{metric} {formatting.number(line.mean)} (n={line.n})" if line.mean is not None else "no metric"
-    return formatting.plain(f"{line.index} {line.slug}: {line.standing}, {value}. {line.sentence} {line.why}", 300)
+def _title(idea_line: IdeaLine, metric: str) -> str:
+    value = (
+        f"{metric} {formatting.number(idea_line.mean)} (n={idea_line.n})" if idea_line.mean is not None else "no metric"
+    )
+    return formatting.plain(
+        f"{idea_line.index} {idea_line.slug}: {idea_line.standing}, {value}. {idea_line.sentence} {idea_line.why}", 300
+    )
 
 
 def _range(

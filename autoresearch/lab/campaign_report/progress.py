@@ -55,50 +55,50 @@ def write_end(
     )
 
 
-def unmade_row(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+def unmade_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> LedgerRow:
     """The row of a run that could not be made."""
     said = " ".join(reason.split())
-    row = _bare_row(builder, idea, run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
+    row = _bare_row(builder, idea, idea_run, said if len(said) <= 300 else f"{said[:120]} ... {said[-170:]}", now)
     return replace(row, elapsed_min=0.0, ending="launch_failed", failure="launch")
 
 
-def never_tried_row(spec: CampaignSpec, slug: str, reason: str, now: float) -> LedgerRow:
+def never_tried_row(campaign_spec: CampaignSpec, slug: str, reason: str, now: float) -> LedgerRow:
     """The row of an entry of a queue that could not be used; its index is 0, as no idea was attempted."""
     return LedgerRow(
         index=0,
-        metric_name=spec.objective.metric,
+        metric_name=campaign_spec.objective.metric,
         elapsed_min=0.0,
         status="crash",
         description=f"{slug} [never tried: {reason}]"[:500],
         run_id=f"{slug}-never-tried",
         ending="launch_failed",
         failure="bad_entry",
-        campaign=spec.name,
+        campaign=campaign_spec.name,
         started=now,
         ended=now,
     )
 
 
-def record_lost(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> None:
+def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run whose records are gone, so that nobody knows what became of it."""
-    row = _bare_row(builder, idea, run, reason, now)
-    lost = replace(row, run_dir=run.run_dir, ending="lost", failure="runner_died")
+    row = _bare_row(builder, idea, idea_run, reason, now)
+    lost = replace(row, run_dir=idea_run.run_dir, ending="lost", failure="runner_died")
     evidence.record(Path(builder.spec.directory) / "results.tsv", lost)
 
 
-def _bare_row(builder: CommitBuilder, idea: Idea, run: IdeaRun, reason: str, now: float) -> LedgerRow:
+def _bare_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> LedgerRow:
     spec = builder.spec
     return LedgerRow(
         index=idea.index,
         branch=idea.branch,
         parent_commit=idea.parent_commit,
-        commit=run.commit or idea.commit,
+        commit=idea_run.commit or idea.commit,
         metric_name=spec.objective.metric,
         launcher="tmux" if all(place.is_local for place in spec.places) else "",
         status="crash",
         description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
-        run_id=run.run,
-        replicate=run.replicate,
+        run_id=idea_run.run,
+        replicate=idea_run.replicate,
         trainer=builder.trainer.name,
         campaign=spec.name,
         started=now,

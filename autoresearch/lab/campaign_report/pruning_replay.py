@@ -83,9 +83,9 @@ def past_runs(state: CampaignState) -> list[PastRun]:
     return found
 
 
-def warmups_of(runs: Sequence[PastRun]) -> list[int]:
+def warmups_of(past_runs: Sequence[PastRun]) -> list[int]:
     """Some warm-ups to choose from: none, and the steps at which validations came, but the last."""
-    steps = sorted({step for one in runs for step, _ in one.curve[:-1] if step > 0})
+    steps = sorted({step for one in past_runs for step, _ in one.curve[:-1] if step > 0})
     stride = max(1, -(-len(steps) // (MOST_WARMUPS - 1)))
     return [0, *steps[::stride]]
 
@@ -97,28 +97,28 @@ def replays(state: CampaignState, rules: Sequence[str] = RULES, warmup: int | No
     return [_replayed(state, runs, name, n) for name in rules for n in warmups]
 
 
-def _replayed(state: CampaignState, runs: Sequence[PastRun], name: str, warmup: int) -> Replayed:
-    spared = {n for n, one in enumerate(runs) if not one.judged}
-    found = replay(rule_named(name, warmup), [one.curve for one in runs], state.spec.objective, spared=spared)
-    ended = tuple(_ended(runs[n], stop) for n, stop in found.stopped.items())
-    saved, spent = sum(one.saved_s for one in ended), sum(one.seconds for one in runs)
+def _replayed(state: CampaignState, past_runs: Sequence[PastRun], name: str, warmup: int) -> Replayed:
+    spared = {n for n, one in enumerate(past_runs) if not one.judged}
+    found = replay(rule_named(name, warmup), [one.curve for one in past_runs], state.spec.objective, spared=spared)
+    ended = tuple(_ended(past_runs[n], stop) for n, stop in found.stopped.items())
+    saved, spent = sum(one.saved_s for one in ended), sum(one.seconds for one in past_runs)
     best = state.best
     winner = best.slug if best and best.kept and not best.hypothesis.is_baseline else None
     return Replayed(
         rule=name,
         warmup=warmup,
-        runs=len(runs) - len(spared),
+        runs=len(past_runs) - len(spared),
         ended=ended,
         saved_s=saved,
         saved_share=saved / spent if spent else found.saved,
         winner=winner,
         kills_winner=any(one.slug == winner for one in ended),
-        best_run=None if found.winner is None else runs[found.winner].run,
+        best_run=None if found.winner is None else past_runs[found.winner].run,
         kills_best_run=found.kills_winner,
         loss=found.lost if found.lost == found.lost else None,
     )
 
 
-def _ended(one: PastRun, stop: Stop) -> Ended:
-    left = 1 - stop.step / one.curve[-1][0] if one.curve[-1][0] else 0.0
-    return Ended(one.run, one.index, one.slug, stop.step, str(stop), one.seconds * left)
+def _ended(past_run: PastRun, stopped: Stop) -> Ended:
+    left = 1 - stopped.step / past_run.curve[-1][0] if past_run.curve[-1][0] else 0.0
+    return Ended(past_run.run, past_run.index, past_run.slug, stopped.step, str(stopped), past_run.seconds * left)

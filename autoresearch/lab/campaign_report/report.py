@@ -122,9 +122,9 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
     }
 
 
-def _counts(lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
+def _counts(idea_lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
     """How many ideas ended in which way, in a fixed order, those without any left out."""
-    found = [(str(s), sum(line.standing is s for line in lines)) for s in IdeaStatus]
+    found = [(str(s), sum(line.standing is s for line in idea_lines)) for s in IdeaStatus]
     return [(word, count) for word, count in found if count]
 
 

@@ -103,8 +103,8 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
     return [_line(state, idea, known, band) for idea in state.ideas]
 
 
-def _line(state: CampaignState, idea: Idea, known: Mapping[str, Idea], band: Band | None) -> IdeaLine:
-    parent = known.get(idea.parent)
+def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], band: Band | None) -> IdeaLine:
+    parent = ideas_by_slug.get(idea.parent)
     above = parent.value if parent else None
     standing = _standing(idea)
     values = tuple(idea.values)
@@ -256,11 +256,11 @@ def _index(verdict: Mapping[str, Any]) -> int:
         return 0
 
 
-def honest(state: CampaignState, lines: Sequence[IdeaLine]) -> list[str]:
+def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     """What may be said about the outcome, and what may not."""
-    kept = [line for line in lines if line.standing is IdeaStatus.KEPT]
-    sure = [line for line in lines if line.standing is IdeaStatus.CONFIRMED]
-    gone = [line for line in lines if line.standing is IdeaStatus.DEMOTED]
+    kept = [line for line in idea_lines if line.standing is IdeaStatus.KEPT]
+    sure = [line for line in idea_lines if line.standing is IdeaStatus.CONFIRMED]
+    gone = [line for line in idea_lines if line.standing is IdeaStatus.DEMOTED]
     words = []
     if sure:
         names = ", ".join(f"{line.slug}{line.claim.removeprefix('confirmed')}" for line in sure[:10])
@@ -276,12 +276,12 @@ def honest(state: CampaignState, lines: Sequence[IdeaLine]) -> list[str]:
     if gone:
         names = ", ".join(line.slug for line in gone[:10])
         words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
-    if built := [line for line in lines if line.marked]:
+    if built := [line for line in idea_lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
     if state.unseeded:
         words.append(seed_words(state))
-    if idle := [line for line in lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
+    if idle := [line for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
         names = ", ".join(line.slug for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
     return words
@@ -291,10 +291,10 @@ def _more(items: Sequence[object], shown: int) -> str:
     return f" and {len(items) - shown} more" if len(items) > shown else ""
 
 
-def best_line(state: CampaignState, lines: Sequence[IdeaLine]) -> IdeaLine | None:
+def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine | None:
     """The line of the best idea that the search may build on."""
     best = state.best
-    return next((line for line in lines if best is not None and line.index == best.index), None)
+    return next((line for line in idea_lines if best is not None and line.index == best.index), None)
 
 
 def best_path(state: CampaignState) -> list[float | None]:
@@ -307,13 +307,13 @@ def row_name(state: CampaignState, row: LedgerRow) -> str:
     return f"{state.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
 
 
-def best_so_far(spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
+def best_so_far(campaign_spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
     """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
     best: float | None = None
     path: list[float | None] = []
     for idea in ideas:
         candidate = idea.value if idea.kept or idea.hypothesis.is_baseline else None
-        if candidate is not None and (best is None or spec.objective.better(candidate, best)):
+        if candidate is not None and (best is None or campaign_spec.objective.better(candidate, best)):
             best = candidate
         path.append(best)
     return path

@@ -34,8 +34,8 @@ main()
 class ToolCall:
     """A command that is running or over. `stop` may be called from another thread."""
 
-    def __init__(self, order: CommandLine, client: str = "") -> None:
-        self.order = order
+    def __init__(self, command_line: CommandLine, client: str = "") -> None:
+        self.order = command_line
         self.client = client
         self.stopped = False
         self._process: subprocess.Popen[bytes] | None = None

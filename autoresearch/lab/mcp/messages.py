@@ -92,9 +92,9 @@ def _line(fields: Mapping[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **fields}, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def negotiated(asked: object) -> str:
+def negotiated(version: object) -> str:
     """The protocol version: the client's if we support it, else our newest, which it may then decline."""
-    return asked if isinstance(asked, str) and asked in VERSIONS else VERSIONS[-1]
+    return version if isinstance(version, str) and version in VERSIONS else VERSIONS[-1]
 
 
 def as_result(payload: Mapping[str, Any], *, failed: bool) -> dict[str, Any]:

@@ -78,17 +78,17 @@ class CommandTemplate:
     flags: Mapping[str, str] = field(default_factory=dict)  # if it is not --NAME={}
     unnamed: str = ""  # what its `name` is, where none is given
 
-    def argv(self, given: Mapping[str, Any]) -> list[str]:
+    def argv(self, arguments: Mapping[str, Any]) -> list[str]:
         """The command line, without the program."""
         said = [*self.words, "--json"]
         for name in self.takes:
-            value = given.get(name)
+            value = arguments.get(name)
             pattern = self.flags.get(name, "--" + name.replace("_", "-") + "={}")
             if isinstance(value, bool):
                 said += [pattern.partition("=")[0]] if value else []
             elif value is not None:
                 said += [pattern.format(one) for one in (value if isinstance(value, list) else [value])]
-        named = {"name": self.unnamed, **given} if self.unnamed else given
+        named = {"name": self.unnamed, **arguments} if self.unnamed else arguments
         last = [one for name in self.places if name in named for one in _listed(named[name])]
         return [*said, "--", *last] if last else said
 
@@ -137,9 +137,9 @@ class Tool:
             },
         }
 
-    def read(self, given: Mapping[str, Any]) -> CommandLine:
+    def read(self, arguments: Mapping[str, Any]) -> CommandLine:
         """The command line for these arguments. Raises UsageError with one sentence if they are invalid."""
-        rest = dict(given)
+        rest = dict(arguments)
         picked = rest.pop(self.choose, self.first) if self.choose else ""
         line = self.lines.get(picked) if isinstance(picked, str) else None
         if line is None:

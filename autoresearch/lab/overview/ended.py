@@ -48,8 +48,8 @@ def _line(entry: IndexEntry) -> RunLine:
     return _told(entry, rundir, found)
 
 
-def _told(entry: IndexEntry, rundir: RunDir, found: Outcome) -> RunLine:
-    spec, end, order = found.spec, found.exit, order_file.read(rundir)
+def _told(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
+    spec, end, order = outcome.spec, outcome.exit, order_file.read(rundir)
     place = order.place if order else LOCAL
     return RunLine(
         run=entry.run,
@@ -61,9 +61,9 @@ def _told(entry: IndexEntry, rundir: RunDir, found: Outcome) -> RunLine:
         index=spec.index,
         replicate=spec.replicate,
         why=spec.why,
-        step=found.metric_step if found.metric_step is not None else end.last_step,
+        step=outcome.metric_step if outcome.metric_step is not None else end.last_step,
         metric_name=spec.objective.metric if spec.objective else "",
-        metric_value=found.metric_value,
+        metric_value=outcome.metric_value,
         upwards=spec.objective is None or spec.objective.direction is Direction.MAXIMIZE,
         gpus=tuple(map(GpuUse, spec.gpus)),
         gpu_count=len(spec.gpus) or (order.gpus if order else 0),
@@ -74,7 +74,7 @@ def _told(entry: IndexEntry, rundir: RunDir, found: Outcome) -> RunLine:
         run_dir=entry.run_dir,
         result_dir=spec.result_dir,
         ending=end.ending.value,
-        verdict=found.verdict.value,
+        verdict=outcome.verdict.value,
         ended=end.ended or None,
         place=label(place),
         kind=place.kind.value,

@@ -32,17 +32,17 @@ class Looker:
     """
 
     def __init__(
-        self, parts: Parts, *, places: tuple[Target, ...] = (), once: bool = False, gpus: GpuWatch | None = None
+        self, parts: Parts, *, targets: tuple[Target, ...] = (), once: bool = False, gpu_watch: GpuWatch | None = None
     ) -> None:
         self.parts, self.once = parts, once
-        self._places = places
+        self._places = targets
         self._runs: dict[str, WatchedRun] = {}
         self._gone = 0
         self._files_at = float("-inf")  # when metrics files may be read again
         self._live: tuple[int, list[IndexEntry]] = (-1, [])
         self._campaigns = RunningCampaigns(parts)
         self._ended = EndedRuns(parts)
-        self._gpus = gpus or GpuWatch()
+        self._gpus = gpu_watch or GpuWatch()
 
     def look(self, *, ended: int = 0) -> Overview:
         """The present state of everything, with `ended` finished runs. Raises EnvironmentUnusable without an index."""
@@ -119,9 +119,9 @@ class Looker:
             found[line.place] = replace(line, followed=follows and line.followed is not False, trouble=trouble)
         return list(found.values())
 
-    def _campaign_lines(self, runs: tuple[RunLine, ...], now: float) -> tuple[list[CampaignLine], list[str]]:
+    def _campaign_lines(self, run_lines: tuple[RunLine, ...], now: float) -> tuple[list[CampaignLine], list[str]]:
         try:
-            return self._campaigns.lines(directories([run.run_dir for run in runs if run.member]), now), []
+            return self._campaigns.lines(directories([run.run_dir for run in run_lines if run.member]), now), []
         except (AutoresearchError, OSError) as error:
             return [], [f"the campaigns cannot be looked at: {error}"]
 

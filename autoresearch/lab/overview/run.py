@@ -67,7 +67,7 @@ class WatchedRun:
         """Whether its log has more than there was time to read."""
         return self._readings is not None and self._readings.behind
 
-    def line(self, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]) -> RunLine:
+    def line(self, now: float, budget: ReadBudget, gpu_use: Mapping[str, GpuUse]) -> RunLine:
         """The present state of the run; damage is reported in it, and never hides other runs."""
         entry = self.entry
         state = self.rundir.state(now=now) if self.there else RunState.STARTING
@@ -83,17 +83,17 @@ class WatchedRun:
         try:
             placed = replace(bare, **self._placed(state, now))
             spec = self._spec.get()
-            known = self._known(spec, state, now, budget, gpus) if spec else {}
+            known = self._known(spec, state, now, budget, gpu_use) if spec else {}
         except (AutoresearchError, OSError, ValueError, TypeError, KeyError, AttributeError) as damaged:
             return replace(bare, trouble=plain(str(damaged)) or type(damaged).__name__)
         if not known.get("gpus"):
             known["gpu_count"] = placed.gpu_count
         return replace(placed, **known)
 
-    def _placed(self, state: RunState, now: float) -> dict[str, Any]:
+    def _placed(self, run_state: RunState, now: float) -> dict[str, Any]:
         """Its target and what was last observed there."""
         if not os.path.exists(self.rundir.order):  # noqa: PTH110 - as in `kept`
-            return {"reason": self._reason(state, None)}
+            return {"reason": self._reason(run_state, None)}
         order = self.order
         if order is None:
             return {"place": "unknown", "kind": "unknown", "trouble": f"{self.rundir.order} is damaged"}
@@ -103,8 +103,8 @@ class WatchedRun:
             "kind": order.place.kind.value,
             "job": str(order.handle.native) if order.handle else "",
             "node": plain(str(seen.node)) if seen else "",
-            "reason": self._reason(state, seen),
-            "since": _since(order, seen, state),
+            "reason": self._reason(run_state, seen),
+            "since": _since(order, seen, run_state),
             "gpu_count": int(order.gpus),
             "queue_s": max(0.0, self._began(now) - (order.submitted or order.ordered)),
         }
@@ -114,24 +114,24 @@ class WatchedRun:
         started = (self._runner.get() or {}).get("started")
         return started if isinstance(started, int | float) else now
 
-    def _reason(self, state: RunState, seen: Observed | None) -> str:
-        if state is RunState.ENDED:
+    def _reason(self, run_state: RunState, observed: Observed | None) -> str:
+        if run_state is RunState.ENDED:
             return f"{(self._exit.get() or {}).get('ending', 'over')}; its records are being written"
-        if state is RunState.DEAD:
+        if run_state is RunState.DEAD:
             return "its Runner is gone; it is about to be recorded as lost"
-        if seen is None:
+        if observed is None:
             return ""
-        hint = seen.more.get("hint") if state is RunState.UNREACHABLE else ""
-        return plain(f"{seen.reason} ({hint})" if hint else str(seen.reason))
+        hint = observed.more.get("hint") if run_state is RunState.UNREACHABLE else ""
+        return plain(f"{observed.reason} ({hint})" if hint else str(observed.reason))
 
     def _known(
-        self, spec: RunSpec, state: RunState, now: float, budget: ReadBudget, gpus: Mapping[str, GpuUse]
+        self, spec: RunSpec, run_state: RunState, now: float, budget: ReadBudget, gpu_use: Mapping[str, GpuUse]
     ) -> dict[str, Any]:
         """The fields that need a readable spec."""
-        readings = self._read(spec, state, budget)
+        readings = self._read(spec, run_state, budget)
         value, objective = self._metric(spec, readings, now, budget), spec.objective
         step = readings.step.step if readings.step and readings.step.step >= 0 else None
-        elapsed_s, left_s, limit = self._clocks(spec, state, now)
+        elapsed_s, left_s, limit = self._clocks(spec, run_state, now)
         return {
             "campaign": spec.campaign,
             "member": bool(spec.why),
@@ -142,7 +142,7 @@ class WatchedRun:
             "metric_name": objective.metric if objective else "",
             "metric_value": value,
             "upwards": objective is None or objective.direction is Direction.MAXIMIZE,
-            "gpus": tuple(gpus.get(uuid) or GpuUse(uuid) for uuid in spec.gpus),
+            "gpus": tuple(gpu_use.get(uuid) or GpuUse(uuid) for uuid in spec.gpus),
             **({"gpu_count": len(spec.gpus)} if spec.gpus else {}),
             "elapsed_s": elapsed_s,
             "left_s": left_s,
@@ -151,22 +151,22 @@ class WatchedRun:
             "branch": spec.branch,
         }
 
-    def _read(self, spec: RunSpec, state: RunState, budget: ReadBudget) -> LiveReadings:
+    def _read(self, spec: RunSpec, run_state: RunState, budget: ReadBudget) -> LiveReadings:
         if self._readings is None:
             self._readings = LiveReadings(str(self.rundir.log), spec)
-        if state not in (RunState.PENDING, RunState.STARTING) and self._readings.update(budget):
+        if run_state not in (RunState.PENDING, RunState.STARTING) and self._readings.update(budget):
             self._first_step = self._first_step or self._readings.step is not None
         return self._readings
 
-    def _metric(self, spec: RunSpec, readings: LiveReadings, now: float, budget: ReadBudget) -> float | None:
+    def _metric(self, spec: RunSpec, live_readings: LiveReadings, now: float, budget: ReadBudget) -> float | None:
         """The objective as last printed; if no line has it, read from metrics files now and then."""
         if spec.objective is None:
             return None
-        for reading in (readings.validation, readings.step):
+        for reading in (live_readings.validation, live_readings.step):
             if reading and spec.objective.metric in reading.metrics:
                 return reading.metrics[spec.objective.metric]
         due = budget.once or (budget.files and now - self._files_at >= FILES_S)
-        if (readings.step or readings.validation) and due:
+        if (live_readings.step or live_readings.validation) and due:
             from autoresearch.lab.results.measure import so_far
             from autoresearch.trainers import registry
 
@@ -174,16 +174,16 @@ class WatchedRun:
             self._from_files = so_far(spec, registry.by_name(spec.trainer, spec.lines), self.rundir.log)
         return self._from_files
 
-    def _clocks(self, spec: RunSpec, state: RunState, now: float) -> tuple[float | None, float | None, str]:
+    def _clocks(self, spec: RunSpec, run_state: RunState, now: float) -> tuple[float | None, float | None, str]:
         """Seconds since its Runner started, seconds until the nearest limit, and the name of that limit."""
         record = self._runner.get()
-        if record is None or state in (RunState.PENDING, RunState.STARTING):
+        if record is None or run_state in (RunState.PENDING, RunState.STARTING):
             return None, None, ""
         elapsed = seconds_since(record, spec)
-        if state is RunState.EVALUATING:
+        if run_state is RunState.EVALUATING:
             until = self._evaluation_ends(spec)
             return elapsed, None if until is None else max(0.0, until - now), "evaluation"
-        if not state.lives or state is RunState.STOPPING:
+        if not run_state.lives or run_state is RunState.STOPPING:
             return elapsed, None, ""
         left = max(0.0, spec.limits.max_s - elapsed)
         if not self._stepped():
@@ -213,8 +213,8 @@ class WatchedRun:
         return self._evaluates_until
 
 
-def _since(order: Order | None, seen: Observed | None, state: RunState) -> float | None:
+def _since(order: Order | None, observed: Observed | None, run_state: RunState) -> float | None:
     """Start of the present state, as the Follower recorded it; before any record, the time of the order."""
-    if seen and seen.state == state.value:
-        return float(seen.since)
-    return float(order.ordered) if order and not seen else None
+    if observed and observed.state == run_state.value:
+        return float(observed.since)
+    return float(order.ordered) if order and not observed else None

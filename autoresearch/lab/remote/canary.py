@@ -54,7 +54,7 @@ class Canary:
 
 
 def send_canary(
-    place: Target,
+    target: Target,
     launcher: JobLauncher,
     home: Path,
     search: InterpreterSearch | None = None,
@@ -68,13 +68,13 @@ def send_canary(
     search: finds an interpreter that the canary shall start on the target.
     Raises Unreachable, Declined.
     """
-    if place.kind is Kind.KUBERNETES and not launcher.reach.shared:
+    if target.kind is Kind.KUBERNETES and not launcher.reach.shared:
         return Canary("not for a place whose pods do not see our paths: try a short experiment there")
     token = uuid.uuid4().hex[:8]
     theirs = ""
     if search:
         theirs = search.interpreter if launcher.reach.shared else search.run(launcher.reach)
-    root, python = _room(place, launcher, home, token)
+    root, python = _room(target, launcher, home, token)
     try:
         job = _job(launcher, root, python, token, theirs)
         begun = clock()
@@ -88,14 +88,14 @@ def send_canary(
         _remove(launcher, root)
 
 
-def _room(place: Target, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
+def _room(target: Target, launcher: JobLauncher, home: Path, token: str) -> tuple[str, str]:
     """Choose (and, on a remote file system, create) the canary's directory and the interpreter that runs its Runner."""
     if launcher.reach.shared:
-        return str(home / f".canary-{token}"), place.text("python") or sys.executable
-    there = RemoteHost(launcher.reach, place)
-    made = launcher.reach.run(["sh", "-c", _MAKE, "sh", place.text("root")])
+        return str(home / f".canary-{token}"), target.text("python") or sys.executable
+    there = RemoteHost(launcher.reach, target)
+    made = launcher.reach.run(["sh", "-c", _MAKE, "sh", target.text("root")])
     if made.returncode:
-        raise Declined(f"{place.name}: no directory for a canary: {made.complaint}", code="not_writable")
+        raise Declined(f"{target.name}: no directory for a canary: {made.complaint}", code="not_writable")
     return made.text.strip(), there.python
 
 
@@ -151,23 +151,25 @@ def _remove(launcher: JobLauncher, root: str) -> None:
         launcher.reach.run(["rm", "-rf", "--", root])
 
 
-def _told(said: Observation, seen: DirectoryState, root: str, token: str, took_s: float, interpreter: str) -> Canary:
-    log = seen.grown.get("run.log", b"")
+def _told(
+    observation: Observation, directory_state: DirectoryState, root: str, token: str, took_s: float, interpreter: str
+) -> Canary:
+    log = directory_state.grown.get("run.log", b"")
     read = f"canary {token}".encode() in log
-    node = f" from {said.node}" if said.node else ""
-    if seen.exit and read:
+    node = f" from {observation.node}" if observation.node else ""
+    if directory_state.exit and read:
         started = _STARTED.search(log)
         if interpreter and not started:
             hint = "choose one on the shared file system, or make the environment there"
             return _lost(f"the canary{node} could not start {interpreter}", "missing_interpreter", hint)
         tried = f", and started {interpreter} ({started[1].decode()}.{started[2].decode()})" if started else ""
         return Canary(f"came back in {took_s:.1f} s{node}; it read our file, and we its words{tried}")
-    why = said.reason or said.word.lower()
-    if said.state is JobState.PENDING:
+    why = observation.reason or observation.word.lower()
+    if observation.state is JobState.PENDING:
         hint = "runs wait in the same queue: at most `pending_limit`"
         words = f"the canary still waited after {took_s:.0f} s{f' ({why})' if why else ''}"
-        return _lost(words, "canary_waits", hint, Severity.ERROR if said.hopeless else Severity.WARNING)
-    if seen.exit:
+        return _lost(words, "canary_waits", hint, Severity.ERROR if observation.hopeless else Severity.WARNING)
+    if directory_state.exit:
         return _lost(f"the canary ran{node}, and could not read {root}", "canary_blind", "see what is mounted there")
     over = f"its job is over ({why})" if why else "its job is over"
     hint = f"nodes must see {root} under the same path: choose a directory on the shared file system"

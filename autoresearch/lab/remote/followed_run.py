@@ -71,13 +71,13 @@ class FollowedRun:
         except OSError:
             return 0
 
-    def tell(self, found: Settled, wall: float, silence: Backoff | None = None) -> bool:
+    def tell(self, settled: Settled, wall: float, silence: Backoff | None = None) -> bool:
         """Record the run's state if it changed; returns whether it did. Raises OSError, EnvironmentUnusable."""
         word, error = self.said.word if self.said else "", silence.error if silence else None
-        key = (found.state.value, found.reason, error.reason if error else "", word, self.node)
+        key = (settled.state.value, settled.reason, error.reason if error else "", word, self.node)
         if key == self.told_key:
             return False
-        before, now = self.told, self._observed(found, wall, silence)
+        before, now = self.told, self._observed(settled, wall, silence)
         if before is None or replace(now, t=before.t) != before:
             order_file.observe(self.rundir, now)
         self.told, self.told_key = now, key
@@ -85,21 +85,21 @@ class FollowedRun:
         if before and changed and before.state == RunState.UNREACHABLE.value:
             silent_s = round(max(0.0, wall - before.since), 1)
             events.append(self.rundir.events, "recovered", silent_s=silent_s)
-        if changed and found.state is RunState.UNREACHABLE:
+        if changed and settled.state is RunState.UNREACHABLE:
             events.append(self.rundir.events, now.state, reason=now.reason, code=now.more.get("code", ""))
-        if found.state is RunState.PENDING and (changed or before is None or before.reason != now.reason):
+        if settled.state is RunState.PENDING and (changed or before is None or before.reason != now.reason):
             events.append(self.rundir.events, now.state, reason=now.reason)
         return True
 
-    def _observed(self, found: Settled, wall: float, silence: Backoff | None) -> Observed:
+    def _observed(self, settled: Settled, wall: float, silence: Backoff | None) -> Observed:
         before, word = self.told, self.said.word if self.said else ""
-        since, reason, more = wall, found.reason, dict[str, Any]()
+        since, reason, more = wall, settled.reason, dict[str, Any]()
         if silence is not None and silence.error is not None:
             since, reason = silence.since, silence.error.reason
             more = {"code": silence.error.code, "hint": silence.error.hint}
-        if before and before.state == found.state.value:
+        if before and before.state == settled.state.value:
             since = before.since
-        return Observed(found.state.value, wall, since, reason, word, self.node, more)
+        return Observed(settled.state.value, wall, since, reason, word, self.node, more)
 
     def last_word(self, record: Mapping[str, Any], wall: float) -> dict[str, Any]:
         """Build the complete exit record from the Runner's or launcher's `record`, whose times are by the local

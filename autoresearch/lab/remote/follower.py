@@ -73,7 +73,7 @@ class Follower:
     def __init__(
         self,
         folder: Path,
-        place: Target,
+        target: Target,
         launcher: JobLauncher,
         parts: Parts,
         clock: Callable[[], float] = time.monotonic,
@@ -83,8 +83,8 @@ class Follower:
         self.parts = parts
         self.clock = clock
         self.runs: dict[str, FollowedRun] = {}
-        self.pending_limit_s = duration_option(place, "pending_limit", PENDING_LIMIT_S)
-        asked = duration_option(place, "poll", 0.0)
+        self.pending_limit_s = duration_option(target, "pending_limit", PENDING_LIMIT_S)
+        asked = duration_option(target, "poll", 0.0)
         self.looks = PollSchedule(*LOOKS_S)
         self.polls = PollSchedule(asked or POLLS_S[0], asked or POLLS_S[1])
         self.finds = PollSchedule(FIND_S, FIND_S)
@@ -215,73 +215,77 @@ class Follower:
             if self.clock() >= until:
                 return
 
-    def _submit(self, one: FollowedRun) -> None:
-        stop = read_json(one.rundir.stop)
-        if stop is not None and one.order.submitting is None:
+    def _submit(self, followed: FollowedRun) -> None:
+        stop = read_json(followed.rundir.stop)
+        if stop is not None and followed.order.submitting is None:
             why = str(stop.get("reason") or "a stop was requested")
             record = {"ending": "stopped", "cause": stop.get("cause") or "stop_request", "reason": why}
-            self._end(one, record)
+            self._end(followed, record)
             return
         try:
-            one.order, job = self._ship(one)
-            one.mirror.watch(one.order.watched)
+            followed.order, job = self._ship(followed)
+            followed.mirror.watch(followed.order.watched)
             if stop is not None:  # the Follower was killed between submit and note: there may be a job to find
-                self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
-            one.order = replace(one.order, submitting=one.order.submitting or self.parts.clock())
-            order_file.write(one.rundir, one.order)
+                self.launcher.reach.put(followed.order.directory, {"stop": followed.rundir.stop.read_bytes()})
+            followed.order = replace(followed.order, submitting=followed.order.submitting or self.parts.clock())
+            order_file.write(followed.rundir, followed.order)
             failpoint("follower.submitting")
             handle = self.launcher.submit(job)
         except Declined as no:
             reason = f"{no.reason}; {no.hint}" if no.hint else no.reason
             with contextlib.suppress(Unreachable):  # remove what was sent
-                gather(one.recorded, one.order, self.launcher.reach)
-            self._end(one, {"ending": "launch_failed", "cause": no.code, "reason": reason})
+                gather(followed.recorded, followed.order, self.launcher.reach)
+            self._end(followed, {"ending": "launch_failed", "cause": no.code, "reason": reason})
             return
         self._answered(self.no_launcher)
-        one.silence.broken()
+        followed.silence.broken()
         failpoint("follower.submitted")
-        one.order = replace(one.order, handle=handle, submitted=self.parts.clock())
-        one.memory = Memory(pending_since=self.clock())
-        one.noted, one.tries = False, 0
-        self._note(one)
+        followed.order = replace(followed.order, handle=handle, submitted=self.parts.clock())
+        followed.memory = Memory(pending_since=self.clock())
+        followed.noted, followed.tries = False, 0
+        self._note(followed)
 
-    def _ship(self, one: FollowedRun) -> tuple[order_file.Order, Job]:
+    def _ship(self, followed: FollowedRun) -> tuple[order_file.Order, Job]:
         """Ship the files. If they were shipped before, a job may exist, so a refusal now (a full disk) is no
         final one.
         """
         try:
-            return ship(one.recorded, one.order, self.launcher.reach)
+            return ship(followed.recorded, followed.order, self.launcher.reach)
         except Declined as no:
-            if one.order.submitting is None:
+            if followed.order.submitting is None:
                 raise
             raise Unreachable(no.reason, code=no.code, hint=no.hint) from no
 
-    def _note(self, one: FollowedRun) -> None:
+    def _note(self, followed: FollowedRun) -> None:
         """Record the job's handle; until that is done, the job is searched for again after a kill."""
-        handle = one.handle
+        handle = followed.handle
         assert handle is not None
-        self.departures.note(handle, one.rundir)
-        order_file.write(one.rundir, one.order)
-        one.noted = True
-        one.rundir.environment.unlink(missing_ok=True)
-        name = one.order.place.name
+        self.departures.note(handle, followed.rundir)
+        order_file.write(followed.rundir, followed.order)
+        followed.noted = True
+        followed.rundir.environment.unlink(missing_ok=True)
+        name = followed.order.place.name
         text = f"submitted to {name} as {handle.native}"
-        events.append(one.rundir.events, "submitted", job=handle.native, place=name, text=text)
-        journal.append(Path(one.spec.result_dir), text)
+        events.append(followed.rundir.events, "submitted", job=handle.native, place=name, text=text)
+        journal.append(Path(followed.spec.result_dir), text)
         failpoint("follower.noted")
         self.looks.at_once()
         self.polls.hurry(self.clock())
 
-    def _cannot_be_shipped(self, one: FollowedRun, error: Exception) -> None:
+    def _cannot_be_shipped(self, followed: FollowedRun, error: Exception) -> None:
         """Retry later, without delaying other runs; give up in the end if no job can exist."""
         now = self.clock()
-        one.failing_since = one.failing_since if one.tries else now
-        one.tries += 1
-        one.again_at = now + min(2.0**one.tries, 30.0)
+        followed.failing_since = followed.failing_since if followed.tries else now
+        followed.tries += 1
+        followed.again_at = now + min(2.0**followed.tries, 30.0)
         patience_s = SHIPPING_S if isinstance(error, OSError) else 0.0
-        if one.order.submitting is None and one.tries >= SHIPPING_TRIES and now - one.failing_since >= patience_s:
+        if (
+            followed.order.submitting is None
+            and followed.tries >= SHIPPING_TRIES
+            and now - followed.failing_since >= patience_s
+        ):
             with contextlib.suppress(*_OWN):
-                self._end(one, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
+                self._end(followed, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -323,9 +327,9 @@ class Follower:
         if more:  # after a long silence there is much to fetch
             self.looks.at_once()
 
-    def _files_are_silent(self, silent: Unreachable, asked: Mapping[str, FollowedRun]) -> None:
+    def _files_are_silent(self, silent: Unreachable, followed_runs: Mapping[str, FollowedRun]) -> None:
         self.no_files.fell(silent, self.clock(), self.parts.clock())
-        for one in asked.values():
+        for one in followed_runs.values():
             one.memory.after_silence(self.clock())
             if self.no_files.told:
                 self._tell(one, Settled(RunState.UNREACHABLE))
@@ -335,94 +339,108 @@ class Follower:
             silence.broken()
             self.polls.hurry(self.clock())
 
-    def _advance(self, one: FollowedRun, seen: DirectoryState) -> bool:
+    def _advance(self, followed: FollowedRun, directory_state: DirectoryState) -> bool:
         """Process what was seen of one run; returns whether it was news. Its errors must not affect other runs."""
         try:
-            return self._settle(one, seen)
+            return self._settle(followed, directory_state)
         except (Unreachable, Declined) as silent:
             self._launcher_is_silent(silent)
         except _OWN as error:  # a full disk, a removed directory: the next look tries again
-            if one.gone:
+            if followed.gone:
                 self.finds.at_once()
             else:
-                state = RunState.RUNNING if seen.claimed else RunState.STARTING
-                self._tell(one, Settled(state, f"what comes back cannot be written here: {error}"))
+                state = RunState.RUNNING if directory_state.claimed else RunState.STARTING
+                self._tell(followed, Settled(state, f"what comes back cannot be written here: {error}"))
         return False
 
-    def _settle(self, one: FollowedRun, seen: DirectoryState) -> bool:
-        if seen.exit.get("ending") not in _ENDINGS:  # a damaged file, or a foreign one of that name
-            seen = replace(seen, exit={})
-        self._pass_on_stop(one, seen)  # first: it needs no disk space here
-        came = one.mirror.take(seen, self.offset_s)
-        if seen.more:  # the rest comes with the next look, before any exit record
+    def _settle(self, followed: FollowedRun, directory_state: DirectoryState) -> bool:
+        if directory_state.exit.get("ending") not in _ENDINGS:  # a damaged file, or a foreign one of that name
+            directory_state = replace(directory_state, exit={})
+        self._pass_on_stop(followed, directory_state)  # first: it needs no disk space here
+        came = followed.mirror.take(directory_state, self.offset_s)
+        if directory_state.more:  # the rest comes with the next look, before any exit record
             return True
-        limit_s, asked = self.pending_limit_s, one.asked()
-        found = settle(one.memory, seen, one.said, self.clock(), pending_limit_s=limit_s, asked=asked)
-        if found.ask:
+        limit_s, stop_request = self.pending_limit_s, followed.asked()
+        settled = settle(
+            followed.memory,
+            directory_state,
+            followed.said,
+            self.clock(),
+            pending_limit_s=limit_s,
+            stop_request=stop_request,
+        )
+        if settled.ask:
             self.polls.hurry(self.clock())
-        if found.record is None:
-            return self._tell(one, found) or came
-        if found.remove and one.handle:
-            self.launcher.stop(one.handle, hard=True)
-        if not gather(one.recorded, one.order, self.launcher.reach):
-            self._tell(one, Settled(RunState.RUNNING, "it is over, its results are copied"))
+        if settled.record is None:
+            return self._tell(followed, settled) or came
+        if settled.remove and followed.handle:
+            self.launcher.stop(followed.handle, hard=True)
+        if not gather(followed.recorded, followed.order, self.launcher.reach):
+            self._tell(followed, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
-        if one.told and one.told.state == RunState.UNREACHABLE.value:  # it began and ended before it could be looked at
-            self._tell(one, Settled(RunState.RUNNING, "it is over"))
-        ours = mirroring.in_our_time(found.record, self.offset_s) if seen.exit else found.record
-        self._end(one, ours)
+        if (
+            followed.told and followed.told.state == RunState.UNREACHABLE.value
+        ):  # it began and ended before it could be looked at
+            self._tell(followed, Settled(RunState.RUNNING, "it is over"))
+        ours = mirroring.in_our_time(settled.record, self.offset_s) if directory_state.exit else settled.record
+        self._end(followed, ours)
         return True
 
-    def _pass_on_stop(self, one: FollowedRun, seen: DirectoryState) -> None:
+    def _pass_on_stop(self, followed: FollowedRun, directory_state: DirectoryState) -> None:
         """Pass a stop request to the Runner, or to the launcher if no Runner runs yet; after a while stop the
         job hard.
         """
-        one.stop_stamp = one.look_for_stop()
-        if not one.stop_stamp or one.handle is None or seen.exit:
+        followed.stop_stamp = followed.look_for_stop()
+        if not followed.stop_stamp or followed.handle is None or directory_state.exit:
             return
         now = self.clock()
-        waits = one.said is not None and one.said.state is JobState.PENDING and not seen.claimed  # maybe outdated
-        if one.stop_passed != one.stop_stamp:
-            self.launcher.reach.put(one.order.directory, {"stop": one.rundir.stop.read_bytes()})
-            one.stop_passed, one.stop_at, one.stop_told = one.stop_stamp, now, 0
+        waits = (
+            followed.said is not None and followed.said.state is JobState.PENDING and not directory_state.claimed
+        )  # maybe outdated
+        if followed.stop_passed != followed.stop_stamp:
+            self.launcher.reach.put(followed.order.directory, {"stop": followed.rundir.stop.read_bytes()})
+            followed.stop_passed, followed.stop_at, followed.stop_told = followed.stop_stamp, now, 0
             self.polls.hurry(now)
-        if (one.asked() or {}).get("how") == "drain" and not waits:
+        if (followed.asked() or {}).get("how") == "drain" and not waits:
             return
-        patience_s = 2 * one.spec.limits.grace_s + CLEANUP_S
-        due = 2 if waits or now - one.stop_at > patience_s else 1 if now - one.stop_at > SOFTLY_S else 0
-        if due > one.stop_told:
-            self.launcher.stop(one.handle, hard=due == 2)
-            one.stop_told = due
+        patience_s = 2 * followed.spec.limits.grace_s + CLEANUP_S
+        due = 2 if waits or now - followed.stop_at > patience_s else 1 if now - followed.stop_at > SOFTLY_S else 0
+        if due > followed.stop_told:
+            self.launcher.stop(followed.handle, hard=due == 2)
+            followed.stop_told = due
 
-    def _tell(self, one: FollowedRun, found: Settled) -> bool:
+    def _tell(self, followed: FollowedRun, settled: Settled) -> bool:
         silence = None
-        if found.state is RunState.UNREACHABLE:
-            silences = (self.no_files, self.no_launcher, one.silence)
+        if settled.state is RunState.UNREACHABLE:
+            silences = (self.no_files, self.no_launcher, followed.silence)
             silence = next((silence for silence in silences if silence.told), None)
             if silence is None:
                 return False  # a single failure is not reported, and a new Follower has not polled yet
         with contextlib.suppress(*_OWN):
-            return one.tell(found, self.parts.clock(), silence)
+            return followed.tell(settled, self.parts.clock(), silence)
         return False
 
     # -- ending -------------------------------------------------------------------------------------------------
 
-    def _end(self, one: FollowedRun, record: Mapping[str, Any]) -> None:
+    def _end(self, followed: FollowedRun, record: Mapping[str, Any]) -> None:
         """Write the exit record and schedule the run's collection."""
-        whole = one.last_word(record, self.parts.clock())
-        for left in (one.rundir.environment, one.rundir.far / "environment"):  # nobody read it, and it holds secrets
+        whole = followed.last_word(record, self.parts.clock())
+        for left in (
+            followed.rundir.environment,
+            followed.rundir.far / "environment",
+        ):  # nobody read it, and it holds secrets
             with contextlib.suppress(OSError):
                 left.unlink()
         failpoint("follower.before_exit_record")
-        write_json(one.rundir.exit_record, whole)
+        write_json(followed.rundir.exit_record, whole)
         failpoint("follower.after_exit_record")
-        del self.runs[one.spec.run]
+        del self.runs[followed.spec.run]
         self.departing = True
         if record["ending"] in (Ending.LOST.value, Ending.LAUNCH_FAILED.value):
             with contextlib.suppress(*_OWN):
-                events.append(one.rundir.events, record["ending"], reason=record.get("reason", ""))
-        one.end_log_session()
-        self.collectors.later(one.rundir)
+                events.append(followed.rundir.events, record["ending"], reason=record.get("reason", ""))
+        followed.end_log_session()
+        self.collectors.later(followed.rundir)
 
     def _depart(self) -> None:
         """Have the launcher forget the jobs of recorded runs, and stop those whose run directories were removed."""

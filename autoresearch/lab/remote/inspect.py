@@ -57,7 +57,7 @@ class Inspected:
 
 
 def inspect(
-    place: Target,
+    target: Target,
     parts: Parts,
     *,
     canary: Path | None = None,
@@ -69,23 +69,23 @@ def inspect(
     canary: send a canary; the directory is one above the project's run directories.
     search: finds the interpreter that the canary shall start.
     """
-    followed = _followed(place, parts)
+    follower = _followed(target, parts)
     try:
-        launcher = parts.place(place, parts.environ)
+        launcher = parts.place(target, parts.environ)
     except AutoresearchError as error:
         wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
-        return Inspected(place, False, None, None, (), followed, (wrong,))
+        return Inspected(target, False, None, None, (), follower, (wrong,))
     try:
-        send = partial(send_canary, place, launcher, canary, search) if canary else None
-        return _inspect(place, launcher, followed, send, clock)
+        send = partial(send_canary, target, launcher, canary, search) if canary else None
+        return _inspect(target, launcher, follower, send, clock)
     finally:
         launcher.reach.close()
 
 
 def _inspect(
-    place: Target,
+    target: Target,
     launcher: JobLauncher,
-    followed: Followed,
+    follower: Followed,
     send: Callable[[], Canary] | None,
     clock: Callable[[], float],
 ) -> Inspected:
@@ -107,7 +107,7 @@ def _inspect(
         found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
     except AutoresearchError as error:
         found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
-    return Inspected(place, latency is not None, latency, offset, tuple(rows), followed, tuple(found))
+    return Inspected(target, latency is not None, latency, offset, tuple(rows), follower, tuple(found))
 
 
 _FILES = {True: "seen there under the same paths", False: "copied there and back"}
@@ -120,8 +120,8 @@ def _round_trip(launcher: JobLauncher, clock: Callable[[], float]) -> float:
     return clock() - begun
 
 
-def _followed(place: Target, parts: Parts) -> Followed:
-    folder = directory_of(pinned(place, parts.environ), parts)
+def _followed(target: Target, parts: Parts) -> Followed:
+    folder = directory_of(pinned(target, parts.environ), parts)
     runs = 0
     for entry in parts.index.live():
         order = order_file.read(RunDir(Path(entry.run_dir)))

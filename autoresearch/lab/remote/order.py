@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(run: ResolvedRun, parts: Parts) -> SessionInfo:
+def order(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
     """Write the order of a run; returns the session that shows its log (ending it does not end the run)."""
-    options, rundir = run.options, run.directory
-    info = show_log(rundir, run.spec.session, parts, options.tmux_socket)
+    options, rundir = resolved_run.options, resolved_run.directory
+    info = show_log(rundir, resolved_run.spec.session, parts, options.tmux_socket)
     order_file.write(
         rundir,
         Order(
-            run=run.spec.run,
+            run=resolved_run.spec.run,
             place=options.target,
             ordered=parts.clock(),
             follower=str(directory_of(options.target, parts)),
-            declared=_declared(run, parts),
+            declared=_declared(resolved_run, parts),
             gpus=options.remote_gpus.at(options.target),
             socket=options.tmux_socket,
         ),
@@ -47,8 +47,8 @@ def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> Session
     return info
 
 
-def _declared(run: ResolvedRun, parts: Parts) -> tuple[str, ...]:
+def _declared(resolved_run: ResolvedRun, parts: Parts) -> tuple[str, ...]:
     """Variables set by the blueprint, the trainer or autoresearch; all others are this machine's own."""
-    notes, environment = run.resolved.blueprint.notes, run.options.environment
+    notes, environment = resolved_run.resolved.blueprint.notes, resolved_run.options.environment
     changed = {name for name, value in environment.items() if parts.environ.get(name) != value}
     return tuple(sorted(changed | set(notes.env) | (set(notes.requires_env) & set(environment))))

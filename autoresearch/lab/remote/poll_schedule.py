@@ -50,11 +50,11 @@ class Backoff:
     again_at: float = 0.0  # local clock
     error: Unreachable | None = None
 
-    def fell(self, error: Unreachable, now: float, wall: float) -> None:
+    def fell(self, unreachable: Unreachable, now: float, wall: float) -> None:
         """Record a failure and schedule the next try."""
         self.since = self.since if self.tries else wall
         self.tries += 1
-        self.error = error
+        self.error = unreachable
         self.again_at = now + min(self.first_s * 2.0 ** min(self.tries - 1, 20), self.most_s)
 
     def broken(self) -> None:

@@ -57,52 +57,58 @@ class Settled:
 
 def settle(
     memory: Memory,
-    seen: DirectoryState | None,
-    said: Observation | None,
+    directory_state: DirectoryState | None,
+    observation: Observation | None,
     now: float,
     *,
     pending_limit_s: float,
-    asked: Mapping[str, Any] | None = None,
+    stop_request: Mapping[str, Any] | None = None,
 ) -> Settled:
     """Decide from one look and one poll; updates `memory`.
 
     seen, said: None where there was no answer. asked: the stop request that was passed on, if any.
     """
-    if seen is None:
+    if directory_state is None:
         memory.after_silence(now)
         return Settled(RunState.UNREACHABLE)
-    _remember(memory, seen, said, now)
-    if seen.exit:
-        return _recorded(memory, seen, said, now, asked)
-    beats = seen.claimed and memory.beat_at is not None and now - memory.beat_at < BEATS_S
-    over = said is not None and said.state is JobState.OVER
-    if seen.alive or (beats and seen.alive is None and not (over and said and said.ending)):
-        return Settled(RunState.EVALUATING if seen.evaluating else RunState.RUNNING, ask=over)
-    if said is None:
+    _remember(memory, directory_state, observation, now)
+    if directory_state.exit:
+        return _recorded(memory, directory_state, observation, now, stop_request)
+    beats = directory_state.claimed and memory.beat_at is not None and now - memory.beat_at < BEATS_S
+    over = observation is not None and observation.state is JobState.OVER
+    if directory_state.alive or (
+        beats and directory_state.alive is None and not (over and observation and observation.ending)
+    ):
+        return Settled(RunState.EVALUATING if directory_state.evaluating else RunState.RUNNING, ask=over)
+    if observation is None:
         return Settled(RunState.UNREACHABLE)
-    if said.state is JobState.PENDING:
-        return _pending(memory, seen, said, now, pending_limit_s)
+    if observation.state is JobState.PENDING:
+        return _pending(memory, directory_state, observation, now, pending_limit_s)
     if over:
-        return _over(memory, seen, said, now, asked)
-    if said.state is JobState.RUNNING:
-        return _running(memory, seen, now)
-    return _unknown(memory, seen, now, asked)
+        return _over(memory, directory_state, observation, now, stop_request)
+    if observation.state is JobState.RUNNING:
+        return _running(memory, directory_state, now)
+    return _unknown(memory, directory_state, now, stop_request)
 
 
-def _remember(memory: Memory, seen: DirectoryState, said: Observation | None, now: float) -> None:
+def _remember(memory: Memory, directory_state: DirectoryState, observation: Observation | None, now: float) -> None:
     def since(before: float | None, holds: bool) -> float | None:
         return (now if before is None else before) if holds else None
 
-    state = said.state if said else None
+    state = observation.state if observation else None
     memory.over_since = since(memory.over_since, state is JobState.OVER)
     memory.unknown_since = since(memory.unknown_since, state is JobState.UNKNOWN)
     memory.running_since = since(memory.running_since, state is JobState.RUNNING)
-    memory.recorded_since = since(memory.recorded_since, bool(seen.exit))
+    memory.recorded_since = since(memory.recorded_since, bool(directory_state.exit))
     if state is JobState.PENDING and memory.pending_since is None:
         memory.pending_since = now
-    if seen.beat is not None and seen.beat != memory.beat:
-        memory.beat, memory.beat_at = seen.beat, now
-    memory.looks_dead = memory.looks_dead + 1 if seen.claimed and seen.alive is False and not seen.exit else 0
+    if directory_state.beat is not None and directory_state.beat != memory.beat:
+        memory.beat, memory.beat_at = directory_state.beat, now
+    memory.looks_dead = (
+        memory.looks_dead + 1
+        if directory_state.claimed and directory_state.alive is False and not directory_state.exit
+        else 0
+    )
 
 
 def _since(then: float | None, now: float) -> float:
@@ -110,16 +116,24 @@ def _since(then: float | None, now: float) -> float:
 
 
 def _recorded(
-    memory: Memory, seen: DirectoryState, said: Observation | None, now: float, asked: Mapping[str, Any] | None
+    memory: Memory,
+    directory_state: DirectoryState,
+    observation: Observation | None,
+    now: float,
+    stop_request: Mapping[str, Any] | None,
 ) -> Settled:
     """The exit record, unless the launcher knows better what ended it (preempted, cancelled, the node failed)."""
-    record = dict(seen.exit)
-    told = said is not None and said.state is JobState.OVER
-    foreign = _by_a_signal(record) and not asked
-    if foreign and not told and _since(memory.recorded_since, now) < SAYS_S:
+    record = dict(directory_state.exit)
+    over = observation is not None and observation.state is JobState.OVER
+    foreign = _by_a_signal(record) and not stop_request
+    if foreign and not over and _since(memory.recorded_since, now) < SAYS_S:
         return Settled(RunState.RUNNING, "it was ended by a signal; its launcher is asked why", ask=True)
-    if foreign and said is not None and said.outranks and said.ending is not None:
-        record |= {"ending": said.ending.value, "cause": said.cause, "reason": said.reason or record.get("reason", "")}
+    if foreign and observation is not None and observation.outranks and observation.ending is not None:
+        record |= {
+            "ending": observation.ending.value,
+            "cause": observation.cause,
+            "reason": observation.reason or record.get("reason", ""),
+        }
     return Settled(RunState.ENDED, record=record)
 
 
@@ -130,36 +144,46 @@ def _by_a_signal(record: Mapping[str, Any]) -> bool:
     return record.get("cause") == "signal" and record.get("returncode") in KILLED
 
 
-def _pending(memory: Memory, seen: DirectoryState, said: Observation, now: float, limit_s: float) -> Settled:
+def _pending(
+    memory: Memory, directory_state: DirectoryState, observation: Observation, now: float, limit_s: float
+) -> Settled:
     waited = _since(memory.pending_since, now)
-    if seen.claimed or not (said.hopeless or waited >= limit_s):  # claimed: it was suspended
-        return Settled(RunState.PENDING, said.reason or said.word)
-    why = "it would wait for ever" if said.hopeless else f"it waited for {waited:.0f} s, the pending limit"
-    cause = "never_starts" if said.hopeless else "pending_limit"
-    return _ended(Ending.LAUNCH_FAILED, cause, f"{why}: {said.reason or said.word}", remove=True)
+    if directory_state.claimed or not (observation.hopeless or waited >= limit_s):  # claimed: it was suspended
+        return Settled(RunState.PENDING, observation.reason or observation.word)
+    why = "it would wait for ever" if observation.hopeless else f"it waited for {waited:.0f} s, the pending limit"
+    cause = "never_starts" if observation.hopeless else "pending_limit"
+    return _ended(Ending.LAUNCH_FAILED, cause, f"{why}: {observation.reason or observation.word}", remove=True)
 
 
 def _over(
-    memory: Memory, seen: DirectoryState, said: Observation, now: float, asked: Mapping[str, Any] | None
+    memory: Memory,
+    directory_state: DirectoryState,
+    observation: Observation,
+    now: float,
+    stop_request: Mapping[str, Any] | None,
 ) -> Settled:
-    if asked and not seen.claimed:
-        return _stopped(asked)
+    if stop_request and not directory_state.claimed:
+        return _stopped(stop_request)
     if _since(memory.over_since, now) < LATE_S:
-        return Settled(RunState.RUNNING if seen.claimed else RunState.STARTING, "its exit record is waited for")
-    if asked:
-        return _stopped(asked)
-    ending = said.ending or (Ending.LOST if seen.claimed else Ending.LAUNCH_FAILED)
-    reason = said.reason or f"the launcher says {said.word or 'that it is over'}, and there is no exit record"
-    return _ended(ending, said.cause or "no_exit_record", reason, returncode=said.returncode)
+        return Settled(
+            RunState.RUNNING if directory_state.claimed else RunState.STARTING, "its exit record is waited for"
+        )
+    if stop_request:
+        return _stopped(stop_request)
+    ending = observation.ending or (Ending.LOST if directory_state.claimed else Ending.LAUNCH_FAILED)
+    reason = (
+        observation.reason or f"the launcher says {observation.word or 'that it is over'}, and there is no exit record"
+    )
+    return _ended(ending, observation.cause or "no_exit_record", reason, returncode=observation.returncode)
 
 
-def _running(memory: Memory, seen: DirectoryState, now: float) -> Settled:
-    if seen.claimed and memory.looks_dead >= 2:
+def _running(memory: Memory, directory_state: DirectoryState, now: float) -> Settled:
+    if directory_state.claimed and memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
-    if seen.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a restarted Ray head may say so for ever
+    if directory_state.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a restarted Ray head may say so for ever
         reason = f"the launcher says that it runs, and its Runner gave no sign of life for {FROZEN_S / 60:.0f} minutes"
         return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
-    if seen.claimed:
+    if directory_state.claimed:
         return Settled(RunState.RUNNING)
     if _since(memory.running_since, now) >= START_S:
         reason = f"the job runs since {START_S:.0f} s and its Runner never showed: the run directory is not seen there"
@@ -167,24 +191,26 @@ def _running(memory: Memory, seen: DirectoryState, now: float) -> Settled:
     return Settled(RunState.STARTING)
 
 
-def _unknown(memory: Memory, seen: DirectoryState, now: float, asked: Mapping[str, Any] | None) -> Settled:
+def _unknown(
+    memory: Memory, directory_state: DirectoryState, now: float, stop_request: Mapping[str, Any] | None
+) -> Settled:
     if memory.looks_dead >= 2:
         return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
     silent_s = _since(memory.unknown_since, now)
-    if asked and not seen.claimed and silent_s >= LATE_S:
-        return _stopped(asked)
+    if stop_request and not directory_state.claimed and silent_s >= LATE_S:
+        return _stopped(stop_request)
     if silent_s < UNKNOWN_S:
-        return Settled(RunState.RUNNING if seen.claimed else RunState.STARTING, ask=True)
-    if seen.claimed:
+        return Settled(RunState.RUNNING if directory_state.claimed else RunState.STARTING, ask=True)
+    if directory_state.claimed:
         return _ended(
             Ending.LOST, "job_gone", "the launcher knows its job no more, and its Runner gives no sign of life"
         )
     return _ended(Ending.LOST, "job_gone", "the launcher knows no such job, and its Runner never started")
 
 
-def _stopped(asked: Mapping[str, Any]) -> Settled:
-    reason = str(asked.get("reason") or "a stop was requested")
-    return _ended(Ending.STOPPED, str(asked.get("cause") or "stop_request"), reason)
+def _stopped(stop_request: Mapping[str, Any]) -> Settled:
+    reason = str(stop_request.get("reason") or "a stop was requested")
+    return _ended(Ending.STOPPED, str(stop_request.get("cause") or "stop_request"), reason)
 
 
 def _ended(ending: Ending, cause: str, reason: str, *, returncode: int | None = None, remove: bool = False) -> Settled:

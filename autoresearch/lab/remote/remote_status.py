@@ -41,7 +41,7 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     }
 
 
-def clause(fields: dict[str, Any], state: RunState, *, now: float | None = None) -> str:
+def clause(fields: dict[str, Any], run_state: RunState, *, now: float | None = None) -> str:
     """The same as a clause for people: `slurm job 17 on n3`, `..., waits since 90 s: Resources`."""
     if not fields:
         return ""
@@ -54,6 +54,6 @@ def clause(fields: dict[str, Any], state: RunState, *, now: float | None = None)
     if fields["unreachable_since"] is not None:
         hint = f" ({fields['hint']})" if fields["hint"] else ""
         return f"{words}, no answer since {max(0.0, now - fields['unreachable_since']):.0f} s{why}{hint}"
-    if state in (RunState.PENDING, RunState.STARTING, RunState.STOPPING) and fields["reason"]:
+    if run_state in (RunState.PENDING, RunState.STARTING, RunState.STOPPING) and fields["reason"]:
         return f"{words}, waits since {fields['queue_s']:.0f} s{why}"
     return words

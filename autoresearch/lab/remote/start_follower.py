@@ -24,14 +24,14 @@ SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 _SHOWN = "shown.json"  # digests of credentials already handed over, so that two shells do not alternate
 
 
-def directory_of(place: Target, parts: Parts) -> Path:
+def directory_of(target: Target, parts: Parts) -> Path:
     """The folder of a target's Follower, with its lock, records and log."""
-    return state_home(parts.environ) / "places" / place.key
+    return state_home(parts.environ) / "places" / target.key
 
 
-def attend(place: Target, parts: Parts, socket: str) -> None:
+def attend(target: Target, parts: Parts, socket: str) -> None:
     """Start a target's Follower unless it lives; returns once it holds its lock. See `lab.runs.detached.start`."""
-    folder = directory_of(place, parts)
+    folder = directory_of(target, parts)
     folder.mkdir(parents=True, exist_ok=True)
     if is_locked(folder / "lock"):
         ring(folder)
@@ -40,10 +40,10 @@ def attend(place: Target, parts: Parts, socket: str) -> None:
         if is_locked(folder / "lock"):
             ring(folder)
             return
-        write_json(folder / "place.json", place.to_json(), durable=False)
+        write_json(folder / "place.json", target.to_json(), durable=False)
         _note_shown(folder, [_digest(_who(parts.environ))])
-        session = session_name(f"follow-{place.name}", place.key[-8:])
-        detached.start(folder, ["follow", str(folder)], session, f"follow-{place.key}", parts, socket)
+        session = session_name(f"follow-{target.name}", target.key[-8:])
+        detached.start(folder, ["follow", str(folder)], session, f"follow-{target.key}", parts, socket)
 
 
 @contextlib.contextmanager

@@ -45,15 +45,15 @@ class CodeTree:
     entries: tuple[CodeFile, ...]
     texts: Mapping[str, bytes]
 
-    def bytes_of(self, entry: CodeFile) -> bytes:
+    def bytes_of(self, code_file: CodeFile) -> bytes:
         """The content to send for a file."""
-        return self.texts[entry.path] if entry.path in self.texts else entry.source.read_bytes()
+        return self.texts[code_file.path] if code_file.path in self.texts else code_file.source.read_bytes()
 
-    def packed(self, entries: Collection[CodeFile]) -> bytes:
+    def packed(self, code_files: Collection[CodeFile]) -> bytes:
         """These entries as a tar archive; equal entries give equal bytes."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for entry in entries:
+            for entry in code_files:
                 info = tarfile.TarInfo(entry.path)
                 info.mode = 0o755 if entry.kind == "x" else 0o644
                 if entry.kind == "l":

@@ -94,11 +94,11 @@ class _Download:
         self,
         recorded: RecordedRun,
         order: Order,
-        there: RemoteHost,
+        remote_host: RemoteHost,
         until: float,
         clock: Callable[[], float],
     ) -> None:
-        self.recorded, self.order, self.there = recorded, order, there
+        self.recorded, self.order, self.there = recorded, order, remote_host
         self.rundir, self.spec = recorded.rundir, recorded.spec
         self.until, self.clock = until, clock
         self.results = order.paths.get(recorded.spec.result_dir, "")
@@ -170,45 +170,49 @@ class _Download:
         unmapped = (one.path for one in self.spec.sources if _mapped(one.path, self.order.paths) == one.path)
         return Path(far) if any(far.startswith(re.split(r"[*?\[]", path)[0]) for path in unmapped) else None
 
-    def _is_here(self, one: _File) -> bool:
-        if one.size < 0:
-            return one.here.is_symlink() and str(one.here.readlink()) == one.content
+    def _is_here(self, remote_file: _File) -> bool:
+        if remote_file.size < 0:
+            return remote_file.here.is_symlink() and str(remote_file.here.readlink()) == remote_file.content
         try:
-            return not one.here.is_symlink() and one.here.stat().st_size == one.size and self._sum(one) == one.content
+            return (
+                not remote_file.here.is_symlink()
+                and remote_file.here.stat().st_size == remote_file.size
+                and self._sum(remote_file) == remote_file.content
+            )
         except OSError:
             return False
 
-    def _sum(self, one: _File) -> str:
-        return sha256(str(one.here))
+    def _sum(self, remote_file: _File) -> str:
+        return sha256(str(remote_file.here))
 
     # -- copying ------------------------------------------------------------------------------------------------
 
-    def _fetch(self, wanted: Sequence[_File]) -> None:
-        plain = [one for one in wanted if one.size >= 0]
+    def _fetch(self, to_fetch: Sequence[_File]) -> None:
+        plain = [one for one in to_fetch if one.size >= 0]
         self._clear_stale(plain)
         way = rsync.words(self.there.reach) if sum(one.size for one in plain) > BY_RSYNC else None
         if way:
             self._by_rsync(way, plain)
         else:
             self._in_pieces(plain)
-        for one in wanted:
+        for one in to_fetch:
             if one.size < 0:
                 self._link(one)
 
-    def _by_rsync(self, way: tuple[str, str], files: Sequence[_File]) -> None:
+    def _by_rsync(self, way: tuple[str, str], remote_files: Sequence[_File]) -> None:
         """Into a directory beside the results, which the next slice continues; then checked and moved one by one."""
         beside = Path(self.spec.result_dir) / f"{PARTIAL}{self.spec.run}"
-        for root in {one.root for one in files}:
-            names = [one.name for one in files if one.root == root]
+        for root in {one.root for one in remote_files}:
+            names = [one.name for one in remote_files if one.root == root]
             place = beside / hashlib.sha256(root.encode()).hexdigest()[:12]
             try:
                 rsync.pull(way, root, names, place, max(5.0, self.until - self.clock()))
             except rsync.RsyncFailed:
-                self._in_pieces(files)
+                self._in_pieces(remote_files)
                 return
             except rsync.Slow:
                 raise _NotYet from None
-            for one in files:
+            for one in remote_files:
                 if one.root == root:
                     self._settle(one, place / one.name)
         with contextlib.suppress(OSError):
@@ -216,9 +220,9 @@ class _Download:
                 folder.rmdir()
             beside.rmdir()
 
-    def _in_pieces(self, files: Sequence[_File]) -> None:
+    def _in_pieces(self, remote_files: Sequence[_File]) -> None:
         """Fetch one piece each of a few files per request, until they are complete."""
-        waiting = list(files)
+        waiting = list(remote_files)
         while waiting:
             if self.clock() >= self.until:
                 raise _NotYet
@@ -234,56 +238,60 @@ class _Download:
                     waiting.remove(one)
             failpoint("gather.piece")
 
-    def _settle(self, one: _File, partial: Path) -> None:
+    def _settle(self, remote_file: _File, partial: Path) -> None:
         """Move a file with the right checksum to its name; delete any other, so that it is copied again."""
         try:
-            right = sha256(str(partial)) == one.content
+            right = sha256(str(partial)) == remote_file.content
         except OSError:
             return
         if not right:
             partial.unlink()
             return
-        one.here.parent.mkdir(parents=True, exist_ok=True)
-        if one.here.is_dir() and not one.here.is_symlink():
+        remote_file.here.parent.mkdir(parents=True, exist_ok=True)
+        if remote_file.here.is_dir() and not remote_file.here.is_symlink():
             return
-        inside = str(one.here).startswith(f"{self.spec.result_dir}/")
-        if not inside and one.far not in self.order.watched and one.here.exists():  # a file from before this run
-            aside = one.here.with_name(f"{one.here.name}.before-{self.spec.run}")
-            one.here.replace(aside)
+        inside = str(remote_file.here).startswith(f"{self.spec.result_dir}/")
+        if (
+            not inside and remote_file.far not in self.order.watched and remote_file.here.exists()
+        ):  # a file from before this run
+            aside = remote_file.here.with_name(f"{remote_file.here.name}.before-{self.spec.run}")
+            remote_file.here.replace(aside)
             journal.append(Path(self.spec.result_dir), f"moved aside, from before this run: {aside}")
-        partial.replace(one.here)
+        partial.replace(remote_file.here)
 
-    def _partial(self, one: _File) -> Path:
+    def _partial(self, remote_file: _File) -> Path:
         """Beside the file, named by content and name, so that a new listing starts a new copy."""
-        words = os.fsencode(f"{one.content} {one.name}")  # several files may have the same content
-        return one.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
+        words = os.fsencode(f"{remote_file.content} {remote_file.name}")  # several files may have the same content
+        return remote_file.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
 
-    def _clear_stale(self, files: Sequence[_File]) -> None:
-        wanted = {self._partial(one) for one in files}
-        for folder in {one.here.parent for one in files}:
+    def _clear_stale(self, remote_files: Sequence[_File]) -> None:
+        wanted = {self._partial(one) for one in remote_files}
+        for folder in {one.here.parent for one in remote_files}:
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.glob(f"{PARTIAL}*"):
                 if path not in wanted and path.is_file():
                     path.unlink()
 
-    def _link(self, one: _File) -> None:
-        inside = os.path.normpath(one.here.parent / one.content)
-        if one.here.exists() or not inside.startswith(f"{self.spec.result_dir}/"):
+    def _link(self, remote_file: _File) -> None:
+        inside = os.path.normpath(remote_file.here.parent / remote_file.content)
+        if remote_file.here.exists() or not inside.startswith(f"{self.spec.result_dir}/"):
             return
-        one.here.parent.mkdir(parents=True, exist_ok=True)
-        one.here.unlink(missing_ok=True)
-        one.here.symlink_to(one.content)
+        remote_file.here.parent.mkdir(parents=True, exist_ok=True)
+        remote_file.here.unlink(missing_ok=True)
+        remote_file.here.symlink_to(remote_file.content)
 
-    def _finish(self, files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:
-        total = sum(max(one.size, 0) for one in files)
+    def _finish(self, remote_files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:
+        total = sum(max(one.size, 0) for one in remote_files)
         place, name = Path(self.spec.result_dir), self.order.place.name
-        journal.append(place, f"copied from {name}: {len(files) - wrong} files, {total / 1e6:.1f} MB, checksums agree")
+        journal.append(
+            place, f"copied from {name}: {len(remote_files) - wrong} files, {total / 1e6:.1f} MB, checksums agree"
+        )
         for far, size in listed["left"][:20]:
             journal.append(place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
         if (more := listed["count"] - 20) > 0:
             journal.append(place, f"left on {name}: {more} more files, below {self.results}")
         self.there.ask("release", code=self.order.code, directory=self.order.directory, over=True)
-        manifest = [[str(one.here), one.size, one.content] for one in files]
+        manifest = [[str(one.here), one.size, one.content] for one in remote_files]
         write_json(self.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
         self.notes.unlink(missing_ok=True)
 

@@ -54,11 +54,11 @@ class InterpreterSearch:
         return str(found["interpreter"])
 
 
-def search_for(place: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
+def search_for(target: Target, interpreter: str, codebase: Path, prepare: Collection[str]) -> InterpreterSearch:
     """The search for a run's interpreter; `prepare`: its commands that run before the trainer."""
-    remote = place.text("codebase") == "remote"
+    remote = target.text("codebase") == "remote"
     code = "" if remote else code_name(root_of(codebase))
-    return InterpreterSearch(place, interpreter, code, prepared=bool(prepare) and not remote)
+    return InterpreterSearch(target, interpreter, code, prepared=bool(prepare) and not remote)
 
 
 def code_name(root: Path) -> str:

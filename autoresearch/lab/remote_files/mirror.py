@@ -56,26 +56,26 @@ class RemoteMirror:
     def _pieces(self) -> dict[str, Path]:
         return {path.name: path for path in (self.rundir.log, self.rundir.evaluation)} | self._watched
 
-    def take(self, seen: DirectoryState, offset_s: float) -> bool:
+    def take(self, directory_state: DirectoryState, offset_s: float) -> bool:
         """Write what was seen; returns whether lines came. offset_s: remote clock minus local clock.
 
         Raises OSError or EnvironmentUnusable if it cannot be written: the next look fetches it again.
         """
         try:
-            return self._take(seen, offset_s)
+            return self._take(directory_state, offset_s)
         except BaseException:
             self._begin()
             raise
 
-    def _take(self, seen: DirectoryState, offset_s: float) -> bool:
-        for name, path in self._pieces().items() if seen.grown else ():
-            if piece := seen.grown.get(name):
+    def _take(self, directory_state: DirectoryState, offset_s: float) -> bool:
+        for name, path in self._pieces().items() if directory_state.grown else ():
+            if piece := directory_state.grown.get(name):
                 self._make_room(path)
                 _append(path, piece)
                 self.had[name] += len(piece)
         came = False
         for name, path in ((EVENTS, self.rundir.events), (JOURNAL, self.journal)):
-            piece = seen.grown.get(name, b"")
+            piece = directory_state.grown.get(name, b"")
             if whole := piece[: piece.rfind(b"\n") + 1] or piece[: len(piece) // PIECE * PIECE]:  # a line without end
                 self._add_lines(path, whole, offset_s)
                 self.had[name] += len(whole)
@@ -84,9 +84,9 @@ class RemoteMirror:
             noted = {name: self.had[name] for name in (EVENTS, JOURNAL)}
             write_json(self.rundir.path / OFFSETS, noted, durable=False)
             self._unsure = False
-        if seen.runner and seen.runner != self._runner:
-            write_json(self.rundir.runner, in_our_time(seen.runner, offset_s), durable=False)
-            self._runner = seen.runner
+        if directory_state.runner and directory_state.runner != self._runner:
+            write_json(self.rundir.runner, in_our_time(directory_state.runner, offset_s), durable=False)
+            self._runner = directory_state.runner
         return came
 
     def _make_room(self, path: Path) -> None:

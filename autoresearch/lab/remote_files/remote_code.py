@@ -30,18 +30,18 @@ HOST_GIT = Path(__file__).parents[2] / "runner" / "host_git.py"
 SLASH = "/"  # a directory that every host has
 
 
-def is_remote(place: Target) -> bool:
+def is_remote(target: Target) -> bool:
     """Whether the code is the host's own. Raises EnvironmentUnusable for anything but `remote` and `sent`."""
-    said = place.text("codebase", "sent")
+    said = target.text("codebase", "sent")
     if said not in ("remote", "sent"):
-        message = f"launchers.{place.name}.codebase: {said!r} is neither `remote` nor `sent`"
+        message = f"launchers.{target.name}.codebase: {said!r} is neither `remote` nor `sent`"
         raise EnvironmentUnusable(message, code="bad_launcher", hint="a path of the host belongs in the blueprint")
     return said == "remote"
 
 
-def refuse_in_campaign(places: Iterable[Target]) -> None:
+def refuse_in_campaign(targets: Iterable[Target]) -> None:
     """Raise EnvironmentUnusable: ideas are created, checked and checked out in worktrees of this machine."""
-    if remote := [place for place in places if not place.is_local and is_remote(place)]:
+    if remote := [place for place in targets if not place.is_local and is_remote(place)]:
         raise EnvironmentUnusable(
             f"a campaign makes its ideas in worktrees here, and {remote[0].name} says `codebase: remote`",
             hint="clone the repository here and take that option out: each idea's code is sent to the host; "
@@ -55,9 +55,9 @@ class HostFiles:
 
     here = False
 
-    def __init__(self, place: Target, parts: Parts) -> None:
-        self.place = place
-        self._reach = parts.place(place, parts.environ).reach
+    def __init__(self, target: Target, parts: Parts) -> None:
+        self.place = target
+        self._reach = parts.place(target, parts.environ).reach
         self._there: RemoteHost | None = None
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._home: str | None = None
@@ -151,13 +151,13 @@ def at_home(spec: RunSpec) -> RunSpec:
     return replace(spec, result_dir=ours, sources=tuple(sources), far_paths=paths)
 
 
-def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
+def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
     """Commit the code to the run's branch in the host's own repository; without a repository, record why not."""
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
     program = HOST_GIT.read_text()
     try:
         with _unusable():
-            made = files.there.ask(
+            made = host_files.there.ask(
                 "keep",
                 program=program,
                 codebase=spec.cwd,
@@ -168,10 +168,10 @@ def keep_code_there(spec: RunSpec, files: HostFiles, extra: Mapping[str, bytes],
                 extra={name: data.decode("utf-8", "surrogateescape") for name, data in extra.items()},
             )
     finally:
-        files.close()
+        host_files.close()
     if "none" in made:
         return replace(spec, branch="", no_snapshot=str(made["none"]))
-    where = f"{files.place.text('host', files.place.name)}:{spec.cwd}"
+    where = f"{host_files.place.text('host', host_files.place.name)}:{spec.cwd}"
     journal.append(place, f"branch {made['branch']} at {made['commit'][:12]} of {where} holds the code that runs")
     for item in made["left_out"]:
         journal.append(place, f"left out of the snapshot: {item}")

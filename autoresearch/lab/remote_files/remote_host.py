@@ -20,10 +20,10 @@ _LATER = frozenset({"archive_changed"})  # errors that a retry may solve
 class RemoteHost:
     """Files and programs of one target; create one per run, it keeps nothing but the interpreter's path."""
 
-    def __init__(self, reach: Reach, place: Target) -> None:
+    def __init__(self, reach: Reach, target: Target) -> None:
         self.reach = reach
-        self.place = place
-        self.python = _python(reach, place)
+        self.place = target
+        self.python = _python(reach, target)
 
     def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
         """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer.
@@ -67,9 +67,9 @@ class RemoteHost:
         return self.reach.look([Want("files", directory, offsets)])["files"].grown
 
 
-def _python(reach: Reach, place: Target) -> str:
+def _python(reach: Reach, target: Target) -> str:
     """The interpreter for the Runner: the target's option, else the first that is new enough."""
-    said = place.text("python")
+    said = target.text("python")
     for name in (said,) if said else PYTHONS:
         start = ["sh", "-c", 'exec ~/"$0" "$@"', name[2:]] if name.startswith("~/") else [name]
         words = reach.run([*start, "-c", _PROBE]).text.split()
@@ -77,13 +77,13 @@ def _python(reach: Reach, place: Target) -> str:
             return words[0] if words[0].startswith("/") else name
     wanted = f"{said} is no" if said else "there is no"
     raise Declined(
-        f"{place.name}: {wanted} python >= {LEAST[0]}.{LEAST[1]}, which the Runner needs",
+        f"{target.name}: {wanted} python >= {LEAST[0]}.{LEAST[1]}, which the Runner needs",
         code="no_python",
-        hint=f"install one there, or name it: launchers: {{{place.name}: {{python: /path/to/python3}}}}",
+        hint=f"install one there, or name it: launchers: {{{target.name}: {{python: /path/to/python3}}}}",
     )
 
 
-def _hint(found: Mapping[str, Any]) -> str:
-    if found["code"] == "disk_full":
+def _hint(answer: Mapping[str, Any]) -> str:
+    if answer["code"] == "disk_full":
         return "make room there, or give the place another `root:` or a smaller `min_free_gb:`"
-    return "give the place another `root:`" if found["code"] in ("not_writable", "read_only") else ""
+    return "give the place another `root:`" if answer["code"] in ("not_writable", "read_only") else ""

@@ -55,10 +55,10 @@ def push(way: tuple[str, str], files: Iterable[tuple[Path, str]]) -> None:
         _rsync(way, names, here_root, way[1] + far_root)
 
 
-def pull(way: tuple[str, str], root: str, names: Sequence[str], place: Path, timeout_s: float = TIMEOUT_S) -> None:
+def pull(way: tuple[str, str], root: str, names: Sequence[str], directory: Path, timeout_s: float = TIMEOUT_S) -> None:
     """Fetch files below a remote directory; partial local copies are continued. Raises as `push`."""
-    place.mkdir(parents=True, exist_ok=True)
-    _rsync(way, names, f"{way[1]}{root}/", f"{place}/", timeout_s)
+    directory.mkdir(parents=True, exist_ok=True)
+    _rsync(way, names, f"{way[1]}{root}/", f"{directory}/", timeout_s)
 
 
 def _common_tail(one: str, other: str) -> str:

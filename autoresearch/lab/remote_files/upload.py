@@ -72,9 +72,9 @@ def send(recorded: RecordedRun, order: Order, reach: Reach, runner: Mapping[str,
 class _Upload:
     """The upload of one run."""
 
-    def __init__(self, recorded: RecordedRun, order: Order, there: RemoteHost) -> None:
+    def __init__(self, recorded: RecordedRun, order: Order, remote_host: RemoteHost) -> None:
         rundir, spec = recorded.rundir, recorded.spec
-        self.rundir, self.spec, self.order, self.there = rundir, spec, order, there
+        self.rundir, self.spec, self.order, self.there = rundir, spec, order, remote_host
         self.place = order.place
         self.remote = self.place.text("codebase") == "remote"  # its code is the host's own
         self.again = bool(order.directory)
@@ -106,37 +106,37 @@ class _Upload:
         seen = self.there.reach.look([Want(self.spec.run, self.order.directory)])
         return seen[self.spec.run].claimed
 
-    def _send(self, found: Mapping[str, Any], runner: Mapping[str, bytes]) -> UploadResult:
+    def _send(self, host: Mapping[str, Any], runner: Mapping[str, bytes]) -> UploadResult:
         """Code first, then spec and environment; the run directory gets its spec last."""
-        far_runner = f"{found['root']}/runner_{_digest(runner)}"
-        python = self._interpreter(found)
-        far = self._far(found, far_runner, python)
+        far_runner = f"{host['root']}/runner_{_digest(runner)}"
+        python = self._interpreter(host)
+        far = self._far(host, far_runner, python)
         translation = Translation(far, self.home)
         if self.remote:
             self._move_aside(translation)
         else:
-            self._send_code(found, translation)
+            self._send_code(host, translation)
         self.there.put(far_runner, runner)
         record = far_spec(self.record, translation)
-        record |= keys_of(found["directory"]) | self._evaluation(found, far, far_runner)
+        record |= keys_of(host["directory"]) | self._evaluation(host, far, far_runner)
         # the remote host keeps its own PATH, HOME ..., and no local GPU is leased
         record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
-            given = found["caches"] | far_environment(
-                self.environment, self.order.declared, translation, found["lacking"]
+            given = host["caches"] | far_environment(
+                self.environment, self.order.declared, translation, host["lacking"]
             )
             files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
-        self.there.put(found["directory"], files, private=("environment", "spec.json"))
-        self._tell(far, found["caches"])
+        self.there.put(host["directory"], files, private=("environment", "spec.json"))
+        self._tell(far, host["caches"])
         return UploadResult(
-            directory=found["directory"],
+            directory=host["directory"],
             python=self.there.python,
             runner=far_runner,
             cwd=translation.path(self.spec.cwd),
             paths=far,
             watched=self.order.watched if self.again else self._watched(translation),
-            code="" if self.remote else found["code"],
+            code="" if self.remote else host["code"],
         )
 
     # -- what maps to what --------------------------------------------------------------------------------------
@@ -156,22 +156,22 @@ class _Upload:
             raise Declined(f"{self.place.name}: the root {found['root']!r} has characters that a shell would read")
         return found
 
-    def _interpreter(self, found: Mapping[str, Any]) -> str:
-        if python := str(found["interpreter"]):
+    def _interpreter(self, host: Mapping[str, Any]) -> str:
+        if python := str(host["interpreter"]):
             return python
         if self.spec.prepare and not self.remote:  # it may be created there
-            return f"{found['code']}/.venv/bin/python"
+            return f"{host['code']}/.venv/bin/python"
         raise self.search.missing()
 
-    def _far(self, found: Mapping[str, Any], runner: str, python: str) -> dict[str, str]:
+    def _far(self, host: Mapping[str, Any], runner: str, python: str) -> dict[str, str]:
         """Local path -> remote path, for every mapped directory and file that a text may name."""
         spec = self.spec
-        far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: found["directory"]}
-        far |= {spec.result_dir: found["results"]}
+        far = {sys.executable: self.there.python, str(RUNNER): runner, spec.run_dir: host["directory"]}
+        far |= {spec.result_dir: host["results"]}
         if self.remote:
             far[spec.interpreter] = python  # also if it is the harness's own interpreter
         else:
-            code, recipe = found["code"], Path(spec.recipe)
+            code, recipe = host["code"], Path(spec.recipe)
             inside = os.path.relpath(os.path.realpath(spec.cwd), self.root)
             far |= {str(self.root): code, spec.cwd: os.path.normpath(f"{code}/{inside}")}
             if environment := _environment_of(spec.interpreter):
@@ -180,7 +180,7 @@ class _Upload:
             if self.apart and self.apart != str(self.root):
                 far[self.apart] = f"{code}-evaluation"
             if spec.recipe and not self._inside(recipe):
-                far[spec.recipe] = f"{found['directory']}/{GIVEN}/{recipe.name}"
+                far[spec.recipe] = f"{host['directory']}/{GIVEN}/{recipe.name}"
         return {**far, **spec.far_paths, **_paths_option(self.place.options)}
 
     def _inside(self, path: Path) -> str:
@@ -214,16 +214,16 @@ class _Upload:
 
     # -- what is sent -------------------------------------------------------------------------------------------
 
-    def _send_code(self, found: Mapping[str, Any], translation: Translation) -> None:
+    def _send_code(self, host: Mapping[str, Any], translation: Translation) -> None:
         """Send exactly the tree, and the recipe with remote paths."""
-        spec, code = self.spec, found["code"]
+        spec, code = self.spec, host["code"]
         texts, given = self._recipes(translation)
-        links = {inside: found["results"]} if (inside := self._inside(Path(spec.result_dir))) else {}
+        links = {inside: host["results"]} if (inside := self._inside(Path(spec.result_dir))) else {}
         records = Path(spec.run_dir).parents[1]
         with code_of(spec, texts, [Path(spec.result_dir), records]) as tree:
-            self._send_tree(tree, code, links, found)
+            self._send_tree(tree, code, links, host)
         for place, files in given.items():
-            self.there.put(found[place], files)
+            self.there.put(host[place], files)
 
     def _move_aside(self, translation: Translation) -> None:
         """Move metrics of earlier runs aside: a result directory of the host's own may hold them."""
@@ -250,10 +250,12 @@ class _Upload:
                 given["results"][f"{COPIES}/{path.name}"] = _translated(path.read_bytes(), translation)
         return texts, given
 
-    def _send_tree(self, tree: CodeTree, code: str, links: Mapping[str, str], found: Mapping[str, Any]) -> None:
+    def _send_tree(self, code_tree: CodeTree, code: str, links: Mapping[str, str], host: Mapping[str, Any]) -> None:
         """Send the files that differ, until none does."""
         inside = tuple(f"{link}/" for link in links)
-        entries = [one for one in tree.entries if not one.path.startswith(inside)] if inside else list(tree.entries)
+        entries = (
+            [one for one in code_tree.entries if not one.path.startswith(inside)] if inside else list(code_tree.entries)
+        )
         total = sum(one.size for one in entries)
         told = [one.to_json() for one in entries]
         for attempt in range(TRIES + 1):
@@ -262,29 +264,29 @@ class _Upload:
             if not missing:
                 return
             size = sum(one.size for one in missing)
-            if size > found["free"]:
+            if size > host["free"]:
                 gb = f"{size / 1e9:.1f} of {total / 1e9:.1f} GB"
-                why = f"{self.place.name}: {gb} of code do not fit into the {found['free'] / 1e9:.1f} GB that are free"
+                why = f"{self.place.name}: {gb} of code do not fit into the {host['free'] / 1e9:.1f} GB that are free"
                 raise Declined(why, code="disk_full")
             if attempt < TRIES:
-                self._carry(tree, missing, code, found, size)
+                self._carry(code_tree, missing, code, host, size)
         raise Unreachable(f"{self.place.name}: {missing[0].path} arrives with another checksum", code="damaged")
 
     def _carry(
-        self, tree: CodeTree, missing: Sequence[CodeFile], code: str, found: Mapping[str, Any], size: int
+        self, code_tree: CodeTree, missing_files: Sequence[CodeFile], code: str, host: Mapping[str, Any], size: int
     ) -> None:
-        words = rsync.words(self.there.reach) if found["rsync"] and size > BY_RSYNC else None
+        words = rsync.words(self.there.reach) if host["rsync"] and size > BY_RSYNC else None
         if words:
-            plain = [one for one in missing if one.path not in tree.texts]
+            plain = [one for one in missing_files if one.path not in code_tree.texts]
             with contextlib.suppress(rsync.Slow, rsync.RsyncFailed):  # the next comparison finds missing files
                 rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
-                missing = [one for one in missing if one.path in tree.texts]
-        for number, batch in enumerate(_batches(missing)):
+                missing_files = [one for one in missing_files if one.path in code_tree.texts]
+        for number, batch in enumerate(_batches(missing_files)):
             name = f"code-{number}.tar"
-            self.there.put(found["directory"], {name: tree.packed(batch)})
-            self.there.ask("unpack", code=code, archive=f"{found['directory']}/{name}")
+            self.there.put(host["directory"], {name: code_tree.packed(batch)})
+            self.there.ask("unpack", code=code, archive=f"{host['directory']}/{name}")
 
-    def _evaluation(self, found: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
+    def _evaluation(self, host: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
         """The command that creates the evaluation directory afresh, from an archive of the local worktree."""
         if not self.spec.evaluate_place:
             return {}
@@ -294,8 +296,8 @@ class _Upload:
         tree = worktree(Path(self.apart))
         data = tree.packed(tree.entries)
         digest = hashlib.sha256(data).hexdigest()
-        archive = f"{found['directory']}/evaluation.tar"
-        self.there.put(found["directory"], {"evaluation.tar": data})
+        archive = f"{host['directory']}/evaluation.tar"
+        self.there.put(host["directory"], {"evaluation.tar": data})
         request = {"do": "fresh", "archive": archive, "sha256": digest, "place": far[self.apart]}
         words = [self.there.python, "-S", "-E", "-s", f"{runner}/remote_files.py", json.dumps(request)]
         return {"evaluate_place": shlex.join(words)}
@@ -345,11 +347,11 @@ def _translated(data: bytes, translation: Translation) -> bytes:
     return translation.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _batches(entries: Sequence[CodeFile]) -> list[list[CodeFile]]:
+def _batches(code_files: Sequence[CodeFile]) -> list[list[CodeFile]]:
     """In order, as many as fit into one archive; a large file alone."""
     found: list[list[CodeFile]] = [[]]
     room = PACKED
-    for one in entries:
+    for one in code_files:
         if found[-1] and one.size > room:
             found.append([])
             room = PACKED

@@ -161,25 +161,27 @@ def _unproved(interpreter: Path, clause: str) -> Finding:
     return Finding(Severity.ERROR, "import_unproved", message, "correct [exp_venv_exe]")
 
 
-def _judge(one: TopLevel, worktree: Path, interpreter: Path, answer: _ImportProbe) -> Finding | None:
+def _judge(top_level: TopLevel, worktree: Path, interpreter: Path, probe: _ImportProbe) -> Finding | None:
     """None if the package is the worktree's, or if nothing can import it by this name."""
-    found = answer.found.get(one.name)
+    found = probe.found.get(top_level.name)
     if found is None:
         return None  # a script in a folder: it is run by its path
     if "error" in found:
-        return _unproved(interpreter, f"fails to look for {one.name}: {found['error']}")
+        return _unproved(interpreter, f"fails to look for {top_level.name}: {found['error']}")
     origin, places = found.get("origin"), found.get("places")
-    source = origin if isinstance(origin, str) else _namespace_part(one, worktree, places)
+    source = origin if isinstance(origin, str) else _namespace_part(top_level, worktree, places)
     if source is None or _within(source, worktree):
         return None
-    message = f"the changed package {one.name} would be imported from {source}, not from the worktree {worktree}"
-    return Finding(Severity.ERROR, "imports_elsewhere", message, _remedy(one, source, answer, interpreter), one.changed)
+    message = f"the changed package {top_level.name} would be imported from {source}, not from the worktree {worktree}"
+    return Finding(
+        Severity.ERROR, "imports_elsewhere", message, _remedy(top_level, source, probe, interpreter), top_level.changed
+    )
 
 
-def _namespace_part(one: TopLevel, worktree: Path, places: object) -> str | None:
+def _namespace_part(top_level: TopLevel, worktree: Path, listed: object) -> str | None:
     """The first part of a package without `__init__.py` that holds the changed file."""
-    roots = [place for place in places if isinstance(place, str)] if isinstance(places, list) else []
-    below = PurePosixPath(one.changed).relative_to(PurePosixPath(one.root) / one.name)
+    roots = [place for place in listed if isinstance(place, str)] if isinstance(listed, list) else []
+    below = PurePosixPath(top_level.changed).relative_to(PurePosixPath(top_level.root) / top_level.name)
     return next((place for place in roots if (Path(place) / below).exists()), None)
 
 
@@ -188,13 +190,13 @@ def _within(path: str, worktree: Path) -> bool:
     return real.startswith(top + "/") or os.path.abspath(path).startswith(f"{worktree}/")  # noqa: PTH100
 
 
-def _remedy(one: TopLevel, source: str, answer: _ImportProbe, interpreter: Path) -> str:
-    editable = [f.split(".")[0] for f in answer.finders if "editable" in f.lower()]
-    uninstall = f"`{interpreter} -m pip uninstall {one.name}` (its distribution may have another name)"
+def _remedy(top_level: TopLevel, source: str, probe: _ImportProbe, interpreter: Path) -> str:
+    editable = [f.split(".")[0] for f in probe.finders if "editable" in f.lower()]
+    uninstall = f"`{interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"
     if editable:
         return f"an editable install is in the way ({', '.join(editable)}): {uninstall}, or install it as a plain copy"
-    if one.root not in (".", "src"):
-        return f"put the worktree's {one.root} on PYTHONPATH: `env: PYTHONPATH={one.root}`, or {uninstall}"
+    if top_level.root not in (".", "src"):
+        return f"put the worktree's {top_level.root} on PYTHONPATH: `env: PYTHONPATH={top_level.root}`, or {uninstall}"
     if "site-packages" in source:
         return f"a package of the same name is installed there: {uninstall}"
     return f"something puts that directory before PYTHONPATH (a .pth file, sitecustomize): {uninstall}"

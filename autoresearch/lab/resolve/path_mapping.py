@@ -55,7 +55,7 @@ def map_launch(
     command: str,
     recipe: Mapping[str, object],
     environment: Mapping[str, str],
-    places: Places,
+    path_map: Places,
     *,
     inherited: frozenset[str] = frozenset(),
 ) -> MappedLaunch:
@@ -63,7 +63,7 @@ def map_launch(
 
     `inherited` are variables not set for this run (PATH, OLDPWD ...): such a path stays unchanged in them.
     """
-    tracing = _Tracing(places)
+    tracing = _Tracing(path_map)
     new_command = tracing.text("command", command, shell=True)
     new_recipe = {key: _value(tracing, key, item) for key, item in recipe.items()}
     new_environment = {
@@ -133,14 +133,14 @@ class _Tracing:
         return Finding(Severity.ERROR, "path_not_in_worktree", message, hint)
 
 
-def _spellings(places: Places, top: str) -> dict[str, str]:
+def _spellings(path_map: Places, top: str) -> dict[str, str]:
     """The possible spellings of the codebase and the root of its checkout."""
-    codebase, real = str(places.codebase), os.path.realpath(places.codebase)
+    codebase, real = str(path_map.codebase), os.path.realpath(path_map.codebase)
     inside = os.path.relpath(real, top)
     found = {top: ".", real: inside, codebase: inside}
     if inside != "." and codebase.endswith("/" + inside):
         found[codebase.removesuffix("/" + inside)] = "."
-    home = places.home.rstrip("/")
+    home = path_map.home.rstrip("/")
     for path, relative in tuple(found.items()):
         for known in {home, os.path.realpath(home)} if home else ():
             if _in(path, known):

@@ -23,22 +23,22 @@ OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
 
 
-def recipe_path(found: LedgerMatch, checkout: Checkout) -> str:
+def recipe_path(match: LedgerMatch, checkout: Checkout) -> str:
     """The path of the recipe in a run's commit; "" without one, or if it was not committed."""
-    if found.campaign is not None:
-        own = found.campaign.recipe
+    if match.campaign is not None:
+        own = match.campaign.recipe
         names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
     else:
-        text = found.spec.recipe if found.spec else found.row.recipe if found.row else ""
+        text = match.spec.recipe if match.spec else match.row.recipe if match.row else ""
         names = _seen_from(PurePosixPath(text), checkout) if text else []
-    return next((name for name in names if name and _holds(checkout, found.commit, name)), "")
+    return next((name for name in names if name and _holds(checkout, match.commit, name)), "")
 
 
-def blueprint_path(found: LedgerMatch, checkout: Checkout) -> str:
+def blueprint_path(match: LedgerMatch, checkout: Checkout) -> str:
     """The path of the blueprint in a run's commit; "" if none was committed."""
-    text = found.spec.blueprint if found.spec else ""
-    beside = [] if found.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
-    return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, found.commit, name)), "")
+    text = match.spec.blueprint if match.spec else ""
+    beside = [] if match.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
+    return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, match.commit, name)), "")
 
 
 def _seen_from(path: PurePosixPath, checkout: Checkout, kind: str = "recipe") -> list[str]:
@@ -59,12 +59,12 @@ def _holds(checkout: Checkout, commit: str, name: str) -> bool:
     return True
 
 
-def recipe_text(found: LedgerMatch, checkout: Checkout | None) -> str:
+def recipe_text(match: LedgerMatch, checkout: Checkout | None) -> str:
     """The recipe's text from the run's commit, else from the disk as it is now; "" without one."""
-    if checkout and found.commit and (name := recipe_path(found, checkout)):
-        return read_file(checkout, found.commit, name).decode("utf-8", "replace")
-    text = found.spec.recipe if found.spec else ""
-    if found.campaign or not text:
+    if checkout and match.commit and (name := recipe_path(match, checkout)):
+        return read_file(checkout, match.commit, name).decode("utf-8", "replace")
+    text = match.spec.recipe if match.spec else ""
+    if match.campaign or not text:
         return ""
     try:
         return Path(text).read_text(encoding="utf-8", errors="replace")
@@ -95,17 +95,17 @@ def asked_for(spec: RunSpec) -> str:
     return command.replace(f" --submission-id {spec.session}", "", 1)
 
 
-def whole(found: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Recipe:
+def whole(match: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Recipe:
     """The recipe as the run's trainer saw it: merged with its parents, overridden by the command's settings."""
-    recipe = parsed(recipe_text(found, checkout), "recipe")
-    place = recipe_path(found, checkout) if checkout and found.commit else found.spec.recipe if found.spec else ""
+    recipe = parsed(recipe_text(match, checkout), "recipe")
+    place = recipe_path(match, checkout) if checkout and match.commit else match.spec.recipe if match.spec else ""
 
     def read(path: str) -> Mapping[str, object]:
-        inside = checkout is not None and found.commit and not path.startswith(("/", "../"))
-        data = read_file(checkout, found.commit, path) if inside and checkout else Path(path).read_bytes()
+        inside = checkout is not None and match.commit and not path.startswith(("/", "../"))
+        data = read_file(checkout, match.commit, path) if inside and checkout else Path(path).read_bytes()
         return parse_mapping(data, path)
 
     with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone
         recipe = inherited(recipe, place, read)
-    command = asked_for(found.spec) if found.spec else found.row.command if found.row else ""
+    command = asked_for(match.spec) if match.spec else match.row.command if match.row else ""
     return {**ask.settings(trainer, recipe, command), **variables(command)}

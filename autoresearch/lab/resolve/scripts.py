@@ -95,11 +95,11 @@ def script_findings(blueprint: Blueprint, codebase: Path, files: Files, environ:
     return list(dict.fromkeys(found))
 
 
-def _unread(read: ScriptText, where: str, line: int, *, must: bool) -> Finding:
-    script = read.script
-    if must and script.must and read.why == "No such file or directory":
+def _unread(script_text: ScriptText, where: str, line: int, *, must: bool) -> Finding:
+    script = script_text.script
+    if must and script.must and script_text.why == "No such file or directory":
         message = f"the script {script.name} is not there: {script.path}"
         hint = "correct its path, or let a `prepare:` make it"
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
-    message = f"not read: {script.name}: {read.why[:1].lower()}{read.why[1:]}"
+    message = f"not read: {script.name}: {script_text.why[:1].lower()}{script_text.why[1:]}"
     return Finding(Severity.WARNING, "not_read", message, "nobody looked for what it kills or hides", where, line)

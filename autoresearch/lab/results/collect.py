@@ -90,16 +90,18 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     return run.outcome
 
 
-def _write_row(run: Collected, directory: Path, state: CampaignState | None) -> None:
-    spec = run.outcome.spec
-    if state is not None and not run.judgement.judged and spec.why != "confirm":  # first, as its row then counts less
+def _write_row(collected: Collected, directory: Path, state: CampaignState | None) -> None:
+    spec = collected.outcome.spec
+    if (
+        state is not None and not collected.judgement.judged and spec.why != "confirm"
+    ):  # first, as its row then counts less
         campaign_records.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
-    row, ledger = run.row(state), Path(spec.ledger)
+    row, ledger = collected.row(state), Path(spec.ledger)
     fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
     failpoint("collect.row_written")
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
-            _append_journal(directory, run.outcome)
+            _append_journal(directory, collected.outcome)
 
 
 def _has_row(spec: RunSpec) -> bool:
@@ -136,10 +138,16 @@ def _document_dir(finished: FinishedRun) -> Path:
     return result_dir
 
 
-def _write_results(run: Collected) -> Path:
+def _write_results(collected: Collected) -> Path:
     """Write results.md and return its path: beside the log if the result directory is full or read-only."""
-    path, rundir = run.outcome.results, run.examined.finished.rundir
-    text = render_results(run.outcome, run.examined.measurement, run.examined.failure, run.examined.traceback, rundir)
+    path, rundir = collected.outcome.results, collected.examined.finished.rundir
+    text = render_results(
+        collected.outcome,
+        collected.examined.measurement,
+        collected.examined.failure,
+        collected.examined.traceback,
+        rundir,
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_page(path, text)
@@ -150,8 +158,8 @@ def _write_results(run: Collected) -> Path:
         return other
 
 
-def _flag(run: Collected) -> dict[str, Any]:
-    outcome, log = run.outcome, run.examined.finished.rundir.log
+def _flag(collected: Collected) -> dict[str, Any]:
+    outcome, log = collected.outcome, collected.examined.finished.rundir.log
     spec, end = outcome.spec, outcome.exit
     return {
         "schema": 1,

@@ -55,65 +55,65 @@ class Comparison:
         return self.b.mean - self.a.mean
 
 
-def compare(a: LedgerMatch, b: LedgerMatch) -> Comparison:
+def compare(first: LedgerMatch, second: LedgerMatch) -> Comparison:
     """Read both sides; what cannot be read is left out, and the code's line says why."""
-    at_a, at_b = a.checkout(), b.checkout()
-    config, per_run = _config(a, b, at_a, at_b)
-    code, text, git = _code(a, b, at_a, at_b)
-    commands = _command(a), _command(b)
+    at_a, at_b = first.checkout(), second.checkout()
+    config, per_run = _config(first, second, at_a, at_b)
+    code, text, git = _code(first, second, at_a, at_b)
+    commands = _command(first), _command(second)
     return Comparison(
-        a=a,
-        b=b,
+        a=first,
+        b=second,
         config=config,
         per_run=per_run,
         command=commands if commands[0] != commands[1] else None,
         code=code,
         diff=text,
-        environment=_apart(_environment(a), _environment(b)),
-        limits=_apart(_limits(a), _limits(b)),
+        environment=_apart(_environment(first), _environment(second)),
+        limits=_apart(_limits(first), _limits(second)),
         git=git,
     )
 
 
-def metric_of(found: LedgerMatch) -> str:
+def metric_of(match: LedgerMatch) -> str:
     """The name of the objective of a run."""
-    if found.row and found.row.metric_name:
-        return found.row.metric_name
-    return found.spec.objective.metric if found.spec and found.spec.objective else ""
+    if match.row and match.row.metric_name:
+        return match.row.metric_name
+    return match.spec.objective.metric if match.spec and match.spec.objective else ""
 
 
-def measured_by(found: LedgerMatch) -> Measured:
+def measured_by(match: LedgerMatch) -> Measured:
     """The metric of a run and the trainer that produces it."""
-    trainer = found.row.trainer if found.row else found.spec.trainer if found.spec else ""
-    return Measured(trainer, metric_of(found))
+    trainer = match.row.trainer if match.row else match.spec.trainer if match.spec else ""
+    return Measured(trainer, metric_of(match))
 
 
-def metrics_of(found: LedgerMatch) -> dict[str, Any]:
+def metrics_of(match: LedgerMatch) -> dict[str, Any]:
     """The measured values of a run, and its idea."""
-    row: LedgerRow | None = found.row
+    row: LedgerRow | None = match.row
     return {
-        "run": found.run,
+        "run": match.run,
         "status": (row.status if row else "") or None,
         "ending": (row.ending if row else "") or None,
         "last": row.metric_value if row else None,
         "best": row.best_value if row else None,
-        "mean": found.mean,
-        "sd": found.sd,
-        "n": len(found.values),
+        "mean": match.mean,
+        "sd": match.sd,
+        "n": len(match.values),
         "steps": row.steps if row else None,
         "elapsed_min": row.elapsed_min if row else None,
         "memory_gb": row.memory_gb if row else None,
-        "seed": row.seed if row else found.spec.seed if found.spec else None,
+        "seed": row.seed if row else match.spec.seed if match.spec else None,
     }
 
 
 def _config(
-    a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
+    first: LedgerMatch, second: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[dict[str, Pair], dict[str, Pair]]:
     """Differing keys of recipe and command: (chosen ones, ones that always differ between runs)."""
     apart: set[str] = set()
     wholes = []
-    for side, checkout in ((a, at_a), (b, at_b)):
+    for side, checkout in ((first, at_a), (second, at_b)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
         trainer = registry.by_name(name if name in registry.NAMES else registry.NAMES[-1])
         wholes.append(flatten(recipes.whole(side, checkout, trainer)))
@@ -125,42 +125,44 @@ def _config(
     return chosen, anyway
 
 
-def _pair(change: RecipeChange) -> Pair:
-    return tuple("(absent)" if value is ABSENT else value for value in (change.old, change.new))  # type: ignore[return-value]
+def _pair(recipe_change: RecipeChange) -> Pair:
+    return tuple("(absent)" if value is ABSENT else value for value in (recipe_change.old, recipe_change.new))  # type: ignore[return-value]
 
 
-def _code(a: LedgerMatch, b: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None) -> tuple[str, str, str]:
+def _code(
+    first: LedgerMatch, second: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
+) -> tuple[str, str, str]:
     """(a summary, the bounded diff, the command for the whole diff); recipes are compared by key, not here."""
-    if not (a.commit and b.commit):
+    if not (first.commit and second.commit):
         return "unknown: a commit is not recorded", "", ""
-    if a.commit == b.commit:
+    if first.commit == second.commit:
         return "the same commit", "", ""
     if at_a is None or at_b is None or at_a.common_dir != at_b.common_dir:
         return "unknown: the commits are not in one repository", "", ""
-    ours = {recipes.OURS, recipes.recipe_path(a, at_a), recipes.recipe_path(b, at_b)} - {""}
+    ours = {recipes.OURS, recipes.recipe_path(first, at_a), recipes.recipe_path(second, at_b)} - {""}
     try:
-        stat = diffstat(at_a, a.commit, b.commit, ignoring=ours)
-        text = diff(at_a, a.commit, b.commit, ignoring=ours)
+        stat = diffstat(at_a, first.commit, second.commit, ignoring=ours)
+        text = diff(at_a, first.commit, second.commit, ignoring=ours)
     except AutoresearchError as failure:
         return f"unknown: {formatting.plain(failure.message)}", "", ""
-    command = f"git -C {at_a.root} diff {a.commit[:12]} {b.commit[:12]} -- . ':!{recipes.OURS}'"
+    command = f"git -C {at_a.root} diff {first.commit[:12]} {second.commit[:12]} -- . ':!{recipes.OURS}'"
     return (str(stat) if stat.files else "the same"), formatting.block(text.rstrip("\n"), DIFF_LINES), command
 
 
-def _command(found: LedgerMatch) -> str:
-    return found.row.command if found.row else found.spec.command if found.spec else ""
+def _command(match: LedgerMatch) -> str:
+    return match.row.command if match.row else match.spec.command if match.spec else ""
 
 
-def _environment(found: LedgerMatch) -> dict[str, Any]:
+def _environment(match: LedgerMatch) -> dict[str, Any]:
     """Host, programs and recorded variables of a run; secrets stay masked."""
-    spec = found.spec
+    spec = match.spec
     if spec is None:
-        return {"trainer": found.row.trainer, "launcher": found.row.launcher} if found.row else {}
+        return {"trainer": match.row.trainer, "launcher": match.row.launcher} if match.row else {}
     known: dict[str, Any] = {
         "trainer": spec.trainer,
         "interpreter": spec.interpreter,
         "launcher": spec.launcher,
-        "host": found.host,
+        "host": match.host,
         "gpus": len(spec.gpus),
         "prepare": "; ".join(spec.prepare),
         "evaluate": "; ".join(spec.evaluate),
@@ -169,8 +171,8 @@ def _environment(found: LedgerMatch) -> dict[str, Any]:
     return known | {f"${name}": value for name, value in spec.environment.items()}
 
 
-def _limits(found: LedgerMatch) -> dict[str, Any]:
-    return asdict(found.spec.limits) if found.spec else {}
+def _limits(match: LedgerMatch) -> dict[str, Any]:
+    return asdict(match.spec.limits) if match.spec else {}
 
 
 def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Pair]:

@@ -124,10 +124,10 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
     return next((text for text in map(plain, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
 
 
-def diagnosis(words: LastWords, cause: Failure | None) -> Diagnosis:
+def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not repeated among the others."""
-    also = tuple(f for f in words.failures if cause is None or f.kind is not cause.kind)
-    return Diagnosis(cause, also, tuple(f for f in words.overcome if f != cause))
+    also = tuple(f for f in last_words.failures if cause is None or f.kind is not cause.kind)
+    return Diagnosis(cause, also, tuple(f for f in last_words.overcome if f != cause))
 
 
 def open_stall(happened: list[Event]) -> Event | None:

@@ -125,15 +125,15 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
     return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
 
 
-def _elsewhere(seen: order_file.Observed | None) -> Death | None:
+def _elsewhere(observed: order_file.Observed | None) -> Death | None:
     """Why no more is known of a remote run: pending or unreachable; None for any other state."""
     said = {
         "pending": "it waits in the queue of its place",
         "unreachable": "its place does not answer; it may well go on",
     }
-    if seen is None or seen.state not in said:
+    if observed is None or observed.state not in said:
         return None
-    return Death(seen.state, False, f"{said[seen.state]}: {seen.reason}".rstrip(": "))
+    return Death(observed.state, False, f"{said[observed.state]}: {observed.reason}".rstrip(": "))
 
 
 def _living(happened: list[Event]) -> Death:
@@ -198,26 +198,26 @@ def _tail(log: Path, count: int) -> tuple[str, ...]:
     return tuple(tail_lines(log, count))
 
 
-def as_payload(found: Explanation) -> dict[str, Any]:
+def as_payload(explanation: Explanation) -> dict[str, Any]:
     """The flat JSON object. All log text is stripped of escapes and bounded, but still untrusted."""
-    cause, death = found.diagnosis.cause, found.death
+    cause, death = explanation.diagnosis.cause, explanation.death
     return {
         "failure": cause.kind.value if cause else None,
         "failure_line": cause.line if cause else None,
         "line_number": cause.position.number or None if cause else None,
         "byte_offset": cause.position.offset if cause and cause.position.offset >= 0 else None,
         "times": cause.times if cause else None,
-        "also": records(found.diagnosis.also),
-        "overcome": records(found.diagnosis.overcome),
+        "also": records(explanation.diagnosis.also),
+        "overcome": records(explanation.diagnosis.overcome),
         "process": death.word if death else None,
         "hung": death.hung if death else None,
         "chatty": death.chatty if death else None,
         "silent_s": death.silent_s if death else None,
         "how": death.sentence if death else None,
-        "try": list(found.tries),
-        "tail": list(found.tail),
+        "try": list(explanation.tries),
+        "tail": list(explanation.tail),
         "untrusted": ["failure_line", "also", "overcome", "tail"],
-        "log_path": str(found.log),
+        "log_path": str(explanation.log),
     }
 
 

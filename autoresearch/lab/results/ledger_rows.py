@@ -101,30 +101,30 @@ def find(name: str, parts: Parts) -> LedgerMatch:
     return LedgerMatch(name, own[-1] if own else None, tuple(rows), spec, campaign, values)
 
 
-def _by_index(name: str, place: Path, index: str, replicate: str | None) -> LedgerMatch:
-    rows = [row for row in Ledger(place / "results.tsv").rows() if row.index == int(index)]
+def _by_index(name: str, path: Path, index: str, replicate: str | None) -> LedgerMatch:
+    rows = [row for row in Ledger(path / "results.tsv").rows() if row.index == int(index)]
     chosen = [row for row in rows if replicate is None or row.replicate == int(replicate)]
     if not chosen:
         have = ", ".join(str(row.replicate) for row in rows if row.replicate is not None)
         what = f"replicate {replicate} of idea {index} (there is {have})" if rows else f"idea {index}"
         raise NotFoundError(
-            f"{place / 'results.tsv'} has no row of {what}",
+            f"{path / 'results.tsv'} has no row of {what}",
             hint="a run that is not over has no row yet",
-            fix=f"autoresearch ledger show {place / 'results.tsv'}",
+            fix=f"autoresearch ledger show {path / 'results.tsv'}",
             code="no_row",
         )
     row = chosen[0]
-    campaign = _spec_beside(place)
-    values = _values(place, int(index), rows, campaign)
+    campaign = _spec_beside(path)
+    values = _values(path, int(index), rows, campaign)
     return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values)
 
 
-def _values(place: Path, index: int, rows: Sequence[LedgerRow], campaign: CampaignSpec | None) -> tuple[float, ...]:
+def _values(path: Path, index: int, rows: Sequence[LedgerRow], campaign_spec: CampaignSpec | None) -> tuple[float, ...]:
     """The metric of each run that counts for the idea: in a campaign, smoke and confirmation runs do not."""
-    if campaign is not None:
+    if campaign_spec is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        state = CampaignHistory(CampaignDir(place)).state()
+        state = CampaignHistory(CampaignDir(path)).state()
         if idea := next((one for one in state.ideas if one.index == index), None):
             return tuple(idea.values)
     return tuple(v for row in rows if (v := measured(row)) is not None)

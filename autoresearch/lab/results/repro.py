@@ -71,14 +71,14 @@ class _Old:
     trainer: Trainer
 
 
-def redo(found: LedgerMatch, parts: Parts) -> Redone:
+def redo(match: LedgerMatch, parts: Parts) -> Redone:
     """Create the worktree. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    checkout, old = _read(found)
+    checkout, old = _read(match)
     name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
     place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
-    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, found.commit))
+    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, match.commit))
     overrides, command = _redirected(old, mapped.command, result_dir)
     if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
         command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
@@ -87,17 +87,17 @@ def redo(found: LedgerMatch, parts: Parts) -> Redone:
     if overrides:
         text = edit(old.recipe, overrides, name=old.recipe_path, new_keys=True)
         files[old.recipe_path] = text.encode()
-    message = f"{old.spec.slug}: run {found.run} once more\n\nNothing but where it writes differs from its commit.\n"
-    made = commit_hypothesis(checkout, found.commit, Change(files=files), message=message)
-    wanted = found.campaign.include if found.campaign else tuple(old.blueprint.notes.include)
+    message = f"{old.spec.slug}: run {match.run} once more\n\nNothing but where it writes differs from its commit.\n"
+    made = commit_hypothesis(checkout, match.commit, Change(files=files), message=message)
+    wanted = match.campaign.include if match.campaign else tuple(old.blueprint.notes.include)
     there = [path for path in wanted if os.path.lexists(checkout.root / path)]
     place.switch(made.commit, there)
     cwd = place.path / inside
     return Redone(
-        found=found,
+        found=match,
         checkout=checkout,
         worktree=place.path,
-        commit=found.commit,
+        commit=match.commit,
         follow_up=made.commit,
         blueprint=place.path / recipes.BLUEPRINT,
         cwd=cwd,
@@ -107,59 +107,59 @@ def redo(found: LedgerMatch, parts: Parts) -> Redone:
         caveats=(
             *(f"{f.message}" for f in mapped.findings),
             *(f"the input {path} is not there any more" for path in wanted if path not in there),
-            *_caveats(found, old, there, overrides),
+            *_caveats(match, old, there, overrides),
         ),
     )
 
 
-def _read(found: LedgerMatch) -> tuple[Checkout, _Old]:
-    spec, checkout = found.spec, found.checkout()
+def _read(match: LedgerMatch) -> tuple[Checkout, _Old]:
+    spec, checkout = match.spec, match.checkout()
     if spec is None:
         raise NotFoundError(
-            f"the run directory of {found.run} is gone, and with it its command",
-            hint=f"its code is at commit {found.commit[:12] or '(unknown)'}",
+            f"the run directory of {match.run} is gone, and with it its command",
+            hint=f"its code is at commit {match.commit[:12] or '(unknown)'}",
             code="run_dir_gone",
         )
-    if checkout is None or not found.commit:
+    if checkout is None or not match.commit:
         what = "it was run without a commit" if checkout else "its repository is gone"
-        raise NotFoundError(f"{found.run} cannot be made again: {what}", code="no_commit")
+        raise NotFoundError(f"{match.run} cannot be made again: {what}", code="no_commit")
     try:
-        checkout.git.run("cat-file", "-e", f"{found.commit}^{{commit}}")
+        checkout.git.run("cat-file", "-e", f"{match.commit}^{{commit}}")
     except GitFailed as failure:
         raise NotFoundError(
-            f"{checkout.root} holds no commit {found.commit[:12]} any more",
+            f"{checkout.root} holds no commit {match.commit[:12]} any more",
             hint="its branch was deleted",
             code="no_commit",
         ) from failure
-    path = recipes.blueprint_path(found, checkout)
+    path = recipes.blueprint_path(match, checkout)
     if not path:
-        raise NotFoundError(f"commit {found.commit[:12]} holds no blueprint of {found.run}", code="no_blueprint")
-    blueprint = parse_blueprint(read_file(checkout, found.commit, path), Path(path).name)
-    recipe = recipes.recipe_path(found, checkout)
-    text = read_file(checkout, found.commit, recipe).decode("utf-8", "replace") if recipe else ""
-    root = _root_of(Path(spec.cwd), found, checkout)
+        raise NotFoundError(f"commit {match.commit[:12]} holds no blueprint of {match.run}", code="no_blueprint")
+    blueprint = parse_blueprint(read_file(checkout, match.commit, path), Path(path).name)
+    recipe = recipes.recipe_path(match, checkout)
+    text = read_file(checkout, match.commit, recipe).decode("utf-8", "replace") if recipe else ""
+    root = _root_of(Path(spec.cwd), match, checkout)
     trainer = registry.choose(spec.trainer, spec.command, spec.lines)
     return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
 
 
-def _root_of(cwd: Path, found: LedgerMatch, checkout: Checkout) -> Path:
+def _root_of(cwd: Path, match: LedgerMatch, checkout: Checkout) -> Path:
     """The root of the tree that it ran in: a worktree of the campaign, or the checkout."""
-    if found.campaign is not None:
-        depth = len(Path(found.campaign.codebase).parts)
+    if match.campaign is not None:
+        depth = len(Path(match.campaign.codebase).parts)
         return cwd.parents[depth - 1] if depth else cwd
     return checkout.root
 
 
-def _free_slot(checkout: Checkout, wanted: Path, parts: Parts) -> Slot:
+def _free_slot(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
     """A worktree without edits or runs."""
     busy = [spec.cwd for entry in parts.index.live() if (spec := _spec(entry.run_dir))]
     for number in range(1, MOST):
-        path = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
-        place = slot(checkout, path, reason="a row that is made again")
-        inside = str(place.path)
-        if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not place.changes():
-            return place
-    raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {wanted}", code="slot_taken")
+        path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
+        worktree = slot(checkout, path, reason="a row that is made again")
+        inside = str(worktree.path)
+        if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not worktree.changes():
+            return worktree
+    raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {preferred}", code="slot_taken")
 
 
 def _spec(run_dir: str) -> RunSpec | None:
@@ -246,7 +246,7 @@ def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: s
     yield f"bash -c {shlex.quote(command)}"
 
 
-def _caveats(found: LedgerMatch, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
+def _caveats(match: LedgerMatch, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
     """What cannot be the same, and known differences."""
     spec, here = old.spec, os.uname().nodename
     if redirected:
@@ -260,8 +260,8 @@ def _caveats(found: LedgerMatch, old: _Old, linked: Iterable[str], redirected: M
     if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
         yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
     yield "variables that the blueprint does not declare come from your environment, not from that run's"
-    if found.host and found.host != here:
-        yield f"it ran on {found.host}, this is {here}"
+    if match.host and match.host != here:
+        yield f"it ran on {match.host}, this is {here}"
     if spec.launcher != "tmux":
         yield f"it ran at {spec.launcher}; --launcher says where it goes now"
     if spec.gpus:

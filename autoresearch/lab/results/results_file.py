@@ -85,12 +85,12 @@ def telling(validations: Sequence[Reading], first: Sequence[str]) -> tuple[str, 
     return tuple(dict.fromkeys((*first, *names)))
 
 
-def columns_of(readings: Sequence[Reading], wanted: Sequence[str], *, limit: int = MAX_COLUMNS) -> list[str]:
+def columns_of(readings: Sequence[Reading], preferred: Sequence[str], *, limit: int = MAX_COLUMNS) -> list[str]:
     """The metrics that fit into a table: the wanted ones that exist, then the first of the others."""
     names: dict[str, None] = {}
     for reading in readings:
         names.update(dict.fromkeys(reading.metrics))
-    chosen = [name for name in wanted if name in names]
+    chosen = [name for name in preferred if name in names]
     chosen += [name for name in names if name not in chosen]
     return chosen[:limit]
 

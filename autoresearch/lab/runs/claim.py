@@ -21,30 +21,30 @@ from autoresearch.records.index import IndexEntry
 from autoresearch.records.rundir import RunDir, locked
 
 
-def claim(run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRun:
+def claim(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRun:
     """Claim a run directory and the idea's index, under the ledger's lock. The run as it was claimed."""
-    result_dir = Path(run.spec.result_dir)
+    result_dir = Path(resolved_run.spec.result_dir)
     make_directory(result_dir)
-    journal.claim(result_dir, run.spec.run, lambda run_id: _lives(parts, run_id))
-    campaign_dir = run.campaign_dir
+    journal.claim(result_dir, resolved_run.spec.run, lambda run_id: _lives(parts, run_id))
+    campaign_dir = resolved_run.campaign_dir
     make_directory(campaign_dir)
     with locked(campaign_dir / ".claims"):
-        experiment = free_name(campaign_dir, run.spec.experiment)
-        index_is_given = run.spec.fix_of or run.options.campaign_run
-        index = run.spec.index if index_is_given else _next_index(run.spec, campaign_dir)
-        spec = replace(run.spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
-        run = replace(run, spec=spec)
+        experiment = free_name(campaign_dir, resolved_run.spec.experiment)
+        index_is_given = resolved_run.spec.fix_of or resolved_run.options.campaign_run
+        index = resolved_run.spec.index if index_is_given else _next_index(resolved_run.spec, campaign_dir)
+        spec = replace(resolved_run.spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
+        resolved_run = replace(resolved_run, spec=spec)
         # First: from here on `adopt` finds whatever a kill leaves.
-        parts.index.add(_entry(run, parts), prepared=ahead)
+        parts.index.add(_entry(resolved_run, parts), prepared=ahead)
         try:
-            run.directory.path.mkdir()
-            write_spec(run, ahead=ahead)
+            resolved_run.directory.path.mkdir()
+            write_spec(resolved_run, ahead=ahead)
         except (EnvironmentUnusable, OSError):  # no run without a spec: after a full disk, restore the former state
             with contextlib.suppress(OSError):
-                run.directory.path.rmdir()
+                resolved_run.directory.path.rmdir()
             parts.index.discard_live(spec.run)
             raise
-    return run
+    return resolved_run
 
 
 def _next_index(spec: RunSpec, campaign_dir: Path) -> int:
@@ -65,9 +65,9 @@ def _lives(parts: Parts, run_id: str) -> bool | None:
     return rundir.state().lives if rundir and rundir.spec.exists() else None
 
 
-def _entry(run: ResolvedRun, parts: Parts) -> IndexEntry:
-    project, started_in = _projects(run, parts)
-    spec = run.spec
+def _entry(resolved_run: ResolvedRun, parts: Parts) -> IndexEntry:
+    project, started_in = _projects(resolved_run, parts)
+    spec = resolved_run.spec
     return IndexEntry(
         run=spec.run,
         slug=spec.slug,
@@ -82,32 +82,32 @@ def _entry(run: ResolvedRun, parts: Parts) -> IndexEntry:
     )
 
 
-def _projects(run: ResolvedRun, parts: Parts) -> tuple[str, str]:
+def _projects(resolved_run: ResolvedRun, parts: Parts) -> tuple[str, str]:
     """The project of the code, and the one in which the run was started; slugs are looked up in both."""
-    campaign_run = run.options.campaign_run
+    campaign_run = resolved_run.options.campaign_run
     if campaign_run is not None:
         from autoresearch.lab.campaign_setup import campaign_registry
 
         directory = campaign_run.directory
         started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, parts)
         return str(repository.project_of(directory)), started_in
-    home = run.resolved.codebase if run.resolved.files.here else run.resolved.path.parent
-    project = run.options.checkout.project if run.options.checkout else repository.project_of(home)
+    home = resolved_run.resolved.codebase if resolved_run.resolved.files.here else resolved_run.resolved.path.parent
+    project = resolved_run.options.checkout.project if resolved_run.options.checkout else repository.project_of(home)
     started_in = ""
     with contextlib.suppress(NotFoundError):
         started_in = str(repository.current_project())
     return str(project), started_in
 
 
-def hide_records(run: ResolvedRun) -> list[str]:
+def hide_records(resolved_run: ResolvedRun) -> list[str]:
     """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
-    checkout = run.options.checkout
-    if not run.resolved.files.here:  # the code is remote, the records are beside the blueprint
-        checkout = repository.find(run.resolved.path.parent)
+    checkout = resolved_run.options.checkout
+    if not resolved_run.resolved.files.here:  # the code is remote, the records are beside the blueprint
+        checkout = repository.find(resolved_run.resolved.path.parent)
     visible: list[str] = []
     if checkout is None:
         return visible
-    for path in (run.campaign_dir.parent, Path(run.spec.result_dir)):
+    for path in (resolved_run.campaign_dir.parent, Path(resolved_run.spec.result_dir)):
         if pattern := pattern_for(checkout, path):
             try:
                 exclude(checkout, pattern)

@@ -46,14 +46,14 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     )
 
 
-def _close_earlier(folder: Path, session: str, launcher: Launcher) -> None:
+def _close_earlier(folder: Path, session: str, session_launcher: Launcher) -> None:
     """Close the panes of former controllers, and record the session that is about to be started."""
     path = folder / _SESSIONS
     names = {str(name) for name in (read_json(path) or {}).get("sessions", ())}
-    listed = launcher.list_ours() if names else []
+    listed = session_launcher.list_ours() if names else []
     for info in listed:
         if info.session in names:
-            launcher.close(info)
+            session_launcher.close(info)
     write_json(path, {"sessions": [session]}, durable=False)
 
 

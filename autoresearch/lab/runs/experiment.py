@@ -105,15 +105,15 @@ def _nothing_launched_if_interrupted() -> Iterator[None]:
         raise KeyboardInterrupt(str(error) or "interrupted: nothing was launched") from None
 
 
-def checked(run: ResolvedRun, parts: Parts) -> ResolvedRun:
+def checked(resolved_run: ResolvedRun, parts: Parts) -> ResolvedRun:
     """The run with its target's current findings; refused if it could not be sent there."""
-    run.refuse()
-    target, spec, search = run.options.target, run.spec, None
+    resolved_run.refuse()
+    target, spec, search = resolved_run.options.target, resolved_run.spec, None
     if not target.is_local:
         from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files
 
         search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
-    return replace(run, findings=(*run.findings, *check_remote(target, parts, search)))
+    return replace(resolved_run, findings=(*resolved_run.findings, *check_remote(target, parts, search)))
 
 
 def _finish_records(result_dir: str, parts: Parts) -> None:

@@ -27,73 +27,75 @@ from autoresearch.records.secrets import masked_file
 from autoresearch.trainers import ask
 
 
-def launch(run: ResolvedRun, parts: Parts) -> Launched:
+def launch(resolved_run: ResolvedRun, parts: Parts) -> Launched:
     """Start the run; from the first claim on, every failure ends in records (see `lab.runs.adopt`)."""
-    return prepare(run, parts).go()
+    return prepare(resolved_run, parts).go()
 
 
-def prepare(run: ResolvedRun, parts: Parts, *, ahead: bool = False, runner: bool = True) -> PreparedRun:
+def prepare(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool = False, runner: bool = True) -> PreparedRun:
     """Everything but the start: directories claimed, code committed, a Runner waiting in its session.
 
     `ahead`: it is prepared while another run still trains, and leaves no record if it is never started.
     `runner` False: its target is chosen at the start, so no Runner is started before.
     """
-    _refuse(run, parts, ahead=ahead)
-    visible = hide_records(run)  # before the first record
-    run = claim(run, parts, ahead=ahead)
-    run = replace(run, spec=ask.server(run.trainer_settings.trainer).with_server_metrics(run.spec))
+    _refuse(resolved_run, parts, ahead=ahead)
+    visible = hide_records(resolved_run)  # before the first record
+    resolved_run = claim(resolved_run, parts, ahead=ahead)
+    resolved_run = replace(
+        resolved_run, spec=ask.server(resolved_run.trainer_settings.trainer).with_server_metrics(resolved_run.spec)
+    )
     held = contextlib.ExitStack()
     try:
-        held.enter_context(locked(run.directory.launching))
+        held.enter_context(locked(resolved_run.directory.launching))
         failpoint("launch.claimed")
-        _prepare_result_dir(run)
+        _prepare_result_dir(resolved_run)
         for text in visible:
-            journal.append(Path(run.spec.result_dir), f"not hidden from git status: {text}")
-        run = replace(run, spec=_with_what_is_there(run.spec))
-        write_spec(run, ahead=ahead)
-        waits = runner and run.options.target.is_local
-        session = start_session(run, parts) if waits else None  # gets ready while the code is kept
+            journal.append(Path(resolved_run.spec.result_dir), f"not hidden from git status: {text}")
+        resolved_run = replace(resolved_run, spec=_with_what_is_there(resolved_run.spec))
+        write_spec(resolved_run, ahead=ahead)
+        waits = runner and resolved_run.options.target.is_local
+        session = start_session(resolved_run, parts) if waits else None  # gets ready while the code is kept
         failpoint("launch.session_started")
-        run = run if run.options.campaign_run else keep_code(run)
+        resolved_run = resolved_run if resolved_run.options.campaign_run else keep_code(resolved_run)
         failpoint("launch.branch_made")
-        write_spec(run, ahead=ahead)
-        finish_flag.reserve(Path(run.spec.result_dir))
+        write_spec(resolved_run, ahead=ahead)
+        finish_flag.reserve(Path(resolved_run.spec.result_dir))
     except (AutoresearchError, OSError) as error:
         if ahead:  # nothing was started; the caller handles the failure
-            run.directory.spec.unlink(missing_ok=True)
+            resolved_run.directory.spec.unlink(missing_ok=True)
             held.close()
-            erase(run.directory, run.spec.run, parts)
+            erase(resolved_run.directory, resolved_run.spec.run, parts)
             raise
         held.close()
-        record_failure(run.directory, parts, str(error))
+        record_failure(resolved_run.directory, parts, str(error))
         raise
     except BaseException as error:
         held.close()
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(STOPPED.format(run.spec.run)) from None
+            raise KeyboardInterrupt(STOPPED.format(resolved_run.spec.run)) from None
         raise
-    return PreparedRun(run, session, ahead, parts, held)
+    return PreparedRun(resolved_run, session, ahead, parts, held)
 
 
-def _refuse(run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
+def _refuse(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
     """Raise an AutoresearchError for whatever prevents the run, before anything is written."""
-    run.refuse()
-    check_local(run.options.tmux_socket, parts, run.options.checkout)
-    if run.options.target.is_local:
-        check_nrl(run.spec.command, run.spec.cwd, run.options.environment)
+    resolved_run.refuse()
+    check_local(resolved_run.options.tmux_socket, parts, resolved_run.options.checkout)
+    if resolved_run.options.target.is_local:
+        check_nrl(resolved_run.spec.command, resolved_run.spec.cwd, resolved_run.options.environment)
     if not ahead:  # when prepared ahead, the previous run still has the port
-        ask.server(run.trainer_settings.trainer).check_port(run.spec)
+        ask.server(resolved_run.trainer_settings.trainer).check_port(resolved_run.spec)
 
 
-def _prepare_result_dir(run: ResolvedRun) -> None:
+def _prepare_result_dir(resolved_run: ResolvedRun) -> None:
     """Move the records of an earlier run aside, then create the experiment journal before all else."""
-    result_dir = Path(run.spec.result_dir)
-    for path in journal.begin(result_dir, run.spec, own_outputs(run.spec)):
+    result_dir = Path(resolved_run.spec.result_dir)
+    for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in run.remarks:
+    for finding in resolved_run.remarks:
         journal.append(result_dir, str(finding))
-    if run.trainer_settings.copy:
-        path, text = run.trainer_settings.copy
+    if resolved_run.trainer_settings.copy:
+        path, text = resolved_run.trainer_settings.copy
         path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
         write_atomically(path, data, mode=0o644 if masked_file(data, yaml=True) == data else 0o600)

@@ -49,9 +49,9 @@ class RunSandbox:
     evaluation: Path | None = None  # the worktree in which the run is evaluated
     writable: tuple[Path, ...] = ()  # declared by the notes
 
-    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The trainer's environment, with private directories for temporary and compiled files."""
-        kept = {name: value for name, value in given.items() if name not in _GONE}
+        kept = {name: value for name, value in environ.items() if name not in _GONE}
         return kept | {name: f"{_TMP}/{below}".rstrip("/") for name, below in _OWN.items()}
 
     def before(self, spec: RunSpec, environ: Mapping[str, str]) -> dict[str, list[str]]:

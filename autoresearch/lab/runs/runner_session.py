@@ -23,10 +23,10 @@ from autoresearch.records.rundir import RunDir, write_json
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
 
-def start_session(run: ResolvedRun, parts: Parts) -> SessionInfo:
+def start_session(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
     """Start the Runner in the run's tmux session, where it waits for the start signal."""
-    spec, rundir = run.spec, run.directory
-    launcher = parts.launcher(run.options.tmux_socket)
+    spec, rundir = resolved_run.spec, resolved_run.directory
+    launcher = parts.launcher(resolved_run.options.tmux_socket)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):

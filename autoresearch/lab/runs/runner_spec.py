@@ -14,21 +14,21 @@ from autoresearch.trainers import ask
 RUNNER = Path(__file__).parents[2] / "runner"  # a directory with a __main__.py is a program
 
 
-def write_spec(run: ResolvedRun, *, ahead: bool) -> None:
+def write_spec(resolved_run: ResolvedRun, *, ahead: bool) -> None:
     """Write spec.json of a run that is being prepared. `ahead`: before it is known whether it will be started."""
-    spec_file.write(run.directory, run.spec, keys_of_runner(run, ahead=ahead))
+    spec_file.write(resolved_run.directory, resolved_run.spec, keys_of_runner(resolved_run, ahead=ahead))
 
 
-def keys_of_runner(run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
+def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, object]:
     """The keys of spec.json that only the Runner reads."""
-    spec = run.spec
+    spec = resolved_run.spec
     return {
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
-        "leases": [str(p) for p in gpus.make_leases(spec.gpus, run.options.environment)],
+        "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
         "await_launch": "ahead" if ahead else "now",
-        "first_step": run.resolved.blueprint.notes.first_step,
-        "start": ask.server(run.trainer_settings.trainer).start_command(spec),
+        "first_step": resolved_run.resolved.blueprint.notes.first_step,
+        "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
     }
 
 

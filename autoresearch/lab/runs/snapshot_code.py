@@ -17,53 +17,53 @@ from autoresearch.records import journal
 from autoresearch.records.secrets import mask_text, masked_file
 
 
-def keep_code(run: ResolvedRun) -> ResolvedRun:
+def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
     """Create the branch that holds exactly the code that runs; if impossible, record why and continue.
 
     Raises EnvironmentUnusable instead if a snapshot is required.
     """
-    spec = _keep(run)
+    spec = _keep(resolved_run)
     if spec.no_snapshot:
-        _refuse_if_required(run, spec.no_snapshot)
+        _refuse_if_required(resolved_run, spec.no_snapshot)
         journal.append(Path(spec.result_dir), f"no branch: {spec.no_snapshot}")
-    return replace(run, spec=spec)
+    return replace(resolved_run, spec=spec)
 
 
-def check_snapshot(run: ResolvedRun) -> None:
+def check_snapshot(resolved_run: ResolvedRun) -> None:
     """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
-    if not run.options.require_snapshot or not run.resolved.files.here:
+    if not resolved_run.options.require_snapshot or not resolved_run.resolved.files.here:
         return
-    if run.options.checkout is None:
-        _refuse_if_required(run, run.options.no_git)
+    if resolved_run.options.checkout is None:
+        _refuse_if_required(resolved_run, resolved_run.options.no_git)
         return
     try:
-        _snapshot(run, run.options.checkout, None)
+        _snapshot(resolved_run, resolved_run.options.checkout, None)
     except (ConflictError, EnvironmentUnusable) as error:
-        _refuse_if_required(run, error.message)
+        _refuse_if_required(resolved_run, error.message)
 
 
-def _refuse_if_required(run: ResolvedRun, why: str) -> None:
-    if run.options.require_snapshot:
+def _refuse_if_required(resolved_run: ResolvedRun, why: str) -> None:
+    if resolved_run.options.require_snapshot:
         message = f"no snapshot of the code can be kept: {why}"
         raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
 
 
-def _keep(run: ResolvedRun) -> RunSpec:
-    spec, checkout = run.spec, run.options.checkout
+def _keep(resolved_run: ResolvedRun) -> RunSpec:
+    spec, checkout = resolved_run.spec, resolved_run.options.checkout
     result_dir = Path(spec.result_dir)
-    if isinstance(run.resolved.files, HostFiles):
-        path = run.resolved.path
+    if isinstance(resolved_run.resolved.files, HostFiles):
+        path = resolved_run.resolved.path
         extra = {f".autoresearch/blueprint/{path.name}": masked_file(path.read_bytes())}
-        return keep_code_there(spec, run.resolved.files, extra, mask_text(_message(spec)))
+        return keep_code_there(spec, resolved_run.resolved.files, extra, mask_text(_message(spec)))
     if checkout is None:
-        return replace(spec, branch="", no_snapshot=run.options.no_git)
+        return replace(spec, branch="", no_snapshot=resolved_run.options.no_git)
     parent = branches.branch_commit(checkout, spec.branch) if spec.fix_of else None
     try:
-        shot = _snapshot(run, checkout, parent)
+        shot = _snapshot(resolved_run, checkout, parent)
         branch = _publish(spec, checkout, shot, parent)
     except (ConflictError, EnvironmentUnusable) as error:
         return replace(spec, branch="", no_snapshot=error.message)
-    recipe = _name_in_commit(checkout, "recipe", run.resolved.recipe) if run.resolved.recipe else ""
+    recipe = _name_in_commit(checkout, "recipe", resolved_run.resolved.recipe) if resolved_run.resolved.recipe else ""
     left_out = tuple(str(item) for item in shot.left_out)
     journal.append(result_dir, f"branch {branch} at {shot.commit[:12]} holds the code that runs")
     for item in left_out:
@@ -72,10 +72,10 @@ def _keep(run: ResolvedRun) -> RunSpec:
     return replace(spec, recipe_in_commit=recipe, left_out=left_out)
 
 
-def _snapshot(run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
-    apart = [run.campaign_dir.parent, Path(run.spec.result_dir)]
-    extra = _outside_files(run, checkout)
-    return snapshot(checkout, message=_message(run.spec), extra=extra, leave_out=apart, parent=parent)
+def _snapshot(resolved_run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
+    apart = [resolved_run.campaign_dir.parent, Path(resolved_run.spec.result_dir)]
+    extra = _outside_files(resolved_run, checkout)
+    return snapshot(checkout, message=_message(resolved_run.spec), extra=extra, leave_out=apart, parent=parent)
 
 
 def _publish(spec: RunSpec, checkout: Checkout, shot: Snapshot, parent: str | None) -> str:
@@ -93,9 +93,9 @@ def _message(spec: RunSpec) -> str:
     return f"{subject}\n\n{spec.purpose}\n\nCommand: {spec.command}\n"
 
 
-def _outside_files(run: ResolvedRun, checkout: Checkout) -> dict[str, bytes]:
+def _outside_files(resolved_run: ResolvedRun, checkout: Checkout) -> dict[str, bytes]:
     """The blueprint and the recipe, masked; inside the repository they replace the originals in the commit."""
-    named = (("blueprint", run.resolved.path), ("recipe", run.resolved.recipe))
+    named = (("blueprint", resolved_run.resolved.path), ("recipe", resolved_run.resolved.recipe))
     return {
         _name_in_commit(checkout, kind, path): masked_file(path.read_bytes(), yaml=kind == "recipe")
         for kind, path in named

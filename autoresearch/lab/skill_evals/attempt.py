@@ -57,28 +57,28 @@ class EvalAttempt:
         return self.path / "project"
 
 
-def attempt(one: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
+def attempt(trial: EvalAttempt, environ: Mapping[str, str]) -> tuple[Score, list[Graded]]:
     """Create the project, run the agent, grade and record its work, end all that still runs."""
-    with _surroundings(one, environ) as (shims, env):
-        _prepare(one, env)
-        files_before = _texts(one.project)
+    with _surroundings(trial, environ) as (shims, env):
+        _prepare(trial, env)
+        files_before = _texts(trial.project)
         began = time.monotonic()
-        answer = _ask(one, shims.around(env))
+        answer = _ask(trial, shims.around(env))
         took = time.monotonic() - began
         evidence = EvalEvidence(
             calls=shims.calls(),
-            files=_texts(one.project),
+            files=_texts(trial.project),
             files_before=files_before,
-            rows=_rows(one.project),
+            rows=_rows(trial.project),
             answer=answer.text,
-            read_skill=_read_skill(one, shims.calls()),
+            read_skill=_read_skill(trial, shims.calls()),
         )
-    graded = grade(one.task, evidence)
-    held, triggered = counted(one.task, graded)
+    graded = grade(trial.task, evidence)
+    held, triggered = counted(trial.task, graded)
     fault = answer.fault.value if answer.fault else ""
     tokens = answer.usage.tokens
-    score = Score(one.task.name, one.variant, sum(held), len(held), took, tokens, fault, triggered)
-    _write(one, score, graded, answer)
+    score = Score(trial.task.name, trial.variant, sum(held), len(held), took, tokens, fault, triggered)
+    _write(trial, score, graded, answer)
     return score, graded
 
 
@@ -91,39 +91,39 @@ def installed_for_user(environ: Mapping[str, str]) -> Path | None:
 
 
 @contextlib.contextmanager
-def _surroundings(one: EvalAttempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
+def _surroundings(trial: EvalAttempt, environ: Mapping[str, str]) -> Iterator[tuple[Shims, dict[str, str]]]:
     """The attempt's own state, tmux server and watched programs; on exit all remaining processes are ended."""
-    if one.path.exists():
-        raise ConflictError(f"{one.path} exists already", hint="name another directory by --out")
+    if trial.path.exists():
+        raise ConflictError(f"{trial.path} exists already", hint="name another directory by --out")
     short = Path(tempfile.mkdtemp(prefix="ar-eval-"))  # a socket's path has 107 characters at most
-    shims = Shims(one.path / "bin", short / "tmux")
+    shims = Shims(trial.path / "bin", short / "tmux")
     env = {name: value for name, value in environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    env |= {"XDG_STATE_HOME": str(one.path / "state"), "AUTORESEARCH_TMUX_SOCKET": str(shims.socket)}
+    env |= {"XDG_STATE_HOME": str(trial.path / "state"), "AUTORESEARCH_TMUX_SOCKET": str(shims.socket)}
     try:
         shims.make()
         yield shims, env
     finally:
-        _end_runs(one, shims, env)
+        _end_runs(trial, shims, env)
         shutil.rmtree(short, ignore_errors=True)
 
 
-def _prepare(one: EvalAttempt, env: Mapping[str, str]) -> None:
-    one.project.mkdir(parents=True)
-    for name in one.task.files:
+def _prepare(trial: EvalAttempt, env: Mapping[str, str]) -> None:
+    trial.project.mkdir(parents=True)
+    for name in trial.task.files:
         source = data_dir("skills") / skill.NAME / name
-        target = one.project / Path(*Path(name).parts[3:])  # behind evals/files/<set>/
+        target = trial.project / Path(*Path(name).parts[3:])  # behind evals/files/<set>/
         if not source.is_file():
-            raise UsageError(f"eval {one.task.name}: {name} is not there")
+            raise UsageError(f"eval {trial.task.name}: {name} is not there")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    if one.skilled:
-        name = one.researcher.name
-        skill.install(one.project, agents=["claude", *([name] if name in skill.AGENTS else [])])
+    if trial.skilled:
+        name = trial.researcher.name
+        skill.install(trial.project, agents=["claude", *([name] if name in skill.AGENTS else [])])
     identity = ["-c", "user.name=eval", "-c", "user.email=eval@localhost"]
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-q", "--allow-empty", "-m", "as given"]):
-        subprocess.run(["git", *words], cwd=one.project, env=dict(env), check=True, capture_output=True)
-    for line in one.task.setup:
-        _type(line, one.project, env)
+        subprocess.run(["git", *words], cwd=trial.project, env=dict(env), check=True, capture_output=True)
+    for line in trial.task.setup:
+        _type(line, trial.project, env)
 
 
 def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True) -> None:
@@ -137,21 +137,21 @@ def _type(line: str, where: Path, env: Mapping[str, str], *, needed: bool = True
         raise UsageError(f"the setup `{line}` failed: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
-def _ask(one: EvalAttempt, env: Mapping[str, str]) -> Answer:
+def _ask(trial: EvalAttempt, env: Mapping[str, str]) -> Answer:
     """The agent's turn. It may run commands, so it is not confined: the project is its own."""
-    directory = one.path / "turn"
-    bounds = Bounds(one.seconds, None)
-    turn = Turn(TurnRole.EDIT, one.task.prompt, one.project, directory, bounds=bounds)
+    directory = trial.path / "turn"
+    bounds = Bounds(trial.seconds, None)
+    turn = Turn(TurnRole.EDIT, trial.task.prompt, trial.project, directory, bounds=bounds)
     premises = TurnEnvironment(env, keep=_KEPT)
-    return run_turn(one.researcher, turn, premises, threading.Event())
+    return run_turn(trial.researcher, turn, premises, threading.Event())
 
 
-def _end_runs(one: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:
+def _end_runs(trial: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:
     """End the attempt's runs, then its private tmux server."""
-    live = one.path / "state/autoresearch/live"
+    live = trial.path / "state/autoresearch/live"
     for entry in sorted(live.iterdir()) if live.is_dir() else ():
         with contextlib.suppress(subprocess.TimeoutExpired):
-            _type(f"autoresearch stop {entry.name} --reason 'the attempt is over'", one.project, env, needed=False)
+            _type(f"autoresearch stop {entry.name} --reason 'the attempt is over'", trial.project, env, needed=False)
     if shims.socket.exists():
         subprocess.run(["tmux", "-S", str(shims.socket), "kill-server"], env=dict(env), capture_output=True)
 
@@ -175,16 +175,16 @@ def _rows(project: Path) -> tuple[Mapping[str, str], ...]:
     return tuple(record for path in ledgers for record in Ledger(path).records())
 
 
-def _read_skill(one: EvalAttempt, calls: tuple[str, ...]) -> bool | None:
-    if not one.skilled:
+def _read_skill(trial: EvalAttempt, calls: tuple[str, ...]) -> bool | None:
+    if not trial.skilled:
         return None
     if any(re.match(r"autoresearch skill show", line) for line in calls):
         return True
-    out = one.path / "turn/out"
+    out = trial.path / "turn/out"
     return out.is_file() and bool(_SKILL_READ.search(out.read_bytes()))
 
 
-def _write(one: EvalAttempt, score: Score, graded: list[Graded], answer: Answer) -> None:
+def _write(trial: EvalAttempt, score: Score, graded: list[Graded], answer: Answer) -> None:
     """Write the files and keys that the guide to evals defines."""
     summary = {
         "passed": score.passed,
@@ -201,4 +201,4 @@ def _write(one: EvalAttempt, score: Score, graded: list[Graded], answer: Answer)
     }
     timing = {"total_tokens": score.tokens, "duration_ms": round(score.seconds * 1000), "usd": answer.usage.usd}
     for name, value in (("grading.json", grading), ("timing.json", timing)):
-        write_json(one.path / name, value)
+        write_json(trial.path / name, value)

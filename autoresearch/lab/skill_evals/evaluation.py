@@ -52,66 +52,68 @@ def tasks(*, triggers: bool = False) -> list[EvalTask]:
         raise UsageError(f"{path}: {error}") from error
 
 
-def chosen_tasks(wanted: EvalRequest) -> list[EvalTask]:
+def chosen_tasks(eval_request: EvalRequest) -> list[EvalTask]:
     """The named tasks. Raises NotFoundError for an unknown one."""
-    known = tasks(triggers=wanted.triggers)
+    known = tasks(triggers=eval_request.triggers)
     names = {name for task in known for name in (task.name, str(task.id))}
-    for name in wanted.tasks:
+    for name in eval_request.tasks:
         if name not in names:
             raise NotFoundError(f"there is no eval {name[:60]!r}", hint=", ".join(task.name for task in known))
-    return [task for task in known if not wanted.tasks or {task.name, str(task.id)} & set(wanted.tasks)]
+    return [task for task in known if not eval_request.tasks or {task.name, str(task.id)} & set(eval_request.tasks)]
 
 
 def evaluate(
-    wanted: EvalRequest, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
+    eval_request: EvalRequest, out: Path, environ: Mapping[str, str], tell: Callable[[Score, Sequence[Graded]], None]
 ) -> dict[str, Any]:
     """Run every attempt, call `tell` as each ends, and write `benchmark.json` after each of them.
 
     Raises ConflictError if the skill is in the user's own directories, so that no attempt would be without it, and
     ResearcherFailed if the agent is not installed or not logged in.
     """
-    variants = _variants(wanted, environ)
-    agent = _agent(wanted)
+    variants = _variants(eval_request, environ)
+    agent = _agent(eval_request)
     scores: list[Score] = []
     summary: dict[str, Any] = {}
-    for one in _attempts(wanted, variants, agent, out):
+    for one in _attempts(eval_request, variants, agent, out):
         score, graded = attempt(one, environ)
         if score.fault and TurnFault(score.fault).needs_person:
             said = json.loads((one.path / "grading.json").read_bytes())["said"]
             raise ResearcherFailed(
-                f"{wanted.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}"
+                f"{eval_request.agent}: {said or score.fault}", hint=f"its output is in {one.path / 'turn'}"
             )
         scores.append(score)
         tell(score, graded)
-        head = {"skill_name": skill.NAME, "agent": wanted.agent, "model": wanted.model or None}
+        head = {"skill_name": skill.NAME, "agent": eval_request.agent, "model": eval_request.model or None}
         summary = {**head, **benchmark(scores), "tasks": _by_task(scores)}
         write_json(out / "benchmark.json", summary)
     return summary
 
 
-def _variants(wanted: EvalRequest, environ: Mapping[str, str]) -> tuple[str, ...]:
-    if wanted.variant not in VARIANTS:
-        raise UsageError(f"there is no variant {wanted.variant!r}", hint=", ".join(VARIANTS))
-    variants = VARIANTS[wanted.variant]
-    if WITHOUT in variants and not wanted.triggers and (found := installed_for_user(environ)):
+def _variants(eval_request: EvalRequest, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if eval_request.variant not in VARIANTS:
+        raise UsageError(f"there is no variant {eval_request.variant!r}", hint=", ".join(VARIANTS))
+    variants = VARIANTS[eval_request.variant]
+    if WITHOUT in variants and not eval_request.triggers and (found := installed_for_user(environ)):
         raise ConflictError(
             f"the skill is in {found}: no attempt would be without it",
             hint="move it away while this lasts, or measure --variant with",
         )
-    return (WITH,) if wanted.triggers else variants
+    return (WITH,) if eval_request.triggers else variants
 
 
-def _agent(wanted: EvalRequest) -> Agent:
-    extra = (*_MAY_TYPE.get(wanted.agent, ()), *wanted.extra)
-    return researcher(wanted.agent, Chosen(model=wanted.model, extra=extra, template=wanted.template, outside=True))
+def _agent(eval_request: EvalRequest) -> Agent:
+    extra = (*_MAY_TYPE.get(eval_request.agent, ()), *eval_request.extra)
+    return researcher(
+        eval_request.agent, Chosen(model=eval_request.model, extra=extra, template=eval_request.template, outside=True)
+    )
 
 
-def _attempts(wanted: EvalRequest, variants: Sequence[str], agent: Agent, out: Path) -> Iterable[EvalAttempt]:
-    for task in chosen_tasks(wanted):
-        for number in range(1, wanted.attempts + 1):
+def _attempts(eval_request: EvalRequest, variants: Sequence[str], agent: Agent, out: Path) -> Iterable[EvalAttempt]:
+    for task in chosen_tasks(eval_request):
+        for number in range(1, eval_request.attempts + 1):
             for variant in variants:
                 path = out / f"eval-{task.name}" / variant / f"attempt-{number}"
-                yield EvalAttempt(task, variant, path, agent, wanted.seconds, skilled=variant == WITH)
+                yield EvalAttempt(task, variant, path, agent, eval_request.seconds, skilled=variant == WITH)
 
 
 def _by_task(scores: Sequence[Score]) -> list[dict[str, Any]]:

@@ -124,12 +124,12 @@ def _ours() -> dict[str, bytes]:
     return {path.relative_to(source).as_posix(): path.read_bytes() for path in paths}
 
 
-def _free(place: Path, real: Path) -> None:
-    if place.is_symlink() and place.exists() and (place == real or place.resolve() != real.resolve()):
+def _free(path: Path, real: Path) -> None:
+    if path.is_symlink() and path.exists() and (path == real or path.resolve() != real.resolve()):
         hint = "nothing was written; remove the link, then type this again"
-        raise ConflictError(f"{place} is a link to {place.resolve()}, which is not ours", hint=hint)
-    if place.exists() and not place.is_dir():
-        raise ConflictError(f"{place} is a file", hint="nothing was written; move it away, then type this again")
+        raise ConflictError(f"{path} is a link to {path.resolve()}, which is not ours", hint=hint)
+    if path.exists() and not path.is_dir():
+        raise ConflictError(f"{path} is a file", hint="nothing was written; move it away, then type this again")
 
 
 def _write(target: Path, ours: Mapping[str, bytes]) -> InstallResult:
@@ -170,25 +170,25 @@ def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
     return kept
 
 
-def _point(place: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> InstallResult:
+def _point(path: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> InstallResult:
     """A relative link to the real files, or a copy of them if links fail or are not wanted."""
-    if place.exists() and place.resolve() == real.resolve() and not (copy and place.is_symlink()):
-        return InstallResult(place, "unchanged")
-    if copy or (place.is_dir() and _files(place) == ours):
-        return _copied(_write(place, ours))
-    if place.is_symlink():
-        place.unlink()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    kept = _make_way(place, _files(place))
+    if path.exists() and path.resolve() == real.resolve() and not (copy and path.is_symlink()):
+        return InstallResult(path, "unchanged")
+    if copy or (path.is_dir() and _files(path) == ours):
+        return _copied(_write(path, ours))
+    if path.is_symlink():
+        path.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = _make_way(path, _files(path))
     try:
-        place.symlink_to(os.path.relpath(real.resolve(), place.parent.resolve()), target_is_directory=True)
+        path.symlink_to(os.path.relpath(real.resolve(), path.parent.resolve()), target_is_directory=True)
     except OSError:  # a file system without links
-        return _copied(_write(place, ours))
-    return InstallResult(place, "linked", kept)
+        return _copied(_write(path, ours))
+    return InstallResult(path, "linked", kept)
 
 
-def _copied(place: InstallResult) -> InstallResult:
-    return place if place.done == "unchanged" else InstallResult(place.path, "copied", place.kept)
+def _copied(installed: InstallResult) -> InstallResult:
+    return installed if installed.done == "unchanged" else InstallResult(installed.path, "copied", installed.kept)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -43,7 +43,7 @@ def after(*looks: Look, asked: Any = None, limit_s: float = 3600.0) -> Settled:
     """What is settled after these looks: (at, seen, said)."""
     memory = Memory()
     for at, seen, said in looks:
-        found = settle(memory, seen, said, 1000.0 + at, pending_limit_s=limit_s, asked=asked)
+        found = settle(memory, seen, said, 1000.0 + at, pending_limit_s=limit_s, stop_request=asked)
     return found
 
 
