@@ -26,41 +26,38 @@ QUESTIONS = (
 def new(
     path: Annotated[str, typer.Argument(metavar="FILE", show_default=False)],
     source: Annotated[str, typer.Option("--from", metavar="YAML", help="Take the values from a YAML file.")] = "",
-    title: Annotated[str, typer.Option()] = "",
-    purpose: Annotated[str, typer.Option()] = "",
-    codebase: Annotated[str, typer.Option()] = "",
-    venv: Annotated[str, typer.Option(help="The python to run with.")] = "",
-    recipe: Annotated[str, typer.Option(help="The trainer's own YAML.")] = "",
+    purpose: Annotated[str, typer.Option(help="Why it is run, and how it differs from others.")] = "",
+    codebase: Annotated[str, typer.Option(metavar="DIR", help="Where the command is run.")] = "",
+    recipe: Annotated[str, typer.Option(metavar="YAML", help="The trainer's own.")] = "",
     command: Annotated[str, typer.Option(help="The launch command.")] = "",
-    result_dir: Annotated[str, typer.Option()] = "",
-    max_time: Annotated[str, typer.Option(metavar="DURATION")] = "",
-    first_step: Annotated[str, typer.Option(metavar="DURATION")] = "",
-    trainer: Annotated[str, typer.Option()] = "",
-    metric: Annotated[str, typer.Option()] = "",
-    direction: Annotated[str, typer.Option()] = "",
-    note: Annotated[str, typer.Option(help="Prose for readers.")] = "",
+    max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
+    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
+    metric: Annotated[str, typer.Option(help="The objective.")] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any other field, such as title, direction, venv_exe."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render a blueprint from flags, a YAML file, or answers on a terminal."""
+    from autoresearch.core.blueprint.fields import FIELD_NAMES
+    from autoresearch.lab.key_values import ValueType, parse_pairs
     from autoresearch.lab.yaml_files import load_mapping
 
     given = {
-        "title": title,
         "purpose": purpose,
         "codebase_dir": codebase,
-        "venv_exe": venv,
         "yaml_path": recipe,
         "launch_command": command,
-        "result_dir": result_dir,
         "max_time_s": max_time,
-        "first_step_s": first_step,
         "trainer": trainer,
         "metric": metric,
-        "direction": direction,
-        "remarks": note,
     }
-    values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}}
+    more = parse_pairs(set_ or (), dict.fromkeys(FIELD_NAMES, ValueType.ANY))
+    values = {**(load_mapping(Path(source)) if source else {}), **{k: v for k, v in given.items() if v}, **more}
     if not values.get("launch_command") and not output.agent_or_pipe():
         values = _ask(values)
     target = Path(path)

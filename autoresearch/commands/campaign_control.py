@@ -293,16 +293,16 @@ def set_rules(
 def _rules(pairs: Sequence[str], objective: Objective, now: float) -> Rules:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
     from autoresearch.core.campaign.spec import Rules, parse_target
-    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, converted, parse_pairs
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES, converted
+    from autoresearch.lab.key_values import parse_pairs
 
-    keys = {name: CAMPAIGN_KEYS[name] for name in RULES}
-    given = parse_pairs(pairs, keys, option="")
+    given = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")
     if unset := next((name for name, value in given.items() if value is None), None):
         raise UsageError(f"{unset}=null: a rule of a campaign that was begun can be changed, not taken back")
     values: dict[str, Any] = {}
     for name, value in given.items():
         try:
-            values[name] = converted(keys[name], value, now)
+            values[name] = converted(CAMPAIGN_KEYS[name], value, now)
             if name == "target":
                 values[name] = parse_target(values[name], objective)
         except (ValueError, TypeError, OverflowError) as error:

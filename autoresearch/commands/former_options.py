@@ -12,17 +12,24 @@ from typing import Any
 
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.agent_options import TURN_KEYS
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, ValueType
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
+from autoresearch.lab.key_values import ValueType
 
 VALUE = "{}"  # of the option, in the words that replace it; without it the option takes none
-_TURN = {f"--{name.replace('_', '-')}": f"--set {name}={VALUE}" for name in TURN_KEYS}
+
+
+def _keys(*names: str) -> dict[str, str]:
+    return {f"--{name.replace('_', '-')}": f"--set {name}={VALUE}" for name in names}
+
+
+_TURN = _keys(*TURN_KEYS)
 _KEPT = ("count", "deadline", "timeout", "metric", "proposer", "space", "queue", "parallel", "launcher", "gpus",
          "agent")  # fmt: skip
 _RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens")
 
 FORMER_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "campaign start": {
-        **{f"--{name.replace('_', '-')}": f"--set {name}={VALUE}" for name in CAMPAIGN_KEYS if name not in _KEPT},
+        **_keys(*(name for name in CAMPAIGN_KEYS if name not in _KEPT)),
         "--review": "--set review=true",
         "--hold-edits": "--set hold=true",
         "--no-confirm": "--set confirm=false",
@@ -30,7 +37,22 @@ FORMER_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "campaign set": {f"--{name.replace('_', '-')}": f"{name}={VALUE}" for name in _RULES},
     **dict.fromkeys(("plan write", "plan run", "plan revise"), _TURN),
-}
+    "blueprint new": {
+        **_keys("title", "result_dir", "direction"),
+        "--venv": f"--set venv_exe={VALUE}",
+        "--first-step": f"--set first_step_s={VALUE}",
+        "--note": f"--set remarks={VALUE}",
+    },
+    "scaffold blackbox": _keys("eval_dataset", "prompt_column", "answer_column", "id_column", "agent_timeout",
+                               "judge_base_url", "judge_api_key_env", "python"),
+    "skill eval": {
+        "--model": f"--set agent_model={VALUE}",
+        "--template": f"--set agent_command={VALUE}",
+        "--timeout": f"--set turn_timeout={VALUE}",
+        "--extra": f"--set agent_args={VALUE}",
+    },
+    "queue": {"--all": "--last 10"},
+}  # fmt: skip
 
 
 def what_to_type(words: Sequence[str], argv: Sequence[str], option: str) -> UsageError | None:
@@ -63,7 +85,7 @@ def what_to_type(words: Sequence[str], argv: Sequence[str], option: str) -> Usag
 
 
 def _is_list(key: str) -> bool:
-    return key in CAMPAIGN_KEYS and CAMPAIGN_KEYS[key].type is ValueType.TEXTS
+    return key in CAMPAIGN_KEYS and CAMPAIGN_KEYS[key].type in (ValueType.TEXTS, ValueType.COMMAND)
 
 
 def _flow(key: str, values: Sequence[Any]) -> str:

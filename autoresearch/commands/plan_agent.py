@@ -25,7 +25,7 @@ Chosen: TypeAlias = Mapping[str, Any]
 def chosen_agent(agent: str, pairs: Sequence[str] | None) -> Chosen:
     """The agent and its options from the command line. UsageError for an unknown key or a bad value."""
     from autoresearch.lab.campaign_setup.agent_options import TURN_KEYS
-    from autoresearch.lab.campaign_setup.campaign_keys import parse_pairs
+    from autoresearch.lab.key_values import parse_pairs
 
     values = {key: value for key, value in parse_pairs(pairs or (), TURN_KEYS).items() if value is not None}
     if values and not agent:

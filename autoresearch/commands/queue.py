@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
 
 WIDTH = 80  # of the static form, where no terminal says another
-LAST = 10  # ended runs that `--all` shows
 
 
 def queue(
@@ -31,7 +30,6 @@ def queue(
     campaign: Annotated[str, typer.Option(metavar="NAME", help="Only runs of this campaign.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE,...", help="Only runs in these states.")] = "",
     sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"One of {', '.join(SORTS)}.")] = "place",
-    with_ended: Annotated[bool, typer.Option("--all", help=f"With the last {LAST} runs that ended.")] = False,
     last: Annotated[int, typer.Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
     limit: Annotated[int, typer.Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often the screen looks again.")] = "2s",
@@ -43,14 +41,13 @@ def queue(
     every_s = _every(every)
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
-    ended = last or (LAST if with_ended else 0)
     parts = real_parts()
     if as_json or once or output.agent_or_pipe() or os.environ.get("TERM", "dumb") == "dumb":
-        return _static(parts, wanted, ended, limit, as_json=as_json)
+        return _static(parts, wanted, last, limit, as_json=as_json)
     from autoresearch.commands.top import top
 
     places, remark = _named(parts)
-    return top(parts, wanted, targets=places, ended=ended, every_s=every_s, remark=remark)
+    return top(parts, wanted, targets=places, ended=last, every_s=every_s, remark=remark)
 
 
 def _wanted(place: str, campaign: str, state: str, sort: str) -> OverviewFilter:

@@ -15,6 +15,8 @@ from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOption
 from autoresearch.errors import UsageError
 
 TRAINER = "agentjet_swarm"
+KEYS = ("eval_dataset", "prompt_column", "answer_column", "id_column", "agent_timeout", "judge_base_url",
+        "judge_api_key_env", "python")  # fmt: skip
 BASE_URL = Annotated[str, typer.Option("--base-url", metavar="URL", help="Try an episode against this endpoint.")]
 KEY_ENV = Annotated[str, typer.Option("--api-key-env", metavar="NAME", help="The variable that holds its key.")]
 
@@ -25,46 +27,40 @@ def blackbox(
     dataset: Annotated[str, typer.Option(metavar="FILE", help="JSON lines or CSV.")],
     reward: Annotated[str, typer.Option(help="exact, regex[:PATTERN], command:..., FILE.py:function")] = "",
     judge_model: Annotated[str, typer.Option(help="Have this model judge the answers.")] = "",
-    judge_base_url: Annotated[str, typer.Option(metavar="URL", help="Where it is (else $JUDGE_BASE_URL).")] = "",
-    judge_api_key_env: Annotated[str, typer.Option(metavar="NAME")] = "JUDGE_API_KEY",
-    eval_dataset: Annotated[str, typer.Option(metavar="FILE", help="Else a tenth of the rows is held out.")] = "",
-    prompt_column: Annotated[str, typer.Option()] = "prompt",
-    answer_column: Annotated[str, typer.Option()] = "answer",
-    id_column: Annotated[str, typer.Option()] = "id",
-    agent_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Of one episode.")] = "10m",
     model: Annotated[str, typer.Option(help="What is trained: a path on the server's host.")] = "",
-    python: Annotated[str, typer.Option(help="The interpreter that AgentJet is installed for.")] = "",
     swarm_url: Annotated[str, typer.Option(metavar="URL", help="A swarm server; else each run starts one.")] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=f"One of {', '.join(KEYS)}.")
+    ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Write the files and run none of them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
+    from autoresearch.lab.key_values import ValueType, parse_pairs
+
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
+    given = parse_pairs(set_ or (), dict.fromkeys(KEYS, ValueType.TEXT))
+    keys = {name: value for name, value in given.items() if value is not None}
+    timeout = limit("--set agent_timeout", keys.pop("agent_timeout", "10m"))
     options = ScaffoldOptions(
         agent_command=agent_command,
         dataset=dataset,
         reward=reward,
         judge_model=judge_model,
-        judge_base_url=judge_base_url,
-        judge_api_key_env=judge_api_key_env,
-        eval_dataset=eval_dataset,
-        prompt_column=prompt_column,
-        answer_column=answer_column,
-        id_column=id_column,
-        agent_timeout_s=limit("--agent-timeout", agent_timeout),
         model=model,
-        python=python,
         swarm_url=swarm_url,
+        agent_timeout_s=timeout,
+        **{"judge_api_key_env": "JUDGE_API_KEY", **keys},
     )
     files = _trainer().write_scaffold(options, str(target), str(Path.cwd()), _templates(), force=force)
     payload: dict[str, Any] = {"path": str(target), "files": list(files)}
     lines = [f"wrote {target}: {', '.join(Path(path).name for path in files)}"]
     if not no_check:
-        results, more = _checked(target, python or sys.executable, endpoint, "")
+        results, more = _checked(target, options.python or sys.executable, endpoint, "")
         payload |= results
         lines += more
     payload["next"] = _next(directory, tried=bool(base_url))

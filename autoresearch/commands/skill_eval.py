@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
-from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,16 +18,18 @@ if TYPE_CHECKING:
     from autoresearch.core.agents.evals import Graded, Score
 
 
+KEYS = ("agent_model", "agent_command", "agent_args", "turn_timeout")
+
+
 def evaluate(
     agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen or command.")] = "",
-    model: Annotated[str, typer.Option(help="Else the agent's own.")] = "",
-    template: Annotated[str, typer.Option(metavar="'CMD'", help="Of --agent command: {prompt_file}, {cwd} ...")] = "",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=f"Of the agent: {', '.join(KEYS)}.")
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these; all without it.")] = None,
     triggers: Annotated[bool, typer.Option("--triggers", help="Only whether the skill is read when due.")] = False,
     variant: Annotated[str, typer.Option(help="both, with or without the skill.")] = "both",
     attempts: Annotated[int, typer.Option(help="Of each task and variant.")] = 1,
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Of each attempt.")] = "10m",
-    extra: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Handed on to the agent.")] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Else below the state directory.")] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -42,22 +42,19 @@ def evaluate(
 
     if not agent:
         return _list(as_json=as_json, triggers=triggers)
-    try:
-        seconds = parse_duration(timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint="durations look like 90s, 10m or 1h") from None
+    of_agent = _agent_values(set_ or ())
     if not 1 <= attempts <= 100:
         raise UsageError(f"--attempts {attempts} cannot be", hint="1 to 100 attempts")
     wanted = evaluation.EvalRequest(
         agent,
-        model,
-        tuple(shlex.split(template)),
-        tuple(extra or ()),
+        of_agent.get("agent_model", ""),
+        tuple(of_agent.get("agent_command", ())),
+        tuple(of_agent.get("agent_args", ())),
         tuple(task or ()),
         triggers,
         variant,
         attempts,
-        seconds,
+        of_agent.get("turn_timeout", 600.0),
     )
     target = Path(out).absolute() if out else _place()
     summary = evaluation.evaluate(wanted, target, os.environ, _tell)
@@ -68,6 +65,21 @@ def evaluate(
     _table(summary)
     output.say(f"written to {target}")
     return 0
+
+
+def _agent_values(pairs: Sequence[str]) -> dict[str, Any]:
+    """What was set for the agent, by the keys of a campaign file."""
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES, converted
+    from autoresearch.lab.key_values import parse_pairs
+
+    values: dict[str, Any] = {}
+    for name, value in parse_pairs(pairs, {name: TYPES[name] for name in KEYS}).items():
+        if value is not None:
+            try:
+                values[name] = converted(CAMPAIGN_KEYS[name], value, 0.0)
+            except (ValueError, TypeError) as error:
+                raise UsageError(f"--set {name}: {error}", hint=f"{name} takes a {TYPES[name]}") from None
+    return values
 
 
 def _list(*, as_json: bool, triggers: bool) -> int:

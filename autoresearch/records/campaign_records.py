@@ -131,7 +131,7 @@ def declared_spec(campaign_dir: CampaignDir) -> CampaignSpec:
             code="spec_damaged",
         )
     if record is None:
-        raise NotFoundError(f"{campaign_dir.path} holds no campaign", hint="autoresearch campaign status lists them")
+        raise NotFoundError(f"{campaign_dir.path} holds no campaign", hint="see `autoresearch campaign status`")
     try:
         return CampaignSpec.from_json(record)
     except (KeyError, TypeError, ValueError) as error:

@@ -41,8 +41,8 @@ def run_it(_: str) -> str:
 
 def write_one(_: str) -> str:
     words = "--purpose 'baseline for lr 0.2' --command 'python train.py --conf recipe.yaml' --recipe recipe.yaml"
-    flags = "--trainer verl --metric val-core/sums/acc/mean@1 --direction maximize --max-time 10m"
-    typed(f"autoresearch blueprint new base.md --codebase . {words} {flags} --result-dir results/base")
+    flags = "--trainer verl --metric val-core/sums/acc/mean@1 --set direction=maximize --max-time 10m"
+    typed(f"autoresearch blueprint new base.md --codebase . {words} {flags} --set result_dir=results/base")
     typed("autoresearch blueprint check base.md --json")
     return f"It {ran('autoresearch run base.md --detach --json')['ending']}."
 

@@ -188,7 +188,7 @@ def test_blueprint_new_refuses(bench: Any) -> None:
     new(2, "n.md", "--purpose", "p", says="launch command")
     new(2, says="FILE")
     new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--max-time", "banana", says="banana")
-    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--first-step", "0s", says="0s")
+    new(2, "n.md", "--purpose", "p", "--command", COMMAND, "--set", "first_step_s=0s", says="0s")
     new(4, "n.md", "--from", "gone.yaml", says="gone.yaml")
     (bench.repo / "list.yaml").write_text("- a\n")
     new(3, "n.md", "--from", "list.yaml", says="list")

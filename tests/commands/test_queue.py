@@ -250,14 +250,14 @@ def test_a_run_while_it_lives_and_after(bench: Bench) -> None:
     assert (line["run"], line["state"], line["place"], line["launcher"]) == (run, "running", "local", "local")
     assert line["step"] >= 1 and line["metric_name"] == "task_pass_rate@1" and line["metric_value"] == 0.1
     assert 0 < line["left_s"] <= 600 and line["limit"] == "max_time" and line["elapsed_s"] > 0
-    text = bench.here("queue", "--all")[1]
+    text = bench.here("queue", "--last", "10")[1]
     assert text.splitlines()[0] == "1 run: 1 running" and run in text
     bench.ask("stop", run, "--reason", "seen enough")
     told = bench.ask("queue", "--last", 3)
     assert told["runs"] == [] and [(r["run"], r["ending"], r["verdict"]) for r in told["ended"]] == [
         (run, "stopped", "discard")
     ]
-    assert re.search(rf"{run} .*stopped discard", bench.here("queue", "--all")[1])
+    assert re.search(rf"{run} .*stopped discard", bench.here("queue", "--last", "10")[1])
     assert run not in bench.here("queue")[1]
 
 

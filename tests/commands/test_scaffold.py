@@ -70,7 +70,7 @@ def test_a_check_that_fails_leaves_the_files_and_says_what_to_type(project: Any)
         ({"reward": "fuzzy"}, [], 2, "names no reward"),
         ({"agent-command": "agent"}, [], 2, "neither {prompt} nor"),
         ({"dataset": "none.jsonl"}, [], 4, "there is no file"),
-        ({}, ["--agent-timeout", "soon"], 2, "--agent-timeout"),
+        ({}, ["--set", "agent_timeout=soon"], 2, "--set agent_timeout"),
         ({}, ["--base-url", "localhost:1"], 2, "is no address"),
         ({}, ["--api-key-env", "KEY"], 2, "--base-url names none"),
         ({}, ["--base-url", "http://x/v1", "--api-key-env", "NO_KEY"], 2, "NO_KEY is not set"),

@@ -247,7 +247,7 @@ def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     (bench.repo / "recipe.yaml").write_text("lr: 1.0e-5\n")
     words = ("--purpose", "why, and what differs", "--command", "python trainer.py", "--recipe", "recipe.yaml")
     words = (*words, "--trainer", "verl")
-    bench.ask("blueprint", "new", "FILE.md", *words, "--metric", "task_pass_rate@1", "--direction", "maximize")
+    bench.ask("blueprint", "new", "FILE.md", *words, "--metric", "task_pass_rate@1", "--set", "direction=maximize")
     assert bench.ask("blueprint", "check", "FILE.md")["valid"]
     started = bench.ask("run", "FILE.md", "--detach")
     assert {"run", "session", "attach", "log_path", "result_dir", "branch", "next"} <= started.keys()

@@ -22,7 +22,7 @@ TASKS = evaluation.tasks()
 
 
 def measure(bench: Any, *words: object, check: int = 0) -> dict[str, Any]:
-    line = ["--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", *words]
+    line = ["--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out", *words]
     return dict(bench.ask("skill", "eval", *line, check=check))
 
 
@@ -121,7 +121,7 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     home = bench.root / "home"
     home.mkdir()
     bench.ask("skill", "install", "--scope", "user", "--dir", home)
-    line = ["--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", "--task", "12"]
+    line = ["--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out", "--task", "12"]
     error = bench.ask("skill", "eval", *line, check=5, HOME=str(home))["error"]
     assert str(home) in error["message"] and "--variant with" in error["hint"]
     assert bench.ask("skill", "eval", *line, "--variant", "with", HOME=str(home))["attempts"] == 1
@@ -134,14 +134,15 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
         (("--task", "no-such"), 4),
         (("--variant", "sideways"), 2),
         (("--attempts", 0), 2),
-        (("--timeout", "soon"), 2),
+        (("--set", "turn_timeout=soon"), 2),
         (("--agent", "nobody"), 2),
         (("--agent", "codex", "--task", "12"), 7),
     ],
 )
 def test_what_cannot_be_measured_is_said(bench: Any, words: tuple[object, ...], code: int) -> None:
     error = bench.ask(
-        "skill", "eval", "--agent", "command", "--template", STAND_IN, "--out", bench.root / "out", *words,
+        "skill", "eval", "--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out",
+        *words,
         check=code, PATH=os.defpath,
     )["error"]  # fmt: skip
     assert error["hint"] and len(error["message"]) < 500

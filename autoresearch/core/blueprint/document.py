@@ -357,7 +357,7 @@ def _occurrences(sections: Sequence[Section]) -> list[Finding]:
         elif section.key in SECTIONS:
             first[section.key] = section.line
     if not first:
-        hint = "autoresearch blueprint new makes one, autoresearch blueprint schema says what it holds"
+        hint = "`autoresearch blueprint new` makes one, `autoresearch blueprint schema` says what it holds"
         findings.append(error(0, "no_section", "this file holds none of the seven sections", hint))
     return findings
 

@@ -136,6 +136,10 @@ _NAMES = {
 }  # fmt: skip
 
 
+FIELD_NAMES = (*(f.name for f in fields(BlueprintFields) if f.name != "swarm"), *_NAMES, *COMMANDS, *TEXTS)
+"""Every name that `fields_from` accepts."""
+
+
 def limit(name: str, text: str) -> float:
     """Parse the duration of the limit `name` into seconds. UsageError if it is invalid or not possible as a limit."""
     try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, converted
+from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, converted
 
 _FIELDS = {
     "agent": "agent",
@@ -33,7 +33,7 @@ _FIELDS = {
 }
 # What a single agent turn outside a campaign reads of them, beside `agent` itself.
 TURN_KEYS = {
-    key.name: key
+    key.name: key.type
     for key in AGENT_KEYS
     if key.name in ("agent_model", "agent_program", "agent_args", "agent_command", "agent_env", "sandbox",
                     "turn_timeout", "turn_steps", "turn_usd")
@@ -50,7 +50,7 @@ def turn_spec(agent: str, values: Mapping[str, Any]) -> AgentSpec:
     whole = {key.name: key.default for key in AGENT_KEYS} | {"agent": agent}
     for name, value in values.items():
         try:
-            whole[name] = converted(TURN_KEYS[name], value, 0.0)
+            whole[name] = converted(CAMPAIGN_KEYS[name], value, 0.0)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(f"{name}: {error}") from None
     return research_spec(whole)

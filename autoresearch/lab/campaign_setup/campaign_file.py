@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, converted, parse_pairs, unknown_key
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES, converted
+from autoresearch.lab.key_values import parse_pairs, unknown_key
 from autoresearch.lab.yaml_files import load_mapping
 
 FILES = ("campaign.yaml", "campaign.yml")
@@ -40,13 +41,13 @@ def read_campaign_file(
     `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
     """
     typed_now = {key: value for key, value in flags.items() if value not in (None, "", (), [])}
-    more = parse_pairs(pairs)
+    more = parse_pairs(pairs, TYPES)
     if twice := next((key for key in more if key in typed_now), None):
         raise UsageError(f"{twice} is given twice: --{twice.replace('_', '-')} and --set {twice}=")
     path = (start / name) if name else _find(start)
     if not path.exists():
         raise NotFoundError(
-            f"there is no campaign file or blueprint {path}", hint="autoresearch blueprint new makes a blueprint"
+            f"there is no campaign file or blueprint {path}", hint="`autoresearch blueprint new` makes a blueprint"
         )
     file = path if path.suffix in (".yaml", ".yml") else None
     typed = _read(file) if file else {}

@@ -92,7 +92,7 @@ class PlanInvalid(BlueprintError):  # noqa: N818 - what the plan is
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
         first = errors(list(findings))[0]
-        super().__init__(str(first).replace("error: ", "", 1), hint="autoresearch plan check shows all errors")
+        super().__init__(str(first).replace("error: ", "", 1), hint="`autoresearch plan check` shows all errors")
 
 
 def stage_campaign(draft: Draft, stage: Stage, parts: Parts, *, queue: str = "", **more: Any) -> ProposedCampaign:

@@ -78,7 +78,7 @@ def _no_blueprint(path: Path) -> NotFoundError:
     if path.parent.is_dir():
         names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
         near = difflib.get_close_matches(path.name, names, n=1)
-    hint = f"did you mean {path.parent / near[0]}?" if near else "autoresearch blueprint new makes one"
+    hint = f"did you mean {path.parent / near[0]}?" if near else "`autoresearch blueprint new` makes one"
     return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
 
 

@@ -13,10 +13,10 @@ from autoresearch.lab.campaign_setup.campaign_keys import (
     AGENT_KEYS,
     CAMPAIGN_KEYS,
     DEFAULTS,
-    ValueType,
+    TYPES,
     converted,
-    parse_pairs,
 )
+from autoresearch.lab.key_values import ValueType, parse_pairs
 
 NOW = 1_800_000_000.0
 
@@ -65,12 +65,12 @@ PAIRS: dict[str, Any] = {
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_what_is_typed(pair: str) -> None:
-    ((name, value),) = parse_pairs([pair]).items()
+    ((name, value),) = parse_pairs([pair], TYPES).items()
     assert converted(CAMPAIGN_KEYS[name], value, NOW) == PAIRS[pair]
 
 
 def test_a_date_may_be_a_deadline() -> None:
-    value = parse_pairs(["deadline=2099-01-01 07:00"])["deadline"]
+    value = parse_pairs(["deadline=2099-01-01 07:00"], TYPES)["deadline"]
     assert converted(CAMPAIGN_KEYS["deadline"], value, NOW) == datetime.datetime(2099, 1, 1, 7).timestamp()
 
 
@@ -88,7 +88,7 @@ def test_a_date_may_be_a_deadline() -> None:
 )
 def test_what_is_no_pair(pairs: list[str], message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_pairs(pairs)
+        parse_pairs(pairs, TYPES)
     assert caught.value.message.startswith(message) and hint in caught.value.hint
 
 

@@ -1,0 +1,160 @@
+"""Every command and option that our texts name is one: in docs, skill, templates, blueprints, and in what commands say.
+
+The lines of README and skill have tests of their own (test_bad_input.py, test_skill.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch import cli
+from autoresearch.commands.former_options import FORMER_OPTIONS
+from tests.agents.taught import command_lines
+
+REPO = Path(__file__).parents[2]
+DOCUMENTS = [
+    *sorted((REPO / "docs").glob("*.md")),
+    *sorted((REPO / "skills").rglob("*.md")),
+    *sorted((REPO / "blueprints").rglob("*.md")),
+    *sorted((REPO / "blueprints").rglob("*.yaml")),
+    REPO / "README.md",
+]
+TEMPLATES = sorted(path for path in (REPO / "templates").rglob("*") if path.is_file())
+SOURCES = sorted((REPO / "autoresearch").rglob("*.py"))
+OLD = {"cli.py", "former_options.py"}  # the files that know former names
+OTHERS = {
+    "--result-dir",
+    "--seed",
+    "--model",
+    "--python",
+    "--extra",
+    "--title",
+    "--note",
+    "--template",
+    "--timeout",
+    "--all",
+}
+
+
+def literals(path: Path) -> Iterator[str]:
+    """The texts in a source file, without its docstrings; what an f-string fills in is 7."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) in docstrings:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "7" for part in node.values)  # type: ignore[misc]
+
+
+@functools.cache
+def known_options() -> frozenset[str]:
+    """Every option of every command, those that only we call included."""
+    import typer
+
+    known: set[str] = set()
+    for name in (*cli.COMMANDS, *(f"{group} {sub}" for group, (_, subs) in cli.GROUPS.items() for sub in subs)):
+        command: Any = typer.main.get_command(cli._app(name.split()))
+        for word in name.split():
+            command = command.commands[word]
+        known |= {option for parameter in command.params for option in parameter.opts}
+    return frozenset(known)
+
+
+def shown_lines(path: Path) -> Iterator[str]:
+    """The lines in a source file that somebody is told to type: whole texts, and what stands between backticks."""
+    for text in literals(path):
+        spans = re.findall(r"`(autoresearch [^`\n]+)`", text)
+        spans += [text] if re.match(r"autoresearch [a-z]", text) and "\n" not in text else []
+        yield from (span for span in spans if not re.search(r"\.\.\.|\||\[| $", span))
+
+
+def names_a_command(words: list[str]) -> bool:
+    """Whether words are a command's name alone, as in a sentence about it."""
+    group = cli.GROUPS.get(words[1])
+    return words[1:] == [words[1]] if group is None else len(words) < 3 or (len(words) == 3 and words[2] in group[1])
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.suffix == ".md"], ids=lambda path: path.name)
+def test_every_line_of_a_document_is_understood(path: Path, parse: Callable[[str], None]) -> None:
+    for line in command_lines(path.read_text()):
+        if "..." not in line:
+            for part in re.split(r" (?:&&|\|) ", line):
+                if part.startswith("autoresearch ") and not names_a_command(part.split()):
+                    parse(part)
+
+
+def test_every_line_that_a_command_tells_is_understood(parse: Callable[[str], None]) -> None:
+    wrong, count = [], 0
+    for path in SOURCES:
+        if path.name in OLD:
+            continue
+        for line in shown_lines(path):
+            words = line.split()
+            if "7" in words[1 : 3 if words[1] in cli.GROUPS else 2] or "--help" in words:
+                continue  # the command itself is filled in
+            count += 1
+            if names_a_command(words):
+                assert words[1] in cli.COMMANDS | cli.GROUPS, line
+                continue
+            try:
+                parse(line)
+            except Exception as error:  # noqa: BLE001 - whatever the parser has against it
+                wrong.append(f"{path.relative_to(REPO)}: {line}: {error}")
+    assert count > 60 and not wrong, "\n".join(wrong)
+
+
+def former_names(text: str) -> list[str]:
+    """The former names of commands that a text holds."""
+    found = []
+    for name in cli.FORMER:
+        before = r"(?:autoresearch |`)" if " " in name else "autoresearch "
+        found += re.findall(rf"{before}{name}(?![\w-])", text)
+    return found
+
+
+def former_options(text: str) -> list[str]:
+    """The options in a text that a command had, and none has any more."""
+    gone = {option for options in FORMER_OPTIONS.values() for option in options} - known_options() - OTHERS
+    return [option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text) if option in gone]
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *TEMPLATES], ids=lambda path: path.name)
+def test_no_document_names_what_is_gone(path: Path) -> None:
+    text = path.read_text(errors="replace")
+    css = path.suffix == ".css"
+    assert former_names(text) == [] and (css or former_options(text) == [])
+
+
+def test_no_message_names_what_is_gone() -> None:
+    wrong = []
+    for path in SOURCES:
+        if path.name in OLD or path.parent.name in ("git_repo", "trainers", "launchers"):  # which call other programs
+            continue
+        for text in literals(path):
+            wrong += [f"{path.relative_to(REPO)}: {one}" for one in (*former_names(text), *former_options(text))]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see `campaign report`", ["`campaign report"]),
+        ("type: autoresearch plan wait X", ["autoresearch plan wait"]),
+        ("autoresearch tell X", ["autoresearch tell"]),
+        ("or --gpus-per-run 2, or `--prune median`", ["--gpus-per-run", "--prune"]),
+        ("`campaign reporting`, a plan report, `tell`", []),
+        ("--gpus 2, --set gpus_per_run=2, ---prune", []),
+    ],
+)
+def test_what_is_gone_is_seen(text: str, found: list[str]) -> None:
+    assert [*former_names(text), *former_options(text)] == found
