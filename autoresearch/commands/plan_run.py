@@ -129,8 +129,12 @@ def wait_for_record(plan_dir: PlanDir, limit: float, since: int, *, as_json: boo
         time.sleep(min(0.5, max(0.0, until - time.monotonic())))
         if plan_dir.tip != tip:
             tip, view = plan_dir.tip, read_view(plan_dir)
-    payload = status_of(plan_dir, view) | {"event": "tick" if len(view.records) == before else "news"}
-    if plan_dir.pursued:
+    payload = status_of(plan_dir, view)
+    if not payload["pursued"]:  # its last record may have come after the last look, but before its lock was released
+        view = read_view(plan_dir)
+        payload = status_of(plan_dir, view)
+    payload["event"] = "tick" if len(view.records) == before else "news"
+    if payload["pursued"]:
         payload["next"] = [f"autoresearch wait {plan_dir.slug} --for 100s --since {len(view.records)}"]
     output.emit("wait", payload, as_json=as_json, lines=_lines(payload))
     return 1 if as_exit_code and payload["state"] == PlanState.ENDED else 0

@@ -354,3 +354,23 @@ def test_damaged_records_are_told(yard: Any) -> None:
     with pytest.raises(NotFoundError) as caught:
         read_view(plan_dir)
     assert caught.value.code == "plan_damaged" and "reflog" in caught.value.hint
+
+
+def test_a_wait_sees_the_record_that_came_just_before_the_lock_was_released(
+    yard: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autoresearch.commands.plan_run import wait_for_record
+
+    plan_dir, looks = yard.approved(), list[None]()
+
+    def pursued(_: Any) -> bool:
+        looks.append(None)
+        if len(looks) == 2:  # after the plan was read for the last time
+            add_record(plan_dir, {"do": "ended", "t": 1.0, "reason": "over"}, "ended")
+        return len(looks) < 2
+
+    monkeypatch.setattr(type(plan_dir), "pursued", property(pursued))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    wait_for_record(plan_dir, 100.0, -1, as_json=True, as_exit_code=False)
+    payload = json.loads(capsys.readouterr().out)
+    assert (payload["state"], payload["event"], payload["pursued"]) == ("ended", "news", False)
