@@ -67,7 +67,7 @@ def read_campaign_file(
     base = file.parent if file and not sources.get("queue", "").startswith("flag") else start
     if isinstance(values["queue"], list):
         if file is None or sources["queue"] != str(file):
-            raise UsageError("a list of ideas stands in a file: name it in `queue`", code="bad_campaign_file")
+            raise UsageError("a list of ideas must be in a file: name the file in `queue`", code="bad_campaign_file")
         values["queue"] = os.path.abspath(file)  # noqa: PTH100 - the campaign file is the queue: it is read again
     elif values["queue"]:
         values["queue"] = os.path.normpath(base / values["queue"])

@@ -64,8 +64,8 @@ def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -
         return Objective(metric, Direction(notes.direction)), {**sources, "direction": "blueprint"}
     if direction is None:
         raise UsageError(
-            f"whether {metric} is to be maximized or minimized is not said",
-            hint="`--set direction=maximize` or minimize: of a sum nobody can tell",
+            f"no direction is known for {metric}",
+            hint="`--set direction=maximize` or minimize: an expression of several metrics has no default",
             code="no_direction",
         )
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)

@@ -51,8 +51,8 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
     spec, old = proposed.spec, CampaignHistory(proposed.campaign_dir).state()
     if old.phase is not CampaignPhase.ENDED:
         raise ConflictError(
-            f"the campaign {spec.name} was begun and has not ended",
-            hint="or begin another one under another prefix",
+            f"the campaign {spec.name} was started and has not ended",
+            hint="or start another one under another prefix",
             fix=f"autoresearch campaign resume {spec.name}",
         )
     if differs := [words for name, words in _SAME.items() if _recorded(old.spec, name) != _recorded(spec, name)]:
@@ -81,7 +81,7 @@ def _recorded(spec: CampaignSpec, name: str) -> str:
 def _taken(spec: CampaignSpec, differs: str) -> ConflictError:
     return ConflictError(
         f"a campaign {spec.name} ended here with another {differs}",
-        hint=f"begin another one; or go on with that one as it was: autoresearch campaign set {spec.name} count=N",
+        hint=f"start another one; or continue that one as it was: autoresearch campaign set {spec.name} count=N",
         fix=with_other_prefix(spec),
         code="prefix_taken",
     )

@@ -77,7 +77,7 @@ def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, *, gr
         space = trainer.space(trainer_settings.whole)
     if not space:
         raise UsageError(
-            f"nobody says what to try: there is no `space`, and the trainer {trainer.name} has none of its own",
+            f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own",
             hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
             code="no_space",
         )

@@ -112,8 +112,8 @@ class TrainerSettings:
         direction = Direction(notes.direction) if notes.direction else usual_direction(notes.metric, usual)
         if direction is None:
             raise BlueprintError(
-                f"{path}: whether {notes.metric} is to be maximized or minimized is not said",
-                hint="add `- direction: maximize` (or minimize) to the notes: of a sum nobody can tell",
+                f"{path}: no direction is known for {notes.metric}",
+                hint="add `- direction: maximize` (or minimize) to the notes: a combination of metrics has no default",
                 code="no_direction",
             )
         return Objective(notes.metric, direction)

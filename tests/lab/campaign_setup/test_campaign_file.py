@@ -49,7 +49,7 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
     for pairs, flags, says in (
         (("count=3",), {"count": 3}, "count is given twice: --count and --set count="),
         (("baseline=0",), {}, "flag --set: baseline: 0 is not a whole number of at least 1"),
-        (("queue=[{slug: a}]",), {}, "a list of ideas stands in a file"),
+        (("queue=[{slug: a}]",), {}, "a list of ideas must be in a file"),
     ):
         with pytest.raises(UsageError, match=says):
             found("warmup=3", *pairs, **flags)

@@ -41,7 +41,7 @@ def test_campaign_file_over_blueprint_over_trainer(
     [
         ({}, "no_metric", "the trainer generic has no usual metric"),
         ({"metric": "max(a"}, "bad_metric", "the metric"),
-        ({"metric": "last(a) - last(b)"}, "no_direction", "whether last(a) - last(b) is to be maximized or minimized"),
+        ({"metric": "last(a) - last(b)"}, "no_direction", "no direction is known for last(a) - last(b)"),
         ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
         ({"metric": "reward", "deadline": NOW + 60, "timeout": 600.0}, "impossible_deadline", "none could start"),
     ],
