@@ -40,37 +40,21 @@ def read_campaign_file(
 
     `name` "" is looked for in `start`. Raises UsageError, NotFoundError or BlueprintError with one sentence.
     """
-    typed_now = {key: value for key, value in flags.items() if value not in (None, "", (), [])}
-    more = parse_pairs(pairs, TYPES)
-    if twice := next((key for key in more if key in typed_now), None):
-        raise UsageError(f"{twice} is given twice: --{twice.replace('_', '-')} and --set {twice}=")
+    typed = _typed(flags, pairs)
     path = (start / name) if name else _find(start)
     if not path.exists():
         raise NotFoundError(
             f"there is no campaign file or blueprint {path}", hint="`autoresearch blueprint new` makes a blueprint"
         )
     file = path if path.suffix in (".yaml", ".yml") else None
-    typed = _read(file) if file else {}
-    blueprint = _blueprint(file, typed) if file else path
-    values, sources = dict(DEFAULTS), {}
-    for key, value in typed.items():
-        if value is not None:
-            values[key], sources[key] = value, str(file)
-    for key, value in typed_now.items():
-        values[key], sources[key] = value, f"flag --{key.replace('_', '-')}"
-    for key, value in more.items():
-        values[key], sources[key] = (DEFAULTS[key] if value is None else value), "flag --set"
-        if value is None:
-            del sources[key]
+    content = _read(file) if file else {}
+    blueprint = _blueprint(file, content) if file else path
+    given = {key: (value, str(file)) for key, value in content.items()} | typed
+    given = {key: (value, source) for key, (value, source) in given.items() if value is not None}
+    sources = {key: source for key, (_, source) in given.items()}
+    values = {**DEFAULTS, **{key: value for key, (value, _) in given.items()}}
     for key in DEFAULTS:
         values[key] = _checked(key, values[key], sources.get(key, ""), now)
-    base = file.parent if file and not sources.get("queue", "").startswith("flag") else start
-    if isinstance(values["queue"], list):
-        if file is None or sources["queue"] != str(file):
-            raise UsageError("a list of ideas must be in a file: name the file in `queue`", code="bad_campaign_file")
-        values["queue"] = os.path.abspath(file)  # noqa: PTH100 - the campaign file is the queue: it is read again
-    elif values["queue"]:
-        values["queue"] = os.path.normpath(base / values["queue"])
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",
@@ -78,10 +62,33 @@ def read_campaign_file(
             "`autoresearch campaign replay-pruning` tries some",
             code="no_warmup",
         )
+    values["queue"] = _queue(values["queue"], sources.get("queue", ""), file, start)
     if isinstance(values["space"], str):
-        root = start if sources["space"].startswith("flag") else (file or path).parent
+        root = start if sources["space"].startswith("flag") else path.parent
         values["space"] = load_mapping(root / values["space"])
     return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
+
+
+def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:
+    """Value and source of each key on the command line; None as a value restores the default."""
+    flagged = {key: value for key, value in flags.items() if value not in (None, "", (), [])}
+    paired = parse_pairs(pairs, TYPES)
+    if twice := next((key for key in paired if key in flagged), None):
+        raise UsageError(f"{twice} is given twice: --{twice.replace('_', '-')} and --set {twice}=")
+    return {
+        **{key: (value, f"flag --{key.replace('_', '-')}") for key, value in flagged.items()},
+        **{key: (value, "flag --set") for key, value in paired.items()},
+    }
+
+
+def _queue(queue: Any, source: str, file: Path | None, start: Path) -> str:
+    """The path of the queue, absolute; "" without one. A campaign file that lists the ideas is the queue itself."""
+    if isinstance(queue, list):
+        if file is None or source != str(file):
+            raise UsageError("a list of ideas must be in a file: name the file in `queue`", code="bad_campaign_file")
+        return os.path.abspath(file)  # noqa: PTH100 - the campaign file is the queue: it is read again
+    base = file.parent if file and not source.startswith("flag") else start
+    return os.path.normpath(base / queue) if queue else ""
 
 
 def _find(start: Path) -> Path:
