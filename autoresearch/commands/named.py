@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoresearch.core.text.naming import RUN_ID
 from autoresearch.errors import NotFoundError
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir
@@ -36,7 +35,7 @@ def resolve(name: str, parts: Parts) -> Named:
             raise
         no_run = error
     else:
-        if rundir.state().lives or name == "last" or RUN_ID.match(name) or "/" in name:
+        if name == "last" or "/" in name or rundir.state().lives or parts.index.by_id(name):
             return rundir
     campaign, plan = (_campaign(name, parts), _plan(name, parts)) if name else (None, None)
     if campaign and (campaign.controlled or (no_run and not (plan and plan.pursued))):
