@@ -23,7 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
     "wait": ("wait:wait", "Wait for news of a run, a campaign or a plan; returns early on it."),
     "status": ("status:status", "What a run, or every living run, is doing; records those that died."),
-    "queue": ("queue:queue", "One live screen of all runs at all places; keys for logs, stop, attach."),
+    "queue": ("queue:queue", "One live screen of all runs at all targets; keys for logs, stop, attach."),
     "logs": ("logs:logs", "The log of a run, or its events: the tail, a search, or followed live."),
     "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
     "stop": ("stop:stop", "End a run now, or after its step (--drain); close one that is over."),
@@ -37,7 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
     "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
     "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
-    "follow": ("follow:follow", "Follow the runs of one place (a run that goes there starts this)."),
+    "follow": ("follow:follow", "Follow the runs of one target (a run that goes there starts this)."),
     "before-training": (
         "before_training:before_training",
         "See that a worktree holds the commit of its run (the Runner calls this).",

@@ -35,9 +35,7 @@ def new(
     metric: Annotated[str, typer.Option(help="The objective.")] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any other field, such as title, direction, venv_exe."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as title, direction, venv_exe."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,

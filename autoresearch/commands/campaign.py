@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, place_option
+from autoresearch.commands import output, target_option
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 
 
+_JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any key of `autoresearch config schema`."),
@@ -37,7 +38,7 @@ def start(
     queue: Annotated[str, typer.Option(metavar="PATH", help="A folder of blueprints, or a YAML list of ideas.")] = "",
     parallel: Annotated[int, typer.Option(help="Runs at a time.")] = 0,
     launcher: Annotated[
-        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=place_option.said)
+        str, typer.Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", callback=target_option.named)
     ] = "",
     gpus: Annotated[str, typer.Option(help="The pool: none, all, N, 0,1 or UUIDs.")] = "",
     agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
@@ -80,15 +81,18 @@ def start(
         return 0
     if not ask.steps_known(proposed.trainer_settings.trainer):
         output.remark(f"first step: {proposed.first_step_rule}")
-    place = start_campaign.create(proposed, parts)
-    attach = controller_session.start_and_wait(place, parts)
+    campaign_dir = start_campaign.create(proposed, parts)
+    attach = controller_session.start_and_wait(campaign_dir, parts)
     if detach:
-        state = _state(place)
-        lines = [f"{proposed.spec.name} in {place.path} runs; attach: {attach}", f"ledger: {place.ledger}"]
-        output.emit("campaign start", _payload(place, state) | {"attach": attach}, as_json=as_json, lines=lines)
+        state = _state(campaign_dir)
+        lines = [
+            f"{proposed.spec.name} in {campaign_dir.path} runs; attach: {attach}",
+            f"ledger: {campaign_dir.ledger}",
+        ]
+        output.emit("campaign start", _payload(campaign_dir, state) | {"attach": attach}, as_json=as_json, lines=lines)
         return 0
-    output.remark(f"{proposed.spec.name} in {place.path} runs in a session of its own; {attach}")
-    return follow(place, as_json=as_json)
+    output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
+    return follow(campaign_dir, as_json=as_json)
 
 
 def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
@@ -102,7 +106,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool) -> bool
         payload = {
             "campaign": proposed.spec.name,
             "state": "planned",
-            "plan": {key: value for key, value in rows if not key.startswith("remark")},
+            "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
             "remarks": [value for key, value in rows if key == "remark"],
             "next": [approve],
         }
@@ -189,7 +193,7 @@ def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
 
 
 def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
-    """Who the researcher is and what it may do."""
+    """Which agent takes part, and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.controller.agent_schedule import HYBRID
 
@@ -200,7 +204,7 @@ def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
     bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
     name = f"{own.agent} {own.model}".strip()
     return [
-        ("researcher", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}"),
+        ("agent", f"{name}{share}; {bounds}; {own.max_fixes} fixes an idea{'; a review' if own.review else ''}"),
         ("guard", "; ".join(own.guard) or "none: --set guard='python -m pytest -q' would try each edit before its run"),
     ]
 
@@ -216,27 +220,29 @@ def status(
     from autoresearch.lab.campaign_setup import campaign_registry
 
     parts = real_parts()
-    place = campaign_registry.find(campaign, parts)
-    state = _state(place)
-    payload = _payload(place, state)
+    campaign_dir = campaign_registry.find(campaign, parts)
+    state = _state(campaign_dir)
+    payload = _payload(campaign_dir, state)
     if full:
         lines = _brief(state, parts.clock())
         output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
         return 0
     others = [
-        one.name for one in campaign_registry.known(parts) if one.campaign_dir != place and one.campaign_dir.controlled
+        one.name
+        for one in campaign_registry.known(parts)
+        if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
     ]
     lines = [
         _headline(payload),
         payload["standing"],
         f"best: {_best_words(payload)}",
         *_seed_lines(payload),
-        *_researcher_words(payload),
+        *_agent_words(payload),
         *(_running_line(one) for one in payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"ledger: {payload['ledger']}",
-        *([f"passed over, damaged: {place.journal}, line {n}" for n in state.damaged[:3]]),
+        *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
     ]
     output.emit("campaign status", payload, as_json=as_json, lines=lines)
     return 0
@@ -249,20 +255,20 @@ def _brief(state: CampaignState, now: float) -> list[str]:
     return brief(state, stand_at(state, now))
 
 
-def wait_for_row(place: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
+def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
-    rows, phase = _mark(place)
+    rows, phase = _mark(campaign_dir)
     before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit
-    while before == _mark(place) and place.controlled and time.monotonic() < until:
+    while before == _mark(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
         time.sleep(min(0.25, max(0.0, until - time.monotonic())))
-    state = _state(place)
-    payload = _payload(place, state)
+    state = _state(campaign_dir)
+    payload = _payload(campaign_dir, state)
     last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
-    payload |= {"event": "tick" if before == _mark(place) else "news"}
-    if place.controlled:
+    payload |= {"event": "tick" if before == _mark(campaign_dir) else "news"}
+    if campaign_dir.controlled:
         payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
     if last is not None:
@@ -281,12 +287,12 @@ def _seed_lines(payload: dict[str, Any]) -> list[str]:
     return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
 
 
-def _researcher_words(payload: dict[str, Any]) -> list[str]:
-    """What the researcher has cost, and what it waits for."""
+def _agent_words(payload: dict[str, Any]) -> list[str]:
+    """What the agent has cost, and what it waits for."""
     if not payload["agent"]:
         return []
     usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
-    lines = [f"researcher: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
     if payload["held"]:
@@ -294,24 +300,24 @@ def _researcher_words(payload: dict[str, Any]) -> list[str]:
     return lines
 
 
-def follow(place: CampaignDir, *, as_json: bool) -> int:
+def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
     at = 0
     try:
         while True:
-            controlled = place.controlled  # before the last look at what it said
-            at = _print_new(place.log, at)
-            state = _state(place)
+            controlled = campaign_dir.controlled  # before the last look at what it said
+            at = _print_new(campaign_dir.log, at)
+            state = _state(campaign_dir)
             if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
-                _print_new(place.log, at)
+                _print_new(campaign_dir.log, at)
                 break
             time.sleep(0.3)
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {state.spec.name}")
         raise
-    payload = _payload(place, state)
+    payload = _payload(campaign_dir, state)
     if payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
             f"the controller of {state.spec.name} died before the campaign was over; its runs go on",
@@ -337,18 +343,18 @@ def _print_new(log: Path, at: int) -> int:
     return at + len(whole)
 
 
-def _state(place: CampaignDir) -> CampaignState:
+def _state(campaign_dir: CampaignDir) -> CampaignState:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-    return CampaignHistory(place).state()
+    return CampaignHistory(campaign_dir).state()
 
 
-def _mark(place: CampaignDir) -> tuple[int, str]:
-    state = _state(place)
+def _mark(campaign_dir: CampaignDir) -> tuple[int, str]:
+    state = _state(campaign_dir)
     return len(state.rows), state.phase.value
 
 
-def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
+def _payload(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
@@ -356,18 +362,18 @@ def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
     from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
 
     found = stand_at(state, real_parts().clock())
-    phase = phase_now(place, state)
+    phase = phase_now(campaign_dir, state)
     best = state.best
     waits = None
     if state.spec.research.agent:
         from autoresearch.lab.agents.rate_limits import read_waiting
 
-        waits = read_waiting(place.waiting)
+        waits = read_waiting(campaign_dir.waiting)
     return {
         "campaign": state.spec.name,
         "state": phase.value,
-        "reason": reason_now(place, state, phase),
-        "controller_pid": _controller_pid(place),
+        "reason": reason_now(campaign_dir, state, phase),
+        "controller_pid": _controller_pid(campaign_dir),
         "attempted": state.attempted,
         "remaining": found.remaining_ideas,
         "remaining_s": found.remaining_s,
@@ -381,7 +387,7 @@ def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
         "metric_name": state.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
         "agent": state.spec.research.agent or None,
-        "agent_waits": waits.sentence if waits and place.controlled else None,
+        "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
         "held": [one.slug for one in held(state)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
@@ -391,8 +397,8 @@ def _payload(place: CampaignDir, state: CampaignState) -> dict[str, Any]:
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
         "rows": len(state.rows),
         "running": [running(idea, run) for idea, run in state.live],
-        "ledger": str(place.ledger),
-        "directory": str(place.path),
+        "ledger": str(campaign_dir.ledger),
+        "directory": str(campaign_dir.path),
         "next": next_commands(state, phase),
     }
 
@@ -405,10 +411,10 @@ def _running_line(one: dict[str, Any]) -> str:
     return f"{state}: {said}{where}{why}"
 
 
-def _controller_pid(place: CampaignDir) -> int | None:
+def _controller_pid(campaign_dir: CampaignDir) -> int | None:
     from autoresearch.records.rundir import read_json
 
-    record = read_json(place.controller) if place.controlled else None
+    record = read_json(campaign_dir.controller) if campaign_dir.controlled else None
     return record.get("pid") if record else None
 
 

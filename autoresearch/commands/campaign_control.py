@@ -72,11 +72,11 @@ def skip(
     refuse_baseline(what)
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
-    place = campaign_registry.find(campaign, real_parts())
-    state = _state(place)
+    campaign_dir = campaign_registry.find(campaign, real_parts())
+    state = _state(campaign_dir)
     idea = state.by_slug(what)
     proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
-    if idea is None and what not in proposed | waiting_names(place, state.spec):
+    if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
         if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
             output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
             return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
@@ -111,29 +111,29 @@ def resume(
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = campaign_registry.find(campaign, parts)
-    state = _state(place)
+    campaign_dir = campaign_registry.find(campaign, parts)
+    state = _state(campaign_dir)
     if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
             f"{state.spec.name} has ended: {state.reason}",
             hint="`campaign set` with a higher count or a later deadline makes it go on",
             fix=f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}",
         )
-    if state.phase is CampaignPhase.PAUSED or place.controlled:
-        requests.ask(place, "resume")
-    if not place.controlled:
-        controller_session.start_and_wait(place, parts)
+    if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
+        requests.ask(campaign_dir, "resume")
+    if not campaign_dir.controlled:
+        controller_session.start_and_wait(campaign_dir, parts)
     if detach or output.agent_or_pipe():
-        _settled(place)
-        state = _state(place)
+        _settled(campaign_dir)
+        state = _state(campaign_dir)
         output.emit(
             "campaign resume",
-            _payload(place, state),
+            _payload(campaign_dir, state),
             as_json=as_json,
-            lines=[f"{state.spec.name} in {place.path} goes on"],
+            lines=[f"{state.spec.name} in {campaign_dir.path} goes on"],
         )
         return 0
-    return follow(place, as_json=as_json)
+    return follow(campaign_dir, as_json=as_json)
 
 
 def add(
@@ -153,21 +153,21 @@ def add(
     from autoresearch.lab.campaigns.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
-    place = campaign_registry.find(campaign, real_parts())
+    campaign_dir = campaign_registry.find(campaign, real_parts())
     entries = _listed(file)
     given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
     if set_:
         entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:
         raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
-    refuse_entries(place, entries, file)
-    place.queue.mkdir(exist_ok=True)
+    refuse_entries(campaign_dir, entries, file)
+    campaign_dir.queue.mkdir(exist_ok=True)
     for entry in entries:
-        append_line(place.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-    requests.ask(place, "add")
-    state = _state(place)
-    payload = _payload(place, state) | {"added": len(entries)}
-    lines = [f"{len(entries)} added to {state.spec.name} in {place.path}"]
+        append_line(campaign_dir.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+    requests.ask(campaign_dir, "add")
+    state = _state(campaign_dir)
+    payload = _payload(campaign_dir, state) | {"added": len(entries)}
+    lines = [f"{len(entries)} added to {state.spec.name} in {campaign_dir.path}"]
     if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
         lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
         payload["next"] = [f"autoresearch campaign set {state.spec.name} count={state.attempted + len(entries)}"]
@@ -175,7 +175,7 @@ def add(
     return 0
 
 
-def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
+def refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
     from autoresearch.lab.campaigns.idea_sources import ADDED
@@ -184,7 +184,7 @@ def refuse_entries(place: CampaignDir, entries: list[Any], file: str) -> None:
 
     if findings := entry_findings(entries, file):
         raise QueueInvalid(findings)
-    state, added = _state(place), place.queue / ADDED
+    state, added = _state(campaign_dir), campaign_dir.queue / ADDED
     hypotheses = [*(idea.hypothesis for idea in state.ideas), *(one for one, _ in state.skipped)]
     known = {one.token for one in hypotheses if one.proposer == QUEUE}
     known |= {token_of(entry) for entry in (parse_any(added.read_bytes(), ADDED) if added.exists() else None) or ()}
@@ -272,21 +272,21 @@ def set_rules(
             fix=f"autoresearch campaign set {(names or ['CAMPAIGN'])[0]} count=40 deadline=10h",
         )
     parts = real_parts()
-    place = campaign_registry.find(names[0] if names else "", parts)
-    state = _state(place)
+    campaign_dir = campaign_registry.find(names[0] if names else "", parts)
+    state = _state(campaign_dir)
     rules = _rules(pairs, state.spec.objective, parts.clock())
     changes = continue_campaign.changed_rules(state.spec, rules)
-    if place.controlled:
-        requests.ask(place, "set", **changes)
-        _settled(place)
+    if campaign_dir.controlled:
+        requests.ask(campaign_dir, "set", **changes)
+        _settled(campaign_dir)
     elif state.phase is CampaignPhase.ENDED:
-        continue_campaign.continue_with(place, changes)
-        controller_session.start_and_wait(place, parts)
+        continue_campaign.continue_with(campaign_dir, changes)
+        controller_session.start_and_wait(campaign_dir, parts)
     else:
-        requests.note(place, "rules", **changes)
-    state = _state(place)
-    lines = [f"{state.spec.name} in {place.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
-    output.emit("campaign set", _payload(place, state), as_json=as_json, lines=lines)
+        requests.note(campaign_dir, "rules", **changes)
+    state = _state(campaign_dir)
+    lines = [f"{state.spec.name} in {campaign_dir.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
+    output.emit("campaign set", _payload(campaign_dir, state), as_json=as_json, lines=lines)
     return 0
 
 
@@ -322,8 +322,8 @@ def confirm(
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    place = campaign_registry.find(campaign, parts)
-    state = _state(place)
+    campaign_dir = campaign_registry.find(campaign, parts)
+    state = _state(campaign_dir)
     for slug in ideas or []:
         idea = state.by_slug(slug)
         if idea is None:
@@ -339,13 +339,13 @@ def confirm(
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded:
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
-    requests.ask(place, "confirm", slugs=list(ideas or []))
-    if not place.controlled:
+    requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
+    if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
-            continue_campaign.continue_with(place, {})
-        controller_session.start_and_wait(place, parts)
-    lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {place.path} is put to the proof"]
-    output.emit("campaign confirm", _payload(place, _state(place)), as_json=as_json, lines=lines)
+            continue_campaign.continue_with(campaign_dir, {})
+        controller_session.start_and_wait(campaign_dir, parts)
+    lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {campaign_dir.path} is put to the proof"]
+    output.emit("campaign confirm", _payload(campaign_dir, _state(campaign_dir)), as_json=as_json, lines=lines)
     return 0
 
 
@@ -357,19 +357,19 @@ def control(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
     from autoresearch.lab.runs import detached
     from autoresearch.records.campaign_records import CampaignDir
 
-    place = CampaignDir(Path(directory))
-    with controller_session.in_control(place):
+    campaign_dir = CampaignDir(Path(directory))
+    with controller_session.in_control(campaign_dir):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
         os.environ.clear()
-        os.environ.update(detached.take_environment(place.path))
+        os.environ.update(detached.take_environment(campaign_dir.path))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
-        detached.reported(place.path)
+        detached.reported(campaign_dir.path)
         from autoresearch.lab.campaigns.controller import Controller
 
-        say = Speaker(place.log)
-        say(f"controller {os.getpid()} {mark} took {place.path}")
-        Controller(place, real_parts(), say).run()
+        say = Speaker(campaign_dir.log)
+        say(f"controller {os.getpid()} {mark} took {campaign_dir.path}")
+        Controller(campaign_dir, real_parts(), say).run()
     return 0
 
 
@@ -399,25 +399,27 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
 
-    place = campaign_registry.find(campaign, real_parts())
-    state = _state(place)
+    campaign_dir = campaign_registry.find(campaign, real_parts())
+    state = _state(campaign_dir)
     if state.phase is CampaignPhase.ENDED:
         fix = f"autoresearch report {state.spec.name}"
         raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
-    requests.ask(place, do, **{k: v for k, v in fields.items() if v != ""})
-    _settled(place)
-    state = _state(place)
-    words = f"{do} is recorded" if place.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    lines = [f"{state.spec.name} in {place.path}: {words}"]
-    output.emit(command or f"campaign {do}", _payload(place, state), as_json=as_json, lines=lines)
+    requests.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
+    _settled(campaign_dir)
+    state = _state(campaign_dir)
+    words = (
+        f"{do} is recorded" if campaign_dir.controlled else f"{do} is recorded; no controller lives: campaign resume"
+    )
+    lines = [f"{state.spec.name} in {campaign_dir.path}: {words}"]
+    output.emit(command or f"campaign {do}", _payload(campaign_dir, state), as_json=as_json, lines=lines)
     return 0
 
 
-def _settled(place: CampaignDir) -> None:
+def _settled(campaign_dir: CampaignDir) -> None:
     """Wait a moment for the controller to have obeyed."""
     from autoresearch.records.campaign_records import entries
 
-    last = max((e["seq"] for e in entries(place.requests)), default=0)
+    last = max((e["seq"] for e in entries(campaign_dir.requests)), default=0)
     until = time.monotonic() + 3.0
-    while place.controlled and _state(place).requests < last and time.monotonic() < until:
+    while campaign_dir.controlled and _state(campaign_dir).requests < last and time.monotonic() < until:
         time.sleep(0.05)

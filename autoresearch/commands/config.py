@@ -68,12 +68,12 @@ def _yaml(value: Any) -> str:
 
 
 def _declared(name: str, found: project.Settings) -> dict[str, Any]:
-    """A declared place, and what is wrong with it: unlike `--launcher`, nobody is going there now."""
+    """A declared target, and what is wrong with it: unlike `--launcher`, nobody is going there now."""
     try:
-        place = project.targets_of(name, found.launchers, str(found.file))[0]
+        target = project.targets_of(name, found.launchers, str(found.file))[0]
     except UsageError as wrong:
         return {"name": name, "kind": None, "slots": None, "options": {}, "error": wrong.message}
-    return {**place.to_json(), "error": None}
+    return {**target.to_json(), "error": None}
 
 
 def _words(one: dict[str, Any]) -> str:

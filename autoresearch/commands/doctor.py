@@ -1,4 +1,4 @@
-"""`autoresearch doctor`: is this machine fit, and the places that runs may go to; if not, what is the remedy."""
+"""`autoresearch doctor`: is this machine fit, and the targets that runs may go to; if not, what is the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, place_option
+from autoresearch.commands import output, target_option
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
@@ -23,7 +23,8 @@ WIDTH = 80
 def doctor(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The project's directory, or a blueprint.")] = ".",
     launcher: Annotated[
-        str, typer.Option(metavar="PLACES", help="Ask these places: slurm, ssh:gpu1 ...", callback=place_option.said)
+        str,
+        typer.Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", callback=target_option.named),
     ] = "",
     canary: Annotated[
         bool, typer.Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
@@ -63,7 +64,7 @@ def doctor(
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
     if canary and not asked:
-        output.remark("no canary is sent: no place but this machine is named; such as --launcher gpu1 --canary")
+        output.remark("no canary is sent: no target but this machine is named; such as --launcher gpu1 --canary")
     if as_json:
         payload = {
             "fit": fit,
@@ -87,7 +88,7 @@ def doctor(
 
 
 def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
-    """Every place that was named but this machine, which the rest of the command is about."""
+    """Every target that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
     from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
     from autoresearch.lab.resolve.blueprint_file import read_blueprint
@@ -96,18 +97,18 @@ def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> l
     parts = real_parts()
     read = resolve_blueprint(read_blueprint(blueprint), environ=parts.environ) if blueprint else None
     found = []
-    for place in settings.targets(read.blueprint.notes.launcher if read else ""):
+    for target in settings.targets(read.blueprint.notes.launcher if read else ""):
         if read:
-            search = search_for(place, str(read.interpreter), read.codebase, read.blueprint.notes.prepare)
+            search = search_for(target, str(read.interpreter), read.codebase, read.blueprint.notes.prepare)
         else:
-            search = InterpreterSearch(place, "", "")
-        if not place.is_local:
-            found.append(inspect(place, parts, canary=canary, search=search if any(search.paths) else None))
+            search = InterpreterSearch(target, "", "")
+        if not target.is_local:
+            found.append(inspect(target, parts, canary=canary, search=search if any(search.paths) else None))
     return found
 
 
 def _show(one: Inspected) -> None:
-    """A place in lines of 80 columns, long ones folded below themselves."""
+    """A target in lines of 80 columns, long ones folded below themselves."""
     import textwrap
 
     output.say("")

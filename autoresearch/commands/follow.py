@@ -1,4 +1,4 @@
-"""`autoresearch follow DIRECTORY`: follow the runs of one place (started when a run is ordered there)."""
+"""`autoresearch follow DIRECTORY`: follow the runs of one target (started when a run is submitted there)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autoresearch.errors import NotFoundError
 
 
 def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
-    """Follow every run of a place until there is none."""
+    """Follow every run of a target until there is none."""
     from autoresearch.core.run.targets import Target
     from autoresearch.lab.remote.follower import Follower
     from autoresearch.lab.remote.start_follower import take_up
@@ -26,8 +26,8 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     folder = Path(directory)
     record = read_json(folder / "place.json")
     if record is None:
-        raise NotFoundError(f"{folder} is no directory of a place")
-    place = Target.from_json(record)
+        raise NotFoundError(f"{folder} is no directory of a target")
+    target = Target.from_json(record)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its terminal may go, the runs are followed on
     environ = os.environ
     while True:
@@ -39,8 +39,8 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
                 environ.update(detached.take_environment(folder))
             environ.pop("AUTORESEARCH_RUN_ID", None)  # whatever run it was started in, it is none of that
             with take_up(folder):
-                launcher = job_launcher(place, environ)
-            follower = Follower(folder, place, launcher, replace(real_parts(), environ=environ))
+                launcher = job_launcher(target, environ)
+            follower = Follower(folder, target, launcher, replace(real_parts(), environ=environ))
             follower.run()
         if not follower.find_runs():  # an order may have come while it still looked as if somebody followed
             return 0

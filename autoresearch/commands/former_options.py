@@ -51,7 +51,7 @@ FORMER_OPTIONS: Mapping[str, Mapping[str, str]] = {
         "--timeout": f"--set turn_timeout={VALUE}",
         "--extra": f"--set agent_args={VALUE}",
     },
-    "queue": {"--all": "--last 10"},
+    "queue": {"--all": "--last 10", "--place": f"--target {VALUE}"},
 }  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def show_outcome(
 
 def repair_line(spec: RunSpec) -> str:
     """What is typed to run it once more when its trouble is repaired: where it was."""
-    place = spec.launcher.replace("/", ":")
-    where = "" if place in ("", "tmux") else f" --launcher {shlex.quote(place)}"
+    target = spec.launcher.replace("/", ":")
+    where = "" if target in ("", "tmux") else f" --launcher {shlex.quote(target)}"
     return f"autoresearch run {shlex.quote(spec.blueprint)}{where} --fix-of {spec.run} --note 'what was repaired'"
 
 

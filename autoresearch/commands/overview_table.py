@@ -59,7 +59,7 @@ def _metric(line: RunLine, now: float) -> str:
 
 COLUMNS = (
     Column("run", 1, 15, 22, 60, lambda line, now: line.run, middle=True),
-    Column("place", 5, 8, 10, 24, lambda line, now: line.place),
+    Column("target", 5, 8, 10, 24, lambda line, now: line.place),
     Column("job", 11, 6, 10, 24, lambda line, now: line.job),
     Column("state", 0, 11, 11, 26, _state, words=True),
     Column("idea", 9, 10, 24, 50, lambda line, now: line.idea if line.member else ""),
@@ -163,7 +163,7 @@ def counts(lines: Sequence[RunLine]) -> str:
 
 
 def place_text(line: PlaceLine, now: float) -> str:
-    """What there is to say about a place."""
+    """What there is to say about a target."""
     words = [f"{line.used}/{line.slots} slots, {line.free} free" if line.slots else f"{line.used} living"]
     words += [f"{line.pending} pending"] if line.pending else []
     words += [f"GPUs {line.gpus_leased}/{line.gpus} leased"] if line.gpus else []

@@ -26,10 +26,12 @@ WIDTH = 80  # of the static form, where no terminal says another
 
 
 def queue(
-    place: Annotated[str, typer.Option(metavar="PLACE", help="Only runs there: local, slurm, ssh:gpu1, a name.")] = "",
+    target: Annotated[
+        str, typer.Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
+    ] = "",
     campaign: Annotated[str, typer.Option(metavar="NAME", help="Only runs of this campaign.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE,...", help="Only runs in these states.")] = "",
-    sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"One of {', '.join(SORTS)}.")] = "place",
+    sort: Annotated[str, typer.Option(metavar="COLUMN", help=f"One of {', '.join(SORTS)}.")] = "target",
     last: Annotated[int, typer.Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
     limit: Annotated[int, typer.Option(metavar="N", help="Rows of the static form; 0: all.")] = output.MAX_LINES,
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often the screen looks again.")] = "2s",
@@ -37,7 +39,7 @@ def queue(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """One screen over all launchers: runs, states, step, metric, GPU, time left; logs, stop, attach by a key."""
-    wanted = _wanted(place, campaign, state, sort)
+    wanted = _wanted(target, campaign, state, sort)
     every_s = _every(every)
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
@@ -46,18 +48,18 @@ def queue(
         return _static(parts, wanted, last, limit, as_json=as_json)
     from autoresearch.commands.top import top
 
-    places, remark = _named(parts)
-    return top(parts, wanted, targets=places, ended=last, every_s=every_s, remark=remark)
+    targets, remark = _named(parts)
+    return top(parts, wanted, targets=targets, ended=last, every_s=every_s, remark=remark)
 
 
-def _wanted(place: str, campaign: str, state: str, sort: str) -> OverviewFilter:
+def _wanted(target: str, campaign: str, state: str, sort: str) -> OverviewFilter:
     if sort not in SORTS:
         raise UsageError(_near("--sort", sort, SORTS))
     states = [word.strip() for word in state.split(",") if word.strip()]
     for word in states:
         if word not in set(RunState):
             raise UsageError(_near("--state", word, RunState))
-    return OverviewFilter(place, campaign, frozenset(map(RunState, states)), sort=sort)
+    return OverviewFilter(target, campaign, frozenset(map(RunState, states)), sort=sort)
 
 
 def _near(option: str, word: str, known: Any) -> str:
@@ -76,7 +78,7 @@ def _every(text: str) -> float:
 
 
 def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
-    """The places of the project here, so that those without a run are seen; and why they cannot be told."""
+    """The targets of the project here, so that those without a run are seen; and why they cannot be read."""
     from autoresearch.lab import settings
 
     try:
@@ -91,9 +93,9 @@ def _static(parts: Parts, wanted: OverviewFilter, ended: int, limit: int, *, as_
     from autoresearch.commands.overview_table import static_lines
     from autoresearch.lab.overview.look import Looker
 
-    places, remark = _named(parts)
+    targets, remark = _named(parts)
     remarks = [*([remark] if remark else []), *_settle(parts)]
-    looker = Looker(parts, targets=places, once=True)
+    looker = Looker(parts, targets=targets, once=True)
     found = looker.look(ended=ended)
     found = replace(found, remarks=(*remarks, *found.remarks))
     shown, over = wanted.of(found.runs), wanted.of_ended(found.over)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, place_option
+from autoresearch.commands import output, target_option
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def repro(
     row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
     run: Annotated[bool, typer.Option("--run", help="Launch it, as a run of its own.")] = False,
     launcher: Annotated[
-        str, typer.Option(metavar="PLACE", help="Where it goes with --run.", callback=place_option.said)
+        str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_option.named)
     ] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, place_option
+from autoresearch.commands import output, target_option
 from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
@@ -37,7 +37,9 @@ def run(
     trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
     launcher: Annotated[
         str,
-        typer.Option(metavar="PLACE", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=place_option.said),
+        typer.Option(
+            metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=target_option.named
+        ),
     ] = "",
     interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs to lease: none, all, N, 0,1 or UUIDs.")] = "",
@@ -90,7 +92,7 @@ def _offer() -> Path:
 
 
 def _for_real(blueprint: str, path: str) -> str:
-    """The line that was typed, without what made it a plan: with its place and its limits, from any directory."""
+    """The line that was typed, without what made it a plan: with its target and its limits, from any directory."""
     dropped = ("--dry-run", "--json", "--")  # a whole path needs no `--` before it
     words = [path if word == blueprint else word for word in output.typed if word not in dropped]
     return shlex.join(["autoresearch", *words])
@@ -191,7 +193,7 @@ def _detached(launched: Launched, *, as_json: bool) -> int:
 
 
 def _already(launched: Launched) -> str:
-    """That it lives, and where: another place may have been asked for. "" for a run that has just been started."""
+    """That it lives, and where: another target may have been asked for. "" for a run that has just been started."""
     order = order_file.read(RunDir(Path(launched.spec.run_dir))) if launched.already else None
     return f"is already running at {order.place.name}" if order else "is already running" if launched.already else ""
 

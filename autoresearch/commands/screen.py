@@ -22,7 +22,7 @@ HELP = (
     ("Enter l", "its log; q or Escape comes back from there"),
     ("a", "attach to its session; C-b d comes back"),
     ("s", "stop it: asks why, and then once more"),
-    ("f", "only runs with these words in place, campaign ..."),
+    ("f", "only runs with these words in target, campaign ..."),
     ("/ n", "find the next run with a text, and the one after it"),
     ("o O", "sort by the next, the previous column"),
     ("e", "with the runs that ended lately, or without"),
@@ -223,12 +223,12 @@ class QueueScreen:
         words += [f"only {' '.join(self.wanted.words)}"] if self.wanted.words else []
         words += [f"{shown} of {counts(found.runs)}" if shown < len(found.runs) else counts(found.runs)]
         words += [f"by {self.wanted.sort}"]
-        places = [place for place in found.places if place.used or place.slots or place.gpus]
-        if len(places) > most:  # then those first that somebody may have to see to
-            places.sort(key=lambda place: place.unreachable_since is None)
+        targets = [place for place in found.places if place.used or place.slots or place.gpus]
+        if len(targets) > most:  # then those first that somebody may have to see to
+            targets.sort(key=lambda place: place.unreachable_since is None)
         lines: list[Line] = [("  ".join(words), "bold")]
         lines += _some(
-            [(place_text(p, found.now), "bad" if p.unreachable_since is not None else "") for p in places], most
+            [(place_text(p, found.now), "bad" if p.unreachable_since is not None else "") for p in targets], most
         )
         lines += _some([(campaign_text(c), "bad" if c.trouble else "") for c in found.campaigns], most)
         lines += [(remark, "bad") for remark in found.remarks[:2]]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign import _payload, _researcher_words, _state
+from autoresearch.commands.campaign import _agent_words, _payload, _state
 from autoresearch.commands.campaign_control import Json, ask
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
@@ -23,17 +23,17 @@ def approve(
 ) -> int:
     """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`).
 
-    Without an IDEA: what the researcher has proposed and nobody has begun, what it was told, and what it has cost.
+    Without an IDEA: what the agent has proposed and nobody has begun, what it was told, and what it has cost.
     """
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.lab.campaign_setup import campaign_registry
 
     if every:
         return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
-    place = campaign_registry.find(campaign, real_parts())
-    state = _state(place)
+    campaign_dir = campaign_registry.find(campaign, real_parts())
+    state = _state(campaign_dir)
     if not idea:
-        return _proposals(place, state, as_json=as_json)
+        return _proposals(campaign_dir, state, as_json=as_json)
     names = [one.slug for one in held(state)]
     if idea not in names:
         raise NotFoundError(
@@ -43,11 +43,11 @@ def approve(
     return ask(campaign, "approve", as_json=as_json, slug=idea)
 
 
-def _proposals(place: CampaignDir, state: CampaignState, *, as_json: bool) -> int:
+def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool) -> int:
     from autoresearch.core.controller.agent_schedule import held, waiting
 
     if not state.spec.research.agent:
-        raise ConflictError(f"{state.spec.name} has no researcher", hint="--agent NAME when it is started")
+        raise ConflictError(f"{state.spec.name} has no agent", hint="--agent NAME when it is started")
     kept_back = {one.slug for one in held(state)}
     ideas = [
         {
@@ -60,12 +60,12 @@ def _proposals(place: CampaignDir, state: CampaignState, *, as_json: bool) -> in
     ]
     refused = [{"slug": one.slug, "reason": why} for one, why in state.research.refused[-20:]]
     told = {"told": state.research.notes, "vetoes": [*sorted(state.unwanted), *state.research.vetoes]}
-    payload = _payload(place, state) | {"proposals": ideas, "refused": refused, **told}
+    payload = _payload(campaign_dir, state) | {"proposals": ideas, "refused": refused, **told}
     lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
     lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
     lines = lines or ["nothing is waiting"]
     lines += [f"told: {text}" for text in state.research.notes[-5:]]
     lines += [f"vetoed: {text}" for text in told["vetoes"][-5:]]
-    lines += _researcher_words(payload)[:1]
+    lines += _agent_words(payload)[:1]
     output.emit("campaign approve", payload, as_json=as_json, lines=lines)
     return 0

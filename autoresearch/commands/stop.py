@@ -73,7 +73,7 @@ def stop(
         said = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
     elif run_status.unfollowed(rundir):
         payload |= run_status.elsewhere(rundir)
-        why = payload.get("trouble") or f"see {rundir.order} and the log of its place"
+        why = payload.get("trouble") or f"see {rundir.order} and the log of its target"
         said = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
     output.emit("stop", payload, as_json=as_json, lines=[said])
     return 0

@@ -46,7 +46,7 @@ class Watch(threading.Thread):
         self._collector: subprocess.Popen[bytes] | None = None
 
     def again(self, *, care: bool = False) -> None:
-        """Look now; with `care` see to it at once that every place is followed."""
+        """Look now; with `care` see to it at once that every target is followed."""
         if care:
             self._cared = float("-inf")
         self._again.set()
@@ -67,7 +67,7 @@ class Watch(threading.Thread):
             share = IDLE
 
     def _care(self) -> None:
-        """Have every place followed, and what is over recorded: a run's own collector comes first."""
+        """Have every target followed, and what is over recorded: a run's own collector comes first."""
         if self._collector is not None and self._collector.poll() is not None:
             self._collector = None
         if time.monotonic() - self._cared < CARE_S:

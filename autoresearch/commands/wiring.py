@@ -1,4 +1,4 @@
-"""The composition root: the one place that hands real parts to the lab."""
+"""The composition root: the one module that hands real parts to the lab."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _tmux(socket: str) -> Launcher:
 
 
 def job_launcher(place: Target, environ: Mapping[str, str]) -> JobLauncher:
-    """The launcher of a place that is not this machine's tmux."""
+    """The launcher of a target that is not this machine's tmux."""
     from autoresearch.launchers.registry import launcher_of
 
     return launcher_of(place, environ, _manifest)

@@ -238,7 +238,7 @@ def test_a_variable_that_is_not_set_sends_a_run_nowhere(bench: Any) -> None:
     for words in (("run", path), ("run", path, "--dry-run"), ("campaign", path, "--count", "2", "--yes"), ("doctor",)):
         for said in ("", " "):
             told = refused(bench, *words, "--launcher", said, code=2)
-            assert told["code"] == "bad_launcher" and "no place is named" in told["message"]
+            assert told["code"] == "bad_launcher" and "no target is named" in told["message"]
 
 
 def test_a_canary_that_nobody_gets_is_told_of(bench: Any) -> None:

@@ -225,7 +225,7 @@ def test_nothing_runs(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--sort", "nonsense"), "--sort 'nonsense' is not one of place, state"),
+        (("--sort", "nonsense"), "--sort 'nonsense' is not one of target, state"),
         (("--sort", "stat"), "did you mean state?"),
         (("--state", "pendig"), "did you mean pending?"),
         (("--state", "running,,dancing"), "'dancing'"),
@@ -275,7 +275,7 @@ def test_runs_at_other_places(bench: Bench, far: Far) -> None:
     assert lines[at + 1].startswith("  Resources: 8 GPUs of") and lines[at + 1].endswith("…")
     assert any("No route to host" in line for line in lines)
     assert any("7k2m9x" in line for line in lines)  # what makes it this run and no other
-    told = bench.ask("queue", "--place", "ssh", "--state", "unreachable,pending")
+    told = bench.ask("queue", "--target", "ssh", "--state", "unreachable,pending")
     assert [(r["run"], r["unreachable_since"], r["gpu_count"]) for r in told["runs"]] == [("silent-1", NOW, 1)]
     assert bench.ask("queue", "--state", "pending")["runs"][0]["job"] == "47"
     assert bench.ask("queue", "--campaign", "nobody")["count"] == 0
@@ -348,7 +348,7 @@ def test_columns_go_in_an_order_and_no_line_is_folded() -> None:
         assert set(fewer) <= set(more)
     assert shown[0] == ["run", "state"] and set(shown[-1]) == {column.name for column in COLUMNS}
     at = dict(zip(range(20, 260), shown, strict=True))
-    assert {"run", "state", "step", "metric", "left", "place"} <= set(at[60])
+    assert {"run", "state", "step", "metric", "left", "target"} <= set(at[60])
     assert {"gpu", "ran"} <= set(at[80])
     wide = grid(lines_of(), NOW, 259).rows[0]
     for text in (
@@ -459,7 +459,7 @@ def test_filter_find_and_sort() -> None:
         screen.key(key)
     assert len(screen.rows) == 20
     screen.key("o")
-    assert screen.wanted.sort == "place" and screen.key("e") and screen.key("r") and screen.key("q")
+    assert screen.wanted.sort == "target" and screen.key("e") and screen.key("r") and screen.key("q")
 
 
 # ------------------------------------------------------------------------------------------ in a terminal

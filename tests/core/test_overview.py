@@ -36,7 +36,7 @@ RUNS = (
 @pytest.mark.parametrize(
     ("sort", "order"),
     [
-        ("place", "edbac"),  # this machine first
+        ("target", "edbac"),  # this machine first
         ("state", "caedb"),  # what may need somebody first
         ("campaign", "acbed"),  # lone runs last
         ("elapsed", "edbac"),

@@ -42,7 +42,7 @@ def test_a_kind_takes_the_options_that_are_declared_under_its_name() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no place is named"),
+        ("", "no target is named"),
         ("slrm", "'slrm' is no launcher"),
         ("slurm:0", "no room for a run"),
         ("local:1000000", "more slots than a place has: 10000 at most"),

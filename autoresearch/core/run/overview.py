@@ -207,7 +207,7 @@ class OverviewFilter:
     campaign: str = ""  # its name or a part of it
     states: frozenset[RunState] = frozenset()
     words: tuple[str, ...] = ()  # each must occur in the texts that `mentions` searches
-    sort: str = "place"
+    sort: str = "target"
 
     def shows(self, line: RunLine) -> bool:
         """Whether a run matches."""
@@ -272,7 +272,7 @@ def _home(line: RunLine) -> tuple[Any, ...]:
 
 
 SORTS: dict[str, Callable[[RunLine], tuple[Any, ...]]] = {
-    "place": _home,
+    "target": _home,
     "state": lambda line: (_RANK[line.state], *_home(line)),
     "campaign": lambda line: (not line.member, line.campaign, line.index, line.replicate, line.created, line.run),
     "elapsed": lambda line: (*_last(line.elapsed_s, -1.0), *_home(line)),

@@ -141,7 +141,7 @@ def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
     check_declared(declared)
     places = tuple(_place(item.strip(), declared) for item in text.split(",") if item.strip())
     if not places:
-        raise ValueError(f"no place is named; {_HINT}")
+        raise ValueError(f"no target is named; {_HINT}")
     names = [place.name for place in places]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is named twice; give it its slots at once: {twice[0]}:4")

@@ -45,7 +45,7 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     assert (state.spec.objective, state.spec.rules) == (before.objective, before.rules)
     said = lab.camp.bench.here("campaign", "approve")[1]
     assert "told: look at the format term" in said and "vetoed: no change of the tokenizer" in said
-    assert "researcher: command, " in said
+    assert "agent: command, " in said
 
 
 def test_code_ideas_are_held_back_from_now_on(lab: Any) -> None:
