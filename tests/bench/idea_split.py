@@ -29,13 +29,13 @@ PARTS = (
     ("autoresearch.lab.agent_work.edit", "patched", "edit: patch tried"),
     ("autoresearch.lab.agent_work.edit", "_recipe", "edit: recipe compared"),
     ("autoresearch.lab.agent_work.edit", "guard", "edit: guard"),
-    ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "_take_in", "taken in"),
-    ("autoresearch.lab.campaigns.prepare_next", "_conceived", "conceive and commit"),
+    ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "collect", "taken in"),
+    ("autoresearch.lab.campaigns.new_ideas", "_commit", "conceive and commit"),
     ("autoresearch.lab.campaigns.prepare_next", "get_ready", "prepare"),
     ("autoresearch.lab.runs.prepared_run:PreparedRun", "go", "launch"),
     ("autoresearch.lab.campaigns.recovery", "record", "collect"),
-    ("autoresearch.lab.campaigns.controller:Controller", "_after", "documents"),
-    ("autoresearch.lab.campaigns.controller:Controller", "finish", "end of the campaign"),
+    ("autoresearch.lab.campaigns.context:CampaignContext", "write_documents", "documents"),
+    ("autoresearch.lab.campaigns.controller", "finish", "end of the campaign"),
 )
 OPENED = ("worktree: opened", "worktree: closed")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from autoresearch.core.text.naming import slugify
 
 BASELINE = "baseline"
 BEST = "best"
@@ -57,3 +59,18 @@ class Hypothesis:
     def is_baseline(self) -> bool:
         """Whether this is the unchanged baseline."""
         return self.slug == BASELINE
+
+
+def baseline_hypothesis() -> Hypothesis:
+    """The hypothesis that changes nothing."""
+    return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
+
+
+def renamed(hypothesis: Hypothesis, taken: Collection[str]) -> Hypothesis:
+    """The same hypothesis under a slug that is not taken yet."""
+    slug, n = slugify(hypothesis.slug), 1
+    free = slug
+    while free in taken:
+        n += 1
+        free = f"{slug[:36]}-{n}"
+    return replace(hypothesis, slug=free)

@@ -137,6 +137,13 @@ class PrepareRun:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordUnmade:
+    """Write the row of an idea that the coding agent could not make, so that it cannot be run."""
+
+    request: RunRequest
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRun:
     """Start the prepared run, if a target has room."""
 
@@ -177,6 +184,7 @@ Action = (
     | ReadmitAgent
     | NewIdea
     | PrepareRun
+    | RecordUnmade
     | LaunchRun
     | WithdrawRun
     | Finish

@@ -24,6 +24,7 @@ from autoresearch.core.controller.actions import (
     Note,
     PrepareRun,
     RecordRun,
+    RecordUnmade,
     ReportRun,
     Say,
     Sleep,
@@ -139,13 +140,19 @@ def _attend_agent(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
     if why := agent_schedule.fruitless(state, agent):
         return suspend_agent(state, why)
     job = agent_schedule.next_job(state, agent, machine.now)
-    if job is None:
+    if job is None or _new_idea_comes_next(state, machine):
         return ()
     if job.fix is None or job.fix.index in state.research.fixing:
         return (StartAgent(job),)
     run = job.fix.rows[-1].run_id if job.fix.rows else ""
     text = f"{job.fix.slug}: {state.spec.research.agent} is asked to mend it"
     return Note("fixing", {"index": job.fix.index, "run": run}), Say(text), StartAgent(job)
+
+
+def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
+    """Whether a new idea is prepared first: then the agent works beside its run, and not beside its preparation."""
+    due = _prepare_next(state, machine)
+    return any(isinstance(action, PrepareRun) and action.request.why == "first" for action in due)
 
 
 def suspend_agent(state: CampaignState, why: str) -> tuple[Action, ...]:
@@ -245,7 +252,9 @@ def _prepare_next(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
         return _new_idea(machine) if _idea_due(state, machine.now) else ()
     if not may_begin(state, machine.now, request):
         return ()
-    return (PrepareRun(request),) if machine.spare_worktree or request.idea.hypothesis.unmade else ()
+    if request.idea.hypothesis.unmade:
+        return (RecordUnmade(request),)
+    return (PrepareRun(request),) if machine.spare_worktree else ()
 
 
 def next_request(state: CampaignState) -> RunRequest | None:

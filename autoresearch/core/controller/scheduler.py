@@ -1,4 +1,4 @@
-"""Which run comes next: the baseline first, then re-tests that are owed, then new ideas."""
+"""Which run comes next (the baseline first, then re-tests that are owed, then new ideas), and with which seed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Ending
+from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.naming import slugify
 
+FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another
 MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
 MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
@@ -175,3 +177,31 @@ def without(state: CampaignState, run: str) -> CampaignState:
         return idea if len(runs) == len(idea.runs) else replace(idea, runs=runs)
 
     return replace(state, ideas=[slim(idea) for idea in state.ideas])
+
+
+def seed_of(request: RunRequest, first: int, *, repeats: bool = True) -> int:
+    """The seed of a run: the first run of an idea has the first seed, each further one the next; confirmations fresh
+    ones.
+
+    The baseline's second run repeats the first one's seed (`core.statistics.seeding`) as soon as three baseline runs
+    are planned (`repeats`), or a third is needed to support a claim.
+    """
+    idea, n = request.idea, request.replicate
+    if request.why == "confirm":
+        return first + n - 1 + FRESH_SEEDS
+    if not idea.hypothesis.is_baseline:
+        return first + n - 1
+    again = next((run.seed for run in idea.runs if run.replicate == n and run.seed is not None), None)
+    if again is not None:
+        return again
+    counted = [(run.run, run.seed) for run in idea.runs if run.seed is not None and run.run in _counted(idea)]
+    if counted and not copies(counted) and (repeats or len(counted) >= CHECKED - 1):
+        return counted[0][1]
+    return max((run.seed for run in idea.runs if run.seed is not None and run.why != "confirm"), default=first - 1) + 1
+
+
+def _counted(idea: Idea) -> set[str]:
+    """The runs outside confirmation that have a result, or may still get one."""
+    over = idea.done
+    judged = {row.run_id for row in idea.judged if measured(row) is not None}
+    return {run.run for run in idea.runs if run.why != "confirm" and (run.run in judged or run.run not in over)}

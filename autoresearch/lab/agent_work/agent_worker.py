@@ -38,13 +38,13 @@ WAIT_S = 0.1
 
 
 class AgentWorker:
-    """What the controller asks of its researcher."""
+    """Gives the coding agent its jobs and takes in what they come to; called by the controller's thread."""
 
     def __init__(self, context: CampaignContext) -> None:
         self.context = context
         self.spec = context.spec.research
         self.suspended = ""  # why it is not asked before somebody resumes the campaign
-        self._study: AgentJobs | None = None
+        self._jobs: AgentJobs | None = None
         self._thread: threading.Thread | None = None
         self._done: JobResult | None = None
         self._stop = threading.Event()
@@ -61,14 +61,14 @@ class AgentWorker:
         return self._thread is not None and not self._thread.is_alive() and self._done is None
 
     @property
-    def study(self) -> AgentJobs:
+    def jobs(self) -> AgentJobs:
         """Where the jobs are done."""
-        if self._study is None:
+        if self._jobs is None:
             from autoresearch.lab.agent_work.agent_jobs import AgentJobs
 
             context = self.context
-            self._study = AgentJobs.of(context.campaign_dir, context.builder, context.parts, context.say, self._stop)
-        return self._study
+            self._jobs = AgentJobs.of(context.campaign_dir, context.builder, context.parts, context.say, self._stop)
+        return self._jobs
 
     # -- the controller's thread --------------------------------------------------------------------------------
 
@@ -76,12 +76,12 @@ class AgentWorker:
         """Begin a job, in a thread of its own."""
         if job.fix is not None:
             idea = job.fix
-            self._start(lambda: self.study.fix(idea))
+            self._start(lambda: self.jobs.fix(idea))
         elif job.edit is not None:
             hypothesis = job.edit
-            self._start(lambda: self.study.edit(hypothesis))
+            self._start(lambda: self.jobs.edit(hypothesis))
         else:
-            self._start(self.study.propose)
+            self._start(self.jobs.propose)
 
     def collect(self) -> tuple[Action, ...]:
         """Take in what the job came to; returns what follows for the campaign. Raises the error that ended the job."""
@@ -119,9 +119,9 @@ class AgentWorker:
     def recover(self) -> None:
         """Write down what turns cost that a killed controller had begun or not written down; end what lives of them."""
         if self.spec.agent:
-            self.study.end_leftover()
+            self.jobs.end_leftover()
             known = self.context.state.research.turns
-            for name, fields in self.study.unwritten(known):
+            for name, fields in self.jobs.unwritten(known):
                 self.context.note("turn", name=name, **fields)
 
     def summarise(self, state: CampaignState) -> None:
@@ -132,7 +132,7 @@ class AgentWorker:
         if state.stop_mode == "stop" or not state.research.turns or state.research.summarised:
             return
         self._halt()  # a rule was met in the middle of another job
-        self._start(self.study.summarise)
+        self._start(self.jobs.summarise)
         while self._done is None and not self._broke_off:
             time.sleep(WAIT_S)
             requests = campaign_records.entries(self.context.campaign_dir.requests, state.requests)
@@ -147,7 +147,7 @@ class AgentWorker:
     def close(self) -> None:
         """End what is under way; what it cost is written down."""
         self._halt()
-        self._study = None
+        self._jobs = None
 
     def remove(self) -> None:
         """The campaign is over: its worktrees go."""
@@ -175,7 +175,7 @@ class AgentWorker:
 
     def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
-        from autoresearch.lab.campaigns.idea_commit import repair
+        from autoresearch.lab.campaigns.follow_up import repair
 
         idea = next(one for one in state.ideas if one.index == idea.index)
         number, most = state.research.fixes.get(idea.index, 0), self.spec.max_fixes
@@ -187,22 +187,22 @@ class AgentWorker:
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message
-        told = f"fix {number} of {most} by {self.spec.agent}"
+        story = f"fix {number} of {most} by {self.spec.agent}"
         if commit:
             text = " ".join(edit.summary.split())[:300] or "mended"
-            told += f": {text}; files: {', '.join(edit.paths)}"
+            story += f": {text}; files: {', '.join(edit.paths)}"
             fields = {"slug": idea.slug, "commit": commit, "note": text, "flags": list(edit.flags)}
-            self.context.note("fixed", index=idea.index, turns=list(turns), told=told, **fields)
+            self.context.note("fixed", index=idea.index, turns=list(turns), told=story, **fields)
         else:
-            told += f" came to nothing: {' '.join(why.split())[:500]}"
-            self.context.note("fix_failed", index=idea.index, turns=list(turns), why=why, told=told)
-        self.context.say(f"{idea.slug}: {told}")
+            story += f" came to nothing: {' '.join(why.split())[:500]}"
+            self.context.note("fix_failed", index=idea.index, turns=list(turns), why=why, told=story)
+        self.context.say(f"{idea.slug}: {story}")
         if idea.rows and idea.rows[-1].result_dir:
             with contextlib.suppress(AutoresearchError, OSError):
-                journal.append(Path(idea.rows[-1].result_dir), told)
+                journal.append(Path(idea.rows[-1].result_dir), story)
 
     def _start(self, work: Callable[[], JobResult]) -> None:
-        self.study  # noqa: B018 - made by this thread
+        self.jobs  # noqa: B018 - made by this thread
         failpoint("research.begins")
         self._thread = threading.Thread(target=self._work, args=(work,), name="researcher", daemon=True)
         self._thread.start()
@@ -215,4 +215,4 @@ class AgentWorker:
         try:
             self._done = work()
         except (AutoresearchError, OSError) as error:
-            self._done = JobResult(lines=self.study.taken(), error=error)
+            self._done = JobResult(lines=self.jobs.taken(), error=error)

@@ -16,13 +16,11 @@ from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import Action
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.next_actions import next_actions, resume_actions
-from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import new_ideas, prepare_next, recovery, seed_curves
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.finish import finish
-from autoresearch.lab.campaigns.idea_run import SharedOutputError
 from autoresearch.lab.campaigns.idea_sources import Sources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
@@ -50,7 +48,6 @@ class Controller:
         self._runs = LiveRuns(self._context)
         self._sources = Sources(self._context)
         self._dry = False  # the proposers had no idea when they were last asked
-        self._conflicting: frozenset[str] = frozenset()  # live runs, one of which writes a file of the next run
         self._tried: set[Action] = set()  # what came to nothing since something last happened
         self._requests_read = 0  # size of the requests' file when the last one of them was carried out, in bytes
         self._healthy = False  # it has slept since the last trouble
@@ -99,7 +96,7 @@ class Controller:
         self._sources.close()
         self._agent.close()
         self._runs, self._sources = LiveRuns(self._context), Sources(self._context)
-        self._dry, self._conflicting, self._healthy = False, frozenset(), False
+        self._dry, self._healthy = False, False
         self._tried.clear()
 
     def _machine(self) -> Machine:
@@ -111,7 +108,7 @@ class Controller:
             requests=self._unread_requests(),
             ready=self._runs.ready,
             spare_worktree=self._runs.spare_worktree,
-            conflicting=self._conflicting,
+            conflicting=self._runs.conflicting,
             dry=self._dry,
             agent=self._agent.status,
             tried=frozenset(self._tried),
@@ -183,7 +180,9 @@ class Controller:
             case actions.ReportRun():
                 self._runs.report(action, self._tell_proposer)
             case actions.PrepareRun(request):
-                self._prepare(request)
+                self._runs.prepare(request)
+            case actions.RecordUnmade(request):
+                prepare_next.record_hypothesis_unmade(self._context, request)
             case actions.LaunchRun():
                 return self._runs.launch()
             case actions.WithdrawRun():
@@ -220,17 +219,6 @@ class Controller:
         found = new_ideas.propose(self._context, self._sources)
         self._dry = found.dry
         return found.idea
-
-    def _prepare(self, request: RunRequest) -> None:
-        hypothesis = request.idea.hypothesis
-        if hypothesis.unmade:
-            prepare_next.record_unmade(self._context, request, hypothesis.why_unmade, failure=hypothesis.unmade)
-            return
-        try:
-            self._runs.prepare(request)
-        except SharedOutputError as error:  # its turn comes when that run is over
-            self._conflicting = frozenset(self._runs.live)
-            self._context.say(f"{request.idea.slug} waits: {error.message}")
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

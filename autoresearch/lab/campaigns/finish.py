@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.text.naming import slugify
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.idea_sources import Sources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
-from autoresearch.lab.campaigns.new_ideas import record_never_tried
+from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 
@@ -23,7 +28,7 @@ def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sourc
     state, found = context.state, context.stand
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
     for token, findings in sources.faults(state).items():
-        record_never_tried(context, state, token, findings)
+        _record_never_tried(context, state, token, findings)
     agent.summarise(state)
     agent.close()
     state = context.state  # with what its last turns cost
@@ -38,3 +43,19 @@ def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sourc
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")
     context.say(reason)
+
+
+def _record_never_tried(
+    context: CampaignContext, state: CampaignState, token: str, findings: Sequence[Finding]
+) -> None:
+    """At the end: the row of a queue's entry that nobody mended. It is no attempt, and counts for no rule."""
+    slug = slugify(token, fallback="entry")
+    if not token:  # the file itself: its entries are not known
+        return
+    reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
+    evidence.record(
+        context.campaign_dir.ledger, progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
+    )
+    if slug not in {idea.slug for idea, _ in state.skipped}:
+        entry = Hypothesis(slug, "an entry of the queue that could not be used")
+        context.note("skipped", hypothesis=entry.to_json(), reason=reason)

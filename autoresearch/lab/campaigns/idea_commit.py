@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
-from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, flatten
-from autoresearch.core.campaign.recipe_edits import diff_recipes
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.text.naming import slugify
-from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import branches
-from autoresearch.git_repo.commit_object import commit_tree
-from autoresearch.git_repo.comparison import changed_paths, code_fingerprint
+from autoresearch.git_repo.comparison import code_fingerprint
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.git_repo.tree_changes import intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
+from autoresearch.lab.campaigns.idea_blueprint import difference, fields_of
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.overrides import variables
 from autoresearch.lab.resolve.recipe_parents import inherited, parents
-from autoresearch.lab.yaml_files import dump, load_mapping, parse_mapping
+from autoresearch.lab.yaml_files import dump, load_mapping
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask
@@ -54,7 +48,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         if not hypothesis.unmade:
             if made.changes_nothing and _same_settings(builder, hypothesis, base, made.commit):
                 raise IdeaRefused("it changes nothing in its parent")
-            if hypothesis.proposer == AGENT and (touched := _protected(builder, base, made.commit)):
+            if hypothesis.proposer == AGENT and (touched := protected_changes(builder, base, made.commit)):
                 raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
         empty = hypothesis.unmade and made.changes_nothing  # what it inherits from its parent is no idea of its own
         mark = "" if empty else _fingerprint(builder, made.commit, hypothesis)
@@ -78,7 +72,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
     )
 
 
-def _protected(builder: CommitBuilder, base: str, commit: str) -> tuple[str, ...]:
+def protected_changes(builder: CommitBuilder, base: str, commit: str) -> tuple[str, ...]:
     """Protected paths and recipe keys that an agent's idea changes, according to its commit."""
     protection = protection_of(builder, builder.spec.research)
     ours = (OURS, *([builder.recipe_path] if builder.recipe_path else []))
@@ -145,7 +139,7 @@ def _files(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[st
             files[builder.recipe_path] = text.encode()
     if arguments != before:
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
-    description = _difference(builder, hypothesis, base, files)
+    description = difference(builder, hypothesis, base, files)
     text = render_blueprint(fields_of(builder, hypothesis, description, command=builder.command(arguments)))
     files[BLUEPRINT] = mask_text(text).encode()  # masks the prose: a command with a secret was refused earlier
     return files
@@ -160,59 +154,6 @@ def _recipe_from_outside(builder: CommitBuilder) -> str:
     return dump(inherited(own, str(path), lambda other: load_mapping(Path(other))))
 
 
-def _difference(builder: CommitBuilder, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
-    """A sentence on how the idea differs from its parent."""
-    if hypothesis.is_baseline:
-        return "Nothing is changed: this is what all others are measured against."
-    parts = []
-    recipe = files.get(builder.recipe_path) if builder.recipe_path else None
-    if recipe is not None:
-        changes = diff_recipes(builder.recipe(base), parse_mapping(recipe, builder.recipe_path))
-        parts.append("recipe: " + ", ".join(str(change) for change in changes))
-    if ARGUMENTS in files:
-        data = files[ARGUMENTS]
-        now = parse_mapping(data or b"", ARGUMENTS)
-        before, command = builder.whole(base), builder.command(now)
-        changes = diff_recipes(before, {**ask.settings(builder.trainer, before, command), **variables(command)})
-        parts.append("command: " + ", ".join(str(change) for change in changes))
-    if own := [path for path in hypothesis.files if path != builder.recipe_path]:
-        parts.append(f"files: {', '.join(own)}")
-    if hypothesis.patches:
-        parts.append(f"{len(hypothesis.patches)} patches")
-    return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
-
-
-def fields_of(
-    builder: CommitBuilder, hypothesis: Hypothesis, description: str, result_dir: str = "", command: str = ""
-) -> BlueprintFields:
-    """The blueprint fields of an idea, valid in any worktree: paths inside the repository are relative."""
-    own = builder.blueprint_of(hypothesis)
-    expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
-    return fields_like(
-        own,
-        title=hypothesis.slug,
-        purpose=f"{hypothesis.sentence}\n{description}{expected}",
-        launch_command=command or own.launch_command,
-        codebase_dir=f"./{builder.spec.codebase}",
-        venv_exe=builder.spec.interpreter,
-        yaml_path=_recipe_seen_from(builder) or "",
-        result_dir=result_dir or f"{builder.spec.result_dir}/{slugify(hypothesis.slug)}",
-        slug=slugify(hypothesis.slug),
-        trainer=builder.trainer.name,
-        evaluate=builder.evaluation.evaluate,
-        evaluate_s=builder.evaluation.evaluate_s,
-        metric=builder.spec.objective.metric,
-        direction=builder.spec.objective.direction.value,
-        include=builder.spec.include,
-    )
-
-
-def _recipe_seen_from(builder: CommitBuilder) -> str:
-    """The recipe's path for the blueprint: relative to the codebase if it lies within it."""
-    path, codebase = builder.recipe_path, builder.spec.codebase
-    return path.removeprefix(codebase + "/") if codebase and path.startswith(codebase + "/") else path
-
-
 def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
     """Hash of the code, and of recipe and command without what differs from run to run; equal for equal ideas."""
     code = code_fingerprint(
@@ -223,78 +164,6 @@ def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) ->
     leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
     own = builder.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
     return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
-
-
-def baseline_of(spec: CampaignSpec) -> Hypothesis:
-    """The hypothesis that changes nothing."""
-    return Hypothesis(BASELINE, "The baseline: nothing is changed.", parent="", proposer="campaign")
-
-
-def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | None], message: str) -> tuple[str, str]:
-    """A further commit of an idea, and the branch that it is on. Nothing new is nothing done.
-
-    The branch is the idea's own, unless it was checked out, removed, or other code was committed to it. Then the idea
-    gets another branch with a similar name, so that nothing but the idea is run.
-    """
-    tip = branches.branch_commit(builder.checkout, idea.branch)
-    if tip is not None and not _is_idea(builder, idea, tip, files):
-        tip = None
-    made = commit_hypothesis(builder.checkout, tip or idea.commit, Change(files=files), message=message)
-    if tip is not None:
-        if made.changes_nothing:
-            return tip, idea.branch
-        with contextlib.suppress(ConflictError):
-            branches.advance_branch(builder.checkout, idea.branch, made.commit, tip)
-            return made.commit, idea.branch
-    commit = idea.commit if made.changes_nothing else made.commit
-    return commit, branches.claim_branch(builder.checkout, idea.branch, commit)
-
-
-def _is_idea(builder: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
-    """Whether a commit differs from the idea only in the files that are rewritten for each run."""
-    if tip == idea.commit:
-        return True
-    ours = {*files, BLUEPRINT, ARGUMENTS, *([builder.recipe_path] if builder.recipe_path else [])}
-    return set(changed_paths(builder.checkout, idea.commit, tip)) <= ours
-
-
-def repair(builder: CommitBuilder, idea: Idea, change: Hypothesis, note: str) -> str:
-    """Commit a follow-up fix on an idea's branch; returns the idea's new commit. Raises IdeaRefused."""
-    builder = builder.for_idea(idea.hypothesis)
-    try:
-        tip = branches.branch_commit(builder.checkout, idea.branch) or idea.commit
-        files: dict[str, bytes | None] = {path: text.encode() for path, text in change.files.items()}
-        text, arguments = builder.changed(idea.commit, change.overrides, builder.arguments(idea.commit))
-        if builder.recipe_path:  # without what the last run wrote into it
-            files.setdefault(builder.recipe_path, (text or builder.recipe_text(idea.commit)).encode())
-        if arguments:
-            files[ARGUMENTS] = dump(arguments).encode()
-        message = f"{idea.slug}: follow-up fix\n\n{note}\n"
-        if change.proposer == AGENT:
-            return _mended(builder, idea, change, tip, message)
-        made = commit_hypothesis(
-            builder.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,)
-        )
-        if not (change.overrides or change.files or change.patches):
-            raise IdeaRefused("it repairs nothing")
-        branches.advance_branch(builder.checkout, idea.branch, made.commit, tip)
-    except IdeaRefused:
-        raise
-    except AutoresearchError as error:
-        raise IdeaRefused(error.message, hint=error.hint, code=error.code) from error
-    return made.commit
-
-
-def _mended(builder: CommitBuilder, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
-    """Commit an agent's patch, made against the idea, on top of its branch, without the files specific to a run."""
-    made = commit_hypothesis(builder.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
-    if made.changes_nothing:
-        raise IdeaRefused("it repairs nothing")
-    if touched := _protected(builder, idea.commit, made.commit):
-        raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
-    commit = commit_tree(builder.checkout.git, made.tree, tip, message)
-    branches.advance_branch(builder.checkout, idea.branch, commit, tip)
-    return commit
 
 
 def as_line(idea: Idea) -> dict[str, object]:
@@ -310,13 +179,3 @@ def as_line(idea: Idea) -> dict[str, object]:
         "fingerprint": idea.fingerprint,
         "simpler": idea.simpler,
     }
-
-
-def renamed(hypothesis: Hypothesis, taken: set[str]) -> Hypothesis:
-    """The same hypothesis under a slug that is not taken yet."""
-    slug, n = slugify(hypothesis.slug), 1
-    wanted = slug
-    while wanted in taken:
-        n += 1
-        wanted = f"{slug[:36]}-{n}"
-    return replace(hypothesis, slug=wanted)

@@ -13,9 +13,8 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_run import Ready
-from autoresearch.lab.campaigns.prefetch import be_quick
-from autoresearch.lab.campaigns.prepare_next import keep_fix_story, note_prepared, prepare_run
+from autoresearch.lab.campaigns.idea_run import Ready, SharedOutputError
+from autoresearch.lab.campaigns.prepare_next import be_quick, keep_fix_story, note_prepared, prepare_run
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.campaigns.slots import SlotPool
 from autoresearch.lab.runs.sessions import close_session
@@ -36,6 +35,7 @@ class LiveRuns:
         self._ready: Ready | None = None  # the prepared run that starts next
         self._recorded: dict[str, RunDir] = {}  # not reported yet
         self._stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
+        self._conflicting: frozenset[str] = frozenset()
 
     # -- what there is -------------------------------------------------------------------------------------------
 
@@ -53,6 +53,11 @@ class LiveRuns:
     def ready(self) -> ReadyRun | None:
         """The prepared run."""
         return ReadyRun(self._ready.run.run, self._ready.request) if self._ready else None
+
+    @property
+    def conflicting(self) -> frozenset[str]:
+        """The runs that were live when the next run could not be prepared, as one of them writes a file of it."""
+        return self._conflicting
 
     @property
     def spare_worktree(self) -> bool:
@@ -84,10 +89,15 @@ class LiveRuns:
     # -- what is done with them ----------------------------------------------------------------------------------
 
     def prepare(self, request: RunRequest) -> None:
-        """Prepare a run and hold it until there is room. Raises SharedOutputError if its turn has not come yet."""
+        """Prepare a run and hold it until there is room; an idea that cannot be run gets a row that says why."""
         slot = self._pool.spare()
         assert slot is not None
-        ready = prepare_run(self._context, request, slot, self._pool.busy(self._live))
+        try:
+            ready = prepare_run(self._context, request, slot, self._pool.busy(self._live))
+        except SharedOutputError as error:  # its turn comes when that run is over
+            self._conflicting = frozenset(self._live)
+            self._context.say(f"{request.idea.slug} waits: {error.message}")
+            return
         if ready is None:
             return
         self._ready = ready

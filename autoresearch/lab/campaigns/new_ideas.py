@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.hypothesis import baseline_hypothesis, renamed
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, Say
-from autoresearch.core.text.naming import slugify
-from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import idea_commit
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
 from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.follow_up import repair
 from autoresearch.lab.campaigns.idea_sources import Sources
 from autoresearch.proposers.queue import in_order
 from autoresearch.proposers.queue_entry import Broken, from_entry
-from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 MOST_REFUSED = 20  # proposals in a row that could not be tried
@@ -38,7 +34,7 @@ class Proposed:
 
 def commit_baseline(context: CampaignContext, sources: Sources) -> None:
     """Commit the baseline on its branch. Raises IdeaRefused if it cannot be tried."""
-    _commit(context, sources, Attempt(1, idea_commit.baseline_of(context.spec)))
+    _commit(context, sources, Attempt(1, baseline_hypothesis()))
 
 
 def propose(context: CampaignContext, sources: Sources) -> Proposed:
@@ -51,7 +47,7 @@ def propose(context: CampaignContext, sources: Sources) -> Proposed:
             return Proposed(idea=False, dry=True)
         taken = {idea.slug for idea in state.ideas}
         index = 1 + max((idea.index for idea in state.ideas), default=0)
-        if _commit(context, sources, Attempt(index, idea_commit.renamed(hypothesis, taken))):
+        if _commit(context, sources, Attempt(index, renamed(hypothesis, taken))):
             return Proposed(idea=True, dry=False)
     return Proposed(idea=False, dry=False)
 
@@ -88,24 +84,10 @@ def check_queues(context: CampaignContext, sources: Sources) -> bool:
     return True
 
 
-def record_never_tried(context: CampaignContext, state: CampaignState, token: str, findings: Sequence[Finding]) -> None:
-    """At the end: the row of a queue's entry that nobody mended. It is no attempt, and counts for no rule."""
-    slug = slugify(token, fallback="entry")
-    if not token:  # the file itself: its entries are not known
-        return
-    reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
-    evidence.record(
-        context.campaign_dir.ledger, progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
-    )
-    if slug not in {idea.slug for idea, _ in state.skipped}:
-        entry = Hypothesis(slug, "an entry of the queue that could not be used")
-        context.note("skipped", hypothesis=entry.to_json(), reason=reason)
-
-
 def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tuple[Action, ...]:
     """Commit a person's follow-up fix on the idea's branch; the idea then runs again."""
     try:
-        commit = idea_commit.repair(builder, idea, from_entry(entry, Path("/")), note)
+        commit = repair(builder, idea, from_entry(entry, Path("/")), note)
     except (IdeaRefused, Broken) as error:
         return (Say(f"{idea.slug}: not repaired: {error}"),)
     fields = {"index": idea.index, "slug": idea.slug, "commit": commit, "note": note}

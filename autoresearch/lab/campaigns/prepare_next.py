@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +72,12 @@ def _turns(state: CampaignState, request: RunRequest) -> tuple[str, ...]:
     return request.idea.hypothesis.turns if request.why == "first" else ()
 
 
+def record_hypothesis_unmade(context: CampaignContext, request: RunRequest) -> None:
+    """Record an idea that the coding agent could not make: it counts as attempted, but never runs."""
+    hypothesis = request.idea.hypothesis
+    record_unmade(context, request, hypothesis.why_unmade, failure=hypothesis.unmade)
+
+
 def record_unmade(context: CampaignContext, request: RunRequest, reason: str, *, failure: str = "") -> None:
     """A run that could not be made is an attempt as any other: it has a row, which says why."""
     name = f"{request.experiment}-{request.why}-unmade-{new_token()}"
@@ -83,3 +91,14 @@ def record_unmade(context: CampaignContext, request: RunRequest, reason: str, *,
     context.note("started", run=run.run)
     context.say(f"{request.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
     context.write_documents()
+
+
+@functools.cache
+def be_quick() -> None:
+    """Import modules and compile templates once, while a run trains, to handle its end quickly."""
+    import autoresearch.lab.results.collect  # noqa: F401 - the import is what it is for
+    from autoresearch.lab.render import compile_ahead
+
+    compile_ahead("results.md.j2")
+    gc.collect()
+    gc.freeze()  # keep thousands of ideas out of garbage collection

@@ -23,6 +23,7 @@ from autoresearch.core.controller.actions import (
     Note,
     PrepareRun,
     RecordRun,
+    RecordUnmade,
     ReportRun,
     Say,
     Sleep,
@@ -124,7 +125,8 @@ def test_a_lost_run_is_retried_and_a_promising_one_repeated(records: Make) -> No
 def test_an_idea_that_an_agent_could_not_make_needs_no_worktree(records: Make) -> None:
     made = searching(records)
     made.idea("broken", unmade="researcher", why_unmade="its edit failed")
-    assert requested(due(made, spare_worktree=False)) == ("broken", 1, "first")
+    (action,) = due(made, spare_worktree=False)
+    assert isinstance(action, RecordUnmade) and action.request.idea.slug == "broken"
     other = searching(records)
     other.idea("whole")
     assert due(other, spare_worktree=False) == (Sleep(),)
@@ -439,6 +441,19 @@ def test_a_proposal_that_needs_an_edit_is_edited_and_one_that_needs_none_is_run(
     assert isinstance(start, StartAgent) and start.job.edit is not None and start.job.edit.slug == "code"
     made.note("proposed", **proposed("config", made=True))
     assert due(made) == (NewIdea(),)
+
+
+def test_a_new_idea_starts_before_the_agent_goes_on(records: Make) -> None:
+    made = with_agent(records)
+    made.idea("config", proposer="agent")
+    assert requested(due(made)) == ("config", 1, "first")
+    held = ready(made, "config")
+    assert due(made, ready=held) == (LaunchRun(),)
+    (start,) = due(made, ready=held, tried=LOOKED | {LaunchRun()})  # there is no room: meanwhile it works
+    assert isinstance(start, StartAgent)
+    made.note("started", run=held.run)
+    (start,) = due(made)
+    assert isinstance(start, StartAgent)
 
 
 def test_an_edit_waits_for_a_person(records: Make) -> None:

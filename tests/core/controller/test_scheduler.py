@@ -85,3 +85,33 @@ def test_a_reboot_is_nobodys_fault(records: Callable[..., Any]) -> None:
     made.idea("code", kind="code")
     made.run("code", None, "crash", ending="lost", failure="rebooted")
     assert wanted(scheduler.owed(made.state())) == ("code", 1, "retry")
+
+
+def seeds(made: Any, slug: str, **options: Any) -> list[int]:
+    """The seeds of an idea's runs, prepared one after the other."""
+    found = []
+    for _ in range(3):
+        idea = made.state().by_slug(slug)
+        replicate = len(idea.runs) + 1
+        found.append(scheduler.seed_of(scheduler.RunRequest(idea, replicate, "retest"), 7, **options))
+        run = made.prepare(slug)
+        made.journal[-1]["seed"] = found[-1]
+        made.note("started", run=run)
+        made.end(run, 0.5)
+    return found
+
+
+def test_each_run_of_an_idea_has_a_seed_of_its_own_and_the_baseline_repeats_one(records: Callable[..., Any]) -> None:
+    made = records(empty=True)
+    made.idea("baseline")
+    assert seeds(made, "baseline") == [7, 7, 8]
+    made.idea("one")
+    assert seeds(made, "one") == [7, 8, 9]
+    lone = records(empty=True)
+    lone.idea("baseline")
+    assert seeds(lone, "baseline", repeats=False) == [7, 8, 7]  # the third run alone is there for a claim
+
+
+def test_a_confirmation_has_a_fresh_seed(records: Callable[..., Any]) -> None:
+    idea = records().state().baseline
+    assert scheduler.seed_of(scheduler.RunRequest(idea, 4, "confirm"), 7) == 7 + 3 + scheduler.FRESH_SEEDS
