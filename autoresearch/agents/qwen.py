@@ -60,7 +60,7 @@ class Qwen:
             heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
                 case "assistant":
-                    _said(listed(inside(event, "message"), "content"), heard)
+                    _message(listed(inside(event, "message"), "content"), heard)
                 case "result":
                     _result(event, heard)
         if _UNHEEDED in heard.error and heard.text:
@@ -73,7 +73,7 @@ class Qwen:
         return heard.answer(turn, spoken)
 
 
-def _said(content: list[Any], agent_output: AgentOutput) -> None:
+def _message(content: list[Any], agent_output: AgentOutput) -> None:
     agent_output.steps += 1
     parts = [inside(each) for each in content]
     agent_output.acts += sum(part.get("type") == "tool_use" for part in parts)

@@ -112,7 +112,7 @@ def _show(one: Inspected) -> None:
     import textwrap
 
     output.say("")
-    output.say(f"{one.place}: {'fit' if one.fit else 'a run could not be sent there'}")
+    output.say(f"{one.target}: {'fit' if one.fit else 'a run could not be sent there'}")
     rows = [*_facts(one), *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in one.findings)]
     width = max(len(name) for name, _ in rows) + 2
     for name, text in rows:
@@ -136,7 +136,7 @@ def _facts(one: Inspected) -> list[tuple[str, str]]:
 
 def _payload(one: Inspected) -> dict[str, Any]:
     return {
-        **one.place.to_json(),
+        **one.target.to_json(),
         "fit": one.fit,
         "answers": one.answers,
         "latency_s": one.latency_s,

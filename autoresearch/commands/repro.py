@@ -51,14 +51,14 @@ def repro(
 
 
 def _socket(redone: Redone) -> dict[str, str]:
-    campaign = redone.found.campaign
+    campaign = redone.match.campaign
     return {"tmux_socket": campaign.tmux_socket} if campaign and campaign.tmux_socket else {}
 
 
 def _payload(redone: Redone) -> dict[str, Any]:
-    row = redone.found.row
+    row = redone.match.row
     return {
-        "row": redone.found.run,
+        "row": redone.match.run,
         "row_dir": _directory(redone),
         "run": None,
         "worktree": redone.worktree,
@@ -78,15 +78,15 @@ def _payload(redone: Redone) -> dict[str, Any]:
 
 def _directory(redone: Redone) -> str:
     """Where the run that is done again has its records, or had them."""
-    row, spec = redone.found.row, redone.found.spec
+    row, spec = redone.match.row, redone.match.spec
     return spec.run_dir if spec else row.run_dir if row else ""
 
 
 def _lines(redone: Redone) -> list[str]:
-    row = redone.found.row
+    row = redone.match.row
     told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row else ""
     head = [
-        f"{redone.found.run} in {_directory(redone)} (commit {redone.commit[:12]}{told})",
+        f"{redone.match.run} in {_directory(redone)} (commit {redone.commit[:12]}{told})",
         f"worktree: {redone.worktree}",
         f"results:  {redone.result_dir}",
         "to run it by hand:",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def parts() -> Parts:
     """The real environment, index, tmux and clock."""
-    return Parts(environ=os.environ, index=Index(), launcher=_tmux, place=job_launcher)
+    return Parts(environ=os.environ, index=Index(), launcher=_tmux, launcher_for=job_launcher)
 
 
 def host_services() -> HostServices:

@@ -90,7 +90,7 @@ class FileClasses:
         """Leave a path out and record the reason."""
         self.left_out.append(LeftOut(text(path), reason, size))
 
-    def place(self, path: bytes) -> bytes:
+    def absolute(self, path: bytes) -> bytes:
         """The absolute path on disk."""
         return os.fsencode(self.git.cwd) + b"/" + path
 
@@ -102,7 +102,7 @@ class FileClasses:
 
     def size(self, path: bytes) -> int | None:
         """Bytes of a file, link or submodule that git can store; None for anything else, which is left out."""
-        place = self.place(path)
+        place = self.absolute(path)
         try:
             status = os.lstat(place)
         except OSError:

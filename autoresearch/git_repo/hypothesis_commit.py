@@ -26,7 +26,7 @@ class PatchError(ConflictError):
 
     def __init__(self, number: int, parent: str, reason: str) -> None:
         self.number = number  # from 1
-        self.said = reason
+        self.reason = reason
         first = " ".join(reason.split())[:500] or "git said nothing"
         super().__init__(
             f"patch {number} does not apply to {parent[:12]}: {first}",

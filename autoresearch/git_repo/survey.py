@@ -74,7 +74,7 @@ def look(git: Git, own: Exclusions) -> Survey:
         elif record.startswith((b"1 ", b"u ")):
             entry = _ChangedFile.parse(record)
             _tracked(piles, entry)
-            if entry.work_mode == _ABSENT and entry.on_disk and _is_directory(piles.place(entry.path)):
+            if entry.work_mode == _ABSENT and entry.on_disk and _is_directory(piles.absolute(entry.path)):
                 untracked.append(entry.path + b"/")  # git status does not report a directory that replaced a file
         elif record.startswith(b"? "):
             untracked.append(record[2:])
@@ -122,10 +122,10 @@ def _tracked(piles: FileClasses, changed_file: _ChangedFile) -> None:
         piles.pins.append(Pin(changed_file.head_mode.decode(), changed_file.head_oid.decode(), path))
         piles.leave(path, reason + "; the commit keeps the version of HEAD")
     else:
-        _wanted(piles, changed_file)
+        _classify(piles, changed_file)
 
 
-def _wanted(piles: FileClasses, changed_file: _ChangedFile) -> None:
+def _classify(piles: FileClasses, changed_file: _ChangedFile) -> None:
     """Classify a tracked path that exists and may be taken."""
     path = changed_file.path
     if changed_file.work_mode == _GITLINK != changed_file.index_mode:  # a repository replaced a file

@@ -57,7 +57,7 @@ def _whole(piles: FileClasses, directory: bytes) -> str:
     """Why an untracked directory is left out as a whole; "" if it is not."""
     if piles.own.holds(directory):
         return OWN
-    place = piles.place(directory)
+    place = piles.absolute(directory)
     parent, _, name = place.rpartition(b"/")
     marks = [place + b"/pyvenv.cfg", place + b"/conda-meta"]
     if name in _VENV_PARTS:  # the virtual environment may have been created in a directory with code

@@ -55,4 +55,6 @@ class Parts:
     index: Index
     launcher: Callable[[str], Launcher]  # by tmux socket setting
     clock: Callable[[], float] = time.time
-    place: Callable[[Target, Mapping[str, str]], JobLauncher] = _nowhere  # the launcher of a target that is not local
+    launcher_for: Callable[[Target, Mapping[str, str]], JobLauncher] = (
+        _nowhere  # the launcher of a target that is not local
+    )

@@ -122,10 +122,6 @@ class Settings:
         """A duration in seconds; None when empty."""
         return self.values[name].seconds
 
-    def given(self, name: str) -> bool:
-        """Whether it was set, rather than left at its built-in value."""
-        return self.values[name].source != "built-in"
-
 
 def targets_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
     """The targets in a value: text, block or list of these. UsageError names its source."""

@@ -16,13 +16,13 @@ _SINFO = "%R|%a|%l|%D|%t|%c|%m|%G"  # sinfo(1): name, up or down, time limit, no
 
 def of_slurm(reach: Reach, where: Sequence[str] = (), partition: str = "") -> Rows:
     """Version, accounting, and each partition with its limit and nodes. `where`: the words that name a cluster."""
-    version = _said(reach.run(["sinfo", "--version"])).strip()
-    config = _said(reach.run(["scontrol", *where, "show", "config"]))
+    version = _text(reach.run(["sinfo", "--version"])).strip()
+    config = _text(reach.run(["scontrol", *where, "show", "config"]))
     told = next((line for line in config.splitlines() if line.startswith("AccountingStorageType")), "")
     storage = told.partition("=")[2].strip()
     accounting = "none: what was purged is known by its exit record alone" if storage.endswith("none") else storage
     words = ["sinfo", *where, "-h", "-o", _SINFO, *([f"--partition={partition}"] if partition else [])]
-    lines = [line.split("|") for line in _said(reach.run(words)).splitlines()]
+    lines = [line.split("|") for line in _text(reach.run(words)).splitlines()]
     parts: dict[str, list[str]] = {}
     for cells in (cells for cells in lines if len(cells) == 8):
         name, up, limit, nodes, state, cpus, memory, gres = cells
@@ -71,7 +71,7 @@ def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
     return [("kubectl", f"{ours}, the server {theirs}"), ("where", where)]
 
 
-def _said(output: ProgramOutput) -> str:
+def _text(output: ProgramOutput) -> str:
     if output.returncode:
         raise Unreachable(output.complaint, code="no_answer")
     return output.text

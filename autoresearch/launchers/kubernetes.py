@@ -68,7 +68,7 @@ class KubernetesLauncher:
     def __init__(
         self, target: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.place = target
+        self.target = target
         self.clock = clock
         self.render = render
         self.workload = checked(target)
@@ -84,20 +84,20 @@ class KubernetesLauncher:
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
         version = self.kubectl.ask("version", "-o", "json")
-        return descriptions.of_kubernetes(version, self.place.text("context"), self.place.text("namespace"))
+        return descriptions.of_kubernetes(version, self.target.text("context"), self.target.text("namespace"))
 
     def preflight(self) -> list[Finding]:
         """See `JobLauncher`: the server validates a sample manifest (--dry-run=server)."""
-        local = self.place.text("local", self.place.text("mount"))
-        if self.place.text("claim") and not Path(local).is_dir():
-            text = f"launchers.{self.place.name}: {local} is no directory here, and should be the volume of its claim"
+        local = self.target.text("local", self.target.text("mount"))
+        if self.target.text("claim") and not Path(local).is_dir():
+            text = f"launchers.{self.target.name}: {local} is no directory here, and should be the volume of its claim"
             return [Finding(Severity.ERROR, "no_volume", text, "mount the volume here, or correct `local`")]
         if self.kubectl.run("version", "--client", "-o", "json").returncode == 127:
             text = "kubectl is not on PATH, and a Kubernetes place is asked by it"
             return [Finding(Severity.ERROR, "no_kubectl", text, "install kubectl (Debian: kubernetes-client)")]
         try:
-            self._create(self._manifest(_PROBE, labels(_PROBE, self.place)), "--dry-run=server")
-            if claim := self.place.text("claim"):
+            self._create(self._manifest(_PROBE, labels(_PROBE, self.target)), "--dry-run=server")
+            if claim := self.target.text("claim"):
                 self.kubectl.ask("get", "persistentvolumeclaims", claim, "-o", "name")
         except AlreadyThere:
             return []
@@ -111,7 +111,7 @@ class KubernetesLauncher:
 
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`."""
-        name, marks = object_name(job.run, job.attempt), labels(job, self.place)
+        name, marks = object_name(job.run, job.attempt), labels(job, self.target)
         made = self._find(name, marks) if job.again else None
         packed = self.carried.packed(job) if self.carried is not None else b""
         if made is None:
@@ -135,7 +135,7 @@ class KubernetesLauncher:
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `JobLauncher`: one kubectl call for all jobs of this target and their pods."""
-        words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.place.key)}", "-o", "json")
+        words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.target.key)}", "-o", "json")
         items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
         if self.carried is not None:
             self._pass_on_stops(handles)
@@ -181,7 +181,7 @@ class KubernetesLauncher:
         self._hopeless.pop(handle.run, None)
         if self.carried is not None:
             self.carried.forget(handle.run)
-        kinds = "secrets" if self.place.text("ttl") else f"{self.resource},secrets"
+        kinds = "secrets" if self.target.text("ttl") else f"{self.resource},secrets"
         with contextlib.suppress(Declined, Unreachable):
             self.kubectl.ask("delete", kinds, "-l", self._mine(handle), "--wait=false", "--cascade=background")
 
@@ -204,16 +204,16 @@ class KubernetesLauncher:
 
     def _manifest(self, job: Job, marks: Mapping[str, str]) -> dict[str, Any]:
         """The template's object; name, labels and annotations are set here, so that no template can omit them."""
-        template = self.place.text("template") or f"kubernetes/{self.workload}.yaml.j2"
-        made = self.render(template, values(self.place, job))
+        template = self.target.text("template") or f"kubernetes/{self.workload}.yaml.j2"
+        made = self.render(template, values(self.target, job))
         if made.get("kind") != ("RayJob" if self.workload == "rayjob" else "Job"):
-            raise UsageError(f"launchers.{self.place.name}.template: {template} makes a {made.get('kind')!r}")
-        whole = {**mapping(self.place, "labels"), **marks}
-        stamp(made, whole, mapping(self.place, "annotations") | {"autoresearch/directory": job.directory})
+            raise UsageError(f"launchers.{self.target.name}.template: {template} makes a {made.get('kind')!r}")
+        whole = {**mapping(self.target, "labels"), **marks}
+        stamp(made, whole, mapping(self.target, "annotations") | {"autoresearch/directory": job.directory})
         made["metadata"]["name"] = object_name(job.run, job.attempt)
         for pod in pods_of(made):
             tells = self.carried is not None and pod is pods_of(made)[0]
-            stamp(pod, {**whole, **({TELLS: "yes"} if tells else {})}, mapping(self.place, "annotations"))
+            stamp(pod, {**whole, **({TELLS: "yes"} if tells else {})}, mapping(self.target, "annotations"))
         return made
 
     # -- asking -------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class KubernetesLauncher:
 
     def _mine(self, handle: Handle) -> str:
         """The label selector of one run's objects."""
-        return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.place.key)}"
+        return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.target.key)}"
 
     def _end_pods(self, handle: Handle) -> None:
         """Have the kubelet end the pods with their grace period, keeping their logs (which deleting would remove)."""

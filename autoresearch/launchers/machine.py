@@ -26,7 +26,7 @@ class Disk:
     """Where something would be written. `place` is the nearest existing directory."""
 
     directory: Path
-    place: Path
+    existing: Path
     free_bytes: int
     writable: bool
 
@@ -101,9 +101,9 @@ def disk_findings(disk: Disk) -> list[Finding]:
     """An error if it cannot be written, a warning below 1 GiB."""
     where = str(disk.directory)
     if not disk.writable:
-        message = f"{disk.place} cannot be written"
+        message = f"{disk.existing} cannot be written"
         return [Finding(Severity.ERROR, "not_writable", message, "choose another result directory", where)]
     if disk.free_bytes < LOW_DISK_BYTES:
-        message = f"only {disk.free_bytes / (1 << 20):.0f} MiB are free on the disk of {disk.place}"
+        message = f"only {disk.free_bytes / (1 << 20):.0f} MiB are free on the disk of {disk.existing}"
         return [Finding(Severity.WARNING, "low_disk", message, "make room before a long run", where)]
     return []

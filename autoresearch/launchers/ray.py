@@ -55,7 +55,7 @@ class RayLauncher:
     kind = Kind.RAY
 
     def __init__(self, target: Target, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        self.place = target
+        self.target = target
         self.api = RayApi(target.text("address"), environ)
         if not self.api.url.startswith(("http://", "https://")):
             raise UsageError(
@@ -92,13 +92,13 @@ class RayLauncher:
         """Resources that no node of the cluster has: Ray would let the job wait for ever."""
         found = []
         for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
-            wanted = float(self.place.options.get(option) or 0)
+            wanted = float(self.target.options.get(option) or 0)
             most = max(self.api.totals(name)) if wanted else 0.0
             if wanted > most:
                 found.append(
                     Finding(
                         *(Severity.ERROR, "impossible_resources"),
-                        f"launchers.{self.place.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s",
+                        f"launchers.{self.target.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s",
                         "ask for less; a trainer that takes its GPUs from Ray itself needs none here",
                     )
                 )
@@ -169,7 +169,7 @@ class RayLauncher:
         return f"freed on Ray: {there}" if there else ""
 
     def _keeps_actors(self) -> bool:
-        return _says(self.place, "keep_actors", "yes")
+        return _says(self.target, "keep_actors", "yes")
 
     def _done(self, http_answer: HttpAnswer) -> None:
         """Raises Unreachable unless it was done, or there is nothing (left) to do it to."""
@@ -194,8 +194,8 @@ class RayLauncher:
             body["runtime_env"]["working_dir"] = self.unshared.package(job.argv, job.cwd, job.environment)
             body["entrypoint"] = BOOT + "become"
         wanted = {"entrypoint_num_gpus": "driver_gpus", "entrypoint_num_cpus": "driver_cpus"}
-        body |= {key: float(n) for key, option in wanted.items() if (n := self.place.options.get(option))}
-        if resources := self.place.options.get("driver_resources"):
+        body |= {key: float(n) for key, option in wanted.items() if (n := self.target.options.get(option))}
+        if resources := self.target.options.get("driver_resources"):
             body["entrypoint_resources"] = dict(resources)
         return body
 

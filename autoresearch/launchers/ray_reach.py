@@ -99,7 +99,7 @@ class RayReach:
         """See `Reach`. Reports no heartbeat: the head knows whether a job runs."""
         ours = [want for want in wants if want.run in self.natives]
         self._directories |= {want.directory: want.run for want in ours}
-        found = {want.run: self._told(want) for want in ours}
+        found = {want.run: self._directory_state(want) for want in ours}
         return found | self._look_there([want for want in wants if want not in ours])
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
@@ -127,7 +127,7 @@ class RayReach:
         finally:
             self.api.ask("DELETE", f"/api/jobs/{quoted(job)}")
         self._waiting.clear()
-        return _said(logs)
+        return _program_output(logs)
 
     def package(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes = b"") -> str:
         """Upload a program and the waiting files; returns the URI for `working_dir`. The caller clears the waiting
@@ -168,7 +168,7 @@ class RayReach:
     def close(self) -> None:
         """See `Reach`."""
 
-    def _told(self, want: Want) -> DirectoryState:
+    def _directory_state(self, want: Want) -> DirectoryState:
         again_at, told = self._logs.get(want.run, (0.0, JobLog(want.run)))
         if (now := self.clock()) >= again_at:
             told = read(self.logs(self.natives[want.run]), want.run)
@@ -206,7 +206,7 @@ def _with_told(spec: bytes) -> bytes:
     return json.dumps({**json.loads(spec), "told": True}).encode()
 
 
-def _said(logs: bytes) -> ProgramOutput:
+def _program_output(logs: bytes) -> ProgramOutput:
     for line in logs.split(b"\x1e")[1:]:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             said = json.loads(line.split(b"\n")[0])["said"]

@@ -60,7 +60,7 @@ class SlurmLauncher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         jobs.check(target)
-        self.place = target
+        self.target = target
         self.reach: Reach = reach or SharedFiles(cleaned(environ))
         self.clock = clock
         self._where = jobs.on_cluster(target)
@@ -73,7 +73,7 @@ class SlurmLauncher:
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
-        return descriptions.of_slurm(self.reach, self._where, self.place.text("partition"))
+        return descriptions.of_slurm(self.reach, self._where, self.target.text("partition"))
 
     # -- preflight ----------------------------------------------------------------------------------------------
 
@@ -89,8 +89,8 @@ class SlurmLauncher:
         if self.reach.run(["sbatch", "--version"], timeout_s=PREFLIGHT_S).returncode == 127:
             return [Finding(Severity.ERROR, "no_sbatch", "sbatch is not on PATH", "run where Slurm's commands are")]
         found = self._grace_is_short()
-        words = ["sbatch", "--test-only", *self._where, *jobs.resources(self.place, 0)]
-        if script := self.place.text("script"):
+        words = ["sbatch", "--test-only", *self._where, *jobs.resources(self.target, 0)]
+        if script := self.target.text("script"):
             said = self.reach.run(["test", "-r", script])
             if said.returncode:
                 return [*found, Finding(Severity.ERROR, "no_script", f"{script} cannot be read", "change `script`")]
@@ -136,11 +136,11 @@ class SlurmLauncher:
         """See `JobLauncher`. Raises Unreachable also if the job may have been submitted."""
         if job.again and (native := self._find(job)):
             return self._queued(job, native)
-        text, words = jobs.script(job, self.place), jobs.words(job, self.place)
-        if script := self.place.text("script"):
+        text, words = jobs.script(job, self.target), jobs.words(job, self.target)
+        if script := self.target.text("script"):
             self.reach.put(job.directory, {"slurm.sh": text.encode()})
             exports = [f"COMMAND=exec bash {shlex.quote(job.directory)}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
-            exports += [f"{name}={value}" for name, value in jobs.environment(self.place).items()]
+            exports += [f"{name}={value}" for name, value in jobs.environment(self.target).items()]
             words, text = ["env", *exports, *words, script], ""
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
         return self._queued(job, number("sbatch", said))
@@ -151,7 +151,7 @@ class SlurmLauncher:
     def _find(self, job: Job) -> str:
         """A job that an earlier submit may have created; the oldest if there are several, "" if none."""
         wanted = jobs.comment(job)
-        ours = (row for row in self._queue() if row.comment == wanted or (row.name == job.name and not _told(row)))
+        ours = (row for row in self._queue() if row.comment == wanted or (row.name == job.name and not _is_ours(row)))
         found = sorted(int(row.native) for row in ours if not _refused(row))
         for native in found[1:]:
             self._cancel(str(native), hard=True)
@@ -224,7 +224,7 @@ class SlurmLauncher:
     @property
     def _prepares(self) -> bool:
         """Whether the job does other work, of any length, before its Runner can show."""
-        return bool(self.place.text("script") or self.place.text("setup"))
+        return bool(self.target.text("script") or self.target.text("setup"))
 
     def _look_whether_begun(self, running: Sequence[tuple[Handle, Row]]) -> None:
         young = [(h, row) for h, row in running if row.word == "RUNNING" and row.native not in self._begun]
@@ -247,7 +247,7 @@ class SlurmLauncher:
 
     def _cancel(self, native: str, *, hard: bool) -> None:
         """Softly: TERM to the Runner alone. Hard: TERM to all its processes, and KILL after Slurm's KillWait."""
-        soft = [] if hard or self.place.text("script") else ["--signal=TERM", "--batch"]
+        soft = [] if hard or self.target.text("script") else ["--signal=TERM", "--batch"]
         self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # ignore a job that is over
 
     def forget(self, handle: Handle) -> None:
@@ -255,7 +255,7 @@ class SlurmLauncher:
         for told in (self._last_words, self._hopeless, self._asked, self._found):
             told.pop(handle.native, None)
         self._begun.discard(handle.native)
-        if self.place.text("script"):
+        if self.target.text("script"):
             logs = f"{handle.more.get('directory', '')}/{handle.native}-logs"
             if self.reach.run(["test", "-d", logs]).returncode == 0:
                 self.reach.put(logs, {"ENDED": b""})
@@ -268,14 +268,14 @@ class SlurmLauncher:
         return said
 
 
-def _told(job_row: Row) -> bool:
+def _is_ours(job_row: Row) -> bool:
     """Whether its comment is autoresearch's: a site's plugin, or the target's `extra`, may have set another one."""
     return job_row.comment.startswith("autoresearch:")
 
 
 def _is_its(job_row: Row, handle: Handle) -> bool:
     """Whether a job is this run's: a reinstalled Slurm gives out its numbers a second time."""
-    if _told(job_row):
+    if _is_ours(job_row):
         return job_row.comment.endswith(f":{handle.run}")
     return not job_row.comment or job_row.name == handle.more.get("name")
 

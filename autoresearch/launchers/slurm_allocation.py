@@ -77,7 +77,7 @@ class SlurmAllocation(SlurmLauncher):
     @property
     def mark(self) -> str:
         """Prefix of an allocation's comment; the path of its spools follows."""
-        return f"autoresearch:allocation:{self.place.key}:"
+        return f"autoresearch:allocation:{self.target.key}:"
 
     def _holders(self) -> list[Row]:
         """The allocations of this target that Slurm remembers."""
@@ -94,7 +94,7 @@ class SlurmAllocation(SlurmLauncher):
             return self._handle(job, spool)
         for _ in range(TRIES):
             spool = self._open_spool(job)
-            self.reach.put(spool, {f"{job.run}.job": jobs.script(job, self.place).encode()})
+            self.reach.put(spool, {f"{job.run}.job": jobs.script(job, self.target).encode()})
             if not self._is_there(f"{spool}/closed") or not self._withdraw(spool, job.run):
                 return self._handle(job, spool)
         raise Unreachable("the allocation is ending just now", code="allocation_ends")
@@ -104,7 +104,7 @@ class SlurmAllocation(SlurmLauncher):
 
     def _base(self, job: Job) -> str:
         """Beside the Runner's copy: a directory that the nodes see and that outlives a run."""
-        return str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.place.key}"))
+        return str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.target.key}"))
 
     def _spool_of(self, job: Job) -> str:
         """The spool that an earlier submit of a run may have reached; "" without one."""
@@ -124,14 +124,14 @@ class SlurmAllocation(SlurmLauncher):
 
     def _hold(self, job: Job, base: str) -> str:
         """Ask Slurm for an allocation; returns its job number."""
-        slots, idle = max(1, self.place.slots), int(jobs.seconds(self.place, "idle"))
+        slots, idle = max(1, self.target.slots), int(jobs.seconds(self.target, "idle"))
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=idle, kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
-        minutes = max(1, int((jobs.seconds(self.place, "time") if self.place.text("time") else TIME_S) // 60))
-        words = ["sbatch", "--parsable", *self._where, *jobs.resources(self.place, job.gpus * slots)]
-        words += [f"--job-name=ajet_hold_{self.place.key}"]  # after `extra`: sbatch takes the last of two comments
+        minutes = max(1, int((jobs.seconds(self.target, "time") if self.target.text("time") else TIME_S) // 60))
+        words = ["sbatch", "--parsable", *self._where, *jobs.resources(self.target, job.gpus * slots)]
+        words += [f"--job-name=ajet_hold_{self.target.key}"]  # after `extra`: sbatch takes the last of two comments
         words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
-        words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.place)}"]
+        words += [f"--time={minutes}", f"--signal=B:USR1@{jobs.signal_s(self.target)}"]
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
         return number("sbatch", said)
 
@@ -165,7 +165,9 @@ class SlurmAllocation(SlurmLauncher):
         """Combine the files of one run with the allocation's state; None: nothing is known."""
         if over := next((mark.removeprefix("over.") for mark in marks if mark.startswith("over.")), ""):
             code = int(over) if over.isdecimal() else 1
-            return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=self._said(handle))
+            return observation(
+                Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=self._last_output(handle)
+            )
         if "gone" in marks:
             return Observation(JobState.OVER, "CANCELLED", "it was withdrawn", ending=Ending.STOPPED, cause="cancelled")
         if holder is None or marks.isdisjoint(("job", "taken")):
@@ -181,7 +183,7 @@ class SlurmAllocation(SlurmLauncher):
             return Observation(JobState.PENDING, "WAITING", "another run has the allocation", node=holder.node)
         return self._observation(Handle(handle.run, holder.native), holder)
 
-    def _said(self, handle: Handle) -> str:
+    def _last_output(self, handle: Handle) -> str:
         if handle.native not in self._last_words:
             self._last_words[handle.native] = self._tail(f"{handle.more.get('spool', '')}/{handle.run}.out")
         return self._last_words[handle.native]

@@ -93,7 +93,7 @@ def rows(text: str) -> Iterator[Row]:
         cells = [cell.strip() for cell in line.split("|", 6)]
         if len(cells) == 7 and cells[0].isdecimal():
             native, word, status, node, name, reason, comment = cells
-            yield Row(native, word, int(status) if status.isdecimal() else 0, node, name, _said(reason), _said(comment))
+            yield Row(native, word, int(status) if status.isdecimal() else 0, node, name, _cell(reason), _cell(comment))
 
 
 def shown(line: str) -> Row | None:
@@ -105,10 +105,10 @@ def shown(line: str) -> Row | None:
         found["JobId"],
         found["JobState"],
         _status(found.get("ExitCode", "")),
-        _said(found.get("NodeList", "")),
+        _cell(found.get("NodeList", "")),
         found.get("JobName", ""),
-        _said(found.get("Reason", "")),
-        _said(found.get("Comment", "")),
+        _cell(found.get("Reason", "")),
+        _cell(found.get("Comment", "")),
     )
 
 
@@ -151,7 +151,7 @@ def observation(job_row: Row, *, last_words: str = "", for_ever: bool = False) -
     )
 
 
-def _said(cell: str) -> str:
+def _cell(cell: str) -> str:
     return "" if cell in ("(null)", "None", "N/A") else cell
 
 

@@ -39,7 +39,7 @@ class SshLauncher:
     kind = Kind.SSH
 
     def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
-        self.place = target
+        self.target = target
         self.reach = HeldReach(target, environ)
 
     def submit(self, job: Job) -> Handle:
@@ -63,7 +63,7 @@ class SshLauncher:
             raise _declined(error, job) from error
         if "failed" in found:
             last = (found["said"].strip().splitlines() or [f"exit code {found['failed']}"])[-1]
-            raise Declined(f"{self.reach.target}: the Runner did not start: {last}", code="runner_failed")
+            raise Declined(f"{self.reach.destination}: the Runner did not start: {last}", code="runner_failed")
         return _handle(job, found, uuids)
 
     def _choose(self, count: int) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class SshLauncher:
         If no number is configured: one, or all of them if runs do not share the host.
         """
         wanted = self._wanted_gpus()
-        if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.place.options):
+        if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.target.options):
             return ()
         said: Mapping[str, Any] = self.reach.call("gpus", within_s=60.0)
         environ = {} if said["visible"] is None else {"CUDA_VISIBLE_DEVICES": str(said["visible"])}
@@ -84,19 +84,19 @@ class SshLauncher:
                 offered = gpus.select(wanted, there)
                 there = tuple(gpu for gpu in there if gpu.uuid in offered)
             held = {gpu.uuid for gpu in there if _lease_name(gpu.uuid) in said["held"] or not gpu.idle}
-            some = 1 if self.place.slots > 1 else len(there)
+            some = 1 if self.target.slots > 1 else len(there)
             return gpus.select(str(count or some), there, taken=held)
         except AutoresearchError as error:
             code = "lease_busy" if error.code == "gpus_busy" else "no_gpu"
-            reason = f"{self.reach.target}: {error.message.replace('this machine', 'the host')}"
+            reason = f"{self.reach.destination}: {error.message.replace('this machine', 'the host')}"
             raise Declined(reason, code=code, hint=error.hint) from error
 
     def _wanted_gpus(self) -> str:
         """The option in the form that `launchers.gpus.select` reads."""
-        given = self.place.options.get("gpus")
+        given = self.target.options.get("gpus")
         if isinstance(given, list):
             return ",".join(str(one) for one in given) + ","
-        text = self.place.text("gpus").strip()
+        text = self.target.text("gpus").strip()
         return text.lower() if text.isalpha() else text
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
@@ -108,7 +108,9 @@ class SshLauncher:
         asked = [{"run": h.run, "pid": _pid(h), **{name: h.more.get(name) for name in names}} for h in handles]
         found: Mapping[str, str] = self.reach.call("poll", handles=asked)
         if elsewhere := sorted({str(h.more["host"]) for h in handles if not self.reach.is_host_of(h.more)}):
-            reason = f"{self.reach.target} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
+            reason = (
+                f"{self.reach.destination} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
+            )
             raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")
         return {h.run: self._observation(h, found[h.run]) for h in handles}
 
@@ -158,7 +160,7 @@ class SshLauncher:
         return findings
 
     def _host_findings(self, answer: Mapping[str, Any]) -> list[Finding]:
-        host, findings = self.reach.target, []
+        host, findings = self.reach.destination, []
         if not answer["programs"]["bash"]:
             findings.append(Finding(Severity.ERROR, "no_bash", f"{host}: bash, which runs commands, is not on PATH"))
         for path, there in answer["paths"].items():
@@ -177,14 +179,14 @@ class SshLauncher:
     def _forward_findings(self) -> list[Finding]:
         return [
             Finding(Severity.ERROR, "port_taken", wrong, "end what has that port, or forward another one")
-            for forward in self.reach.forwards.wanted
+            for forward in self.reach.forwards.forwards
             if (wrong := taken_port(forward))
         ]
 
     def _gpu_findings(self) -> list[Finding]:
         """Whether there are as many as a run needs; busy ones may be free by then, and only cause a warning."""
         try:
-            count = self.place.text("gpus_per_run", "0")
+            count = self.target.text("gpus_per_run", "0")
             self._choose(int(count) if count.isdecimal() else 0)
         except Declined as no:
             severity = Severity.WARNING if no.code == "lease_busy" else Severity.ERROR

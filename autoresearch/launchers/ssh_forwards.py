@@ -104,7 +104,7 @@ class Forwards:
         ssh_words: Callable[[], SshWords],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.wanted = tuple(forwards)
+        self.forwards = tuple(forwards)
         self.environ, self.words, self.clock = environ, ssh_words, clock
         self._held = [_Held(forward) for forward in forwards]
 
@@ -155,9 +155,9 @@ class Forwards:
 
     def _stands(self, held: _Held) -> bool:
         """Whether the program at the other end has started."""
-        return STANDS in self._said(held)
+        return STANDS in self._output(held)
 
-    def _said(self, held: _Held) -> str:
+    def _output(self, held: _Held) -> str:
         assert held.output is not None
         held.output.seek(0)
         return held.output.read().decode("utf-8", "replace")
@@ -180,7 +180,7 @@ class Forwards:
     def _take_note(self, held: _Held) -> None:
         """Record why its ssh ended, and schedule the next try."""
         assert held.process is not None
-        said, code = self._said(held), held.process.returncode
+        said, code = self._output(held), held.process.returncode
         self._let_go(held)
         if "remote port forwarding failed" in said:
             self._fail(held, f"forward {held.forward.text}: the port is taken on {self.words().host}", collides=True)

@@ -37,7 +37,7 @@ class SshReach:
         runs_here: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.place = target
+        self.target = target
         self.environ = environ
         self.runs_here = runs_here
         self.clock = clock
@@ -74,7 +74,9 @@ class SshReach:
         words = {"argv": list(argv), "stdin": stdin, "timeout_s": timeout_s, "cwd": cwd}
         said = self.call("run", within_s=timeout_s + ANSWER_S, again=False, **words)
         if said.get("late"):
-            raise Unreachable(f"{self.target}: {argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer")
+            raise Unreachable(
+                f"{self.destination}: {argv[0]} gave no answer within {timeout_s:.0f} s", code="no_answer"
+            )
         return ProgramOutput(said["returncode"], said["out"], said["err"])
 
     def clock_offset(self) -> float:
@@ -96,8 +98,8 @@ class SshReach:
     # -- more than a Reach ----------------------------------------------------------------------------------------
 
     @property
-    def target(self) -> str:
-        """The host, as ssh and rsync (TARGET:PATH) name it."""
+    def destination(self) -> str:
+        """The host, as ssh and rsync (DESTINATION:PATH) name it."""
         return self.words.host
 
     @property
@@ -105,13 +107,13 @@ class SshReach:
         """ssh's command lines. Raises EnvironmentUnusable (no ssh on this machine, an invalid option)."""
         if self._words is None:
             try:
-                self._words = words_of(self.place, self.environ)
+                self._words = words_of(self.target, self.environ)
             except FileNotFoundError as error:
-                message = f"ssh is not on PATH; {self.place.name} is reached by it"
+                message = f"ssh is not on PATH; {self.target.name} is reached by it"
                 hint = "install OpenSSH's client (Debian: openssh-client)"
                 raise EnvironmentUnusable(message, code="no_ssh", hint=hint) from error
             except (ValueError, OSError) as error:
-                message = f"launchers.{self.place.name}: {error}"
+                message = f"launchers.{self.target.name}: {error}"
                 raise EnvironmentUnusable(message, code="ssh_options", hint="see `ssh -G HOST`") from error
         return self._words
 
@@ -159,7 +161,7 @@ class SshReach:
                 self.call("write", path=temporary, offset=0, data=b"")
         said = self.run(["mv", "-f", "--", temporary, path])
         if said.returncode != 0:
-            raise OSError(errno.EIO, said.complaint, f"{self.target}:{path}")
+            raise OSError(errno.EIO, said.complaint, f"{self.destination}:{path}")
         return offset
 
     def call(self, op: str, *, within_s: float = ANSWER_S, again: bool = True, **arguments: Any) -> Any:
@@ -199,9 +201,9 @@ class SshReach:
         words = self.words
         if words.socket:  # /tmp may have been cleaned up
             Path(words.socket).parent.mkdir(mode=0o700, exist_ok=True)
-        python = self.place.text("python", "python3")
+        python = self.target.text("python", "python3")
         home, rest = ("~/", python[2:]) if python.startswith("~/") else ("", python)  # every remote shell expands that
-        command = command_line(home + shlex.quote(rest), self.place.text("setup"))
+        command = command_line(home + shlex.quote(rest), self.target.text("setup"))
         try:
             self._channel = Channel(words, command, self.environ, words.connect_s + ANSWER_S)
         except Unreachable as silent:

@@ -142,7 +142,7 @@ class Index:
 
     def by_directory(self, name: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
         """The runs with this result directory, or else with this run directory, newest first."""
-        for place in _places(name):
+        for place in _spellings(name):
             for kind in ("result_dir", "run_dir"):
                 if found := self._matching(kind, place, limit):
                     return found
@@ -216,7 +216,7 @@ def _is_of(entry: IndexEntry, project: str) -> bool:
     return not project or project in (entry.project, entry.started_in)
 
 
-def _places(name: str) -> list[str]:
+def _spellings(name: str) -> list[str]:
     """A directory as an absolute path, and with symbolic links resolved; [] for an impossible name."""
     if not name or len(name) > NAME_MAX or "\0" in name:
         return []

@@ -151,7 +151,7 @@ class Loop:
 
 def _teller(runner_spec: Spec, run_dir: str) -> TerminalMirror | LogStream:
     """The output for the log: the terminal, or a stream for readers of the job's log."""
-    if not runner_spec.told:
+    if not runner_spec.streams_log:
         return TerminalMirror(f"{run_dir}/run.log")
     from .log_stream import LogStream  # takes memory, and few Runners need it
 

@@ -359,12 +359,12 @@ def probe(paths: list[str], programs: list[str]) -> dict[str, Any]:
         "user": os.environ.get("USER") or os.environ.get("LOGNAME") or "",
         "environment": dict(os.environ),
         "programs": {name: shutil.which(name) or "" for name in programs},
-        "paths": {path: _place(path) for path in paths},
+        "paths": {path: _volume(path) for path in paths},
         "ends_at_logout": _ends_at_logout(),
     }
 
 
-def _place(path: str) -> dict[str, Any]:
+def _volume(path: str) -> dict[str, Any]:
     full = os.path.abspath(os.path.expanduser(path))
     holder = full
     while not os.path.exists(holder):

@@ -351,18 +351,18 @@ def _named(request: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
                     yield path, _size(path), True
     for place in request["places"]:
         for path in _files(place):
-            if _wanted(os.path.relpath(path, place), request):
+            if _is_selected(os.path.relpath(path, place), request):
                 yield path, _size(path), False
 
 
 def _left_out(request: dict[str, Any]) -> Iterator[tuple[str, int]]:
     for place in request["places"]:
         for path in _files(place):
-            if not _wanted(os.path.relpath(path, place), request):
+            if not _is_selected(os.path.relpath(path, place), request):
                 yield path, max(_size(path), 0)
 
 
-def _wanted(relative: str, request: dict[str, Any]) -> bool:
+def _is_selected(relative: str, request: dict[str, Any]) -> bool:
     parts = relative.split("/")
     if any(fnmatchcase(parts[-1], pattern) for pattern in request["keep"]):
         return True
@@ -373,7 +373,7 @@ def _wanted(relative: str, request: dict[str, Any]) -> bool:
 
 def _weights(path: str, directory: str, request: dict[str, Any]) -> bool:
     """Whether a file below a directory declared as metrics is excluded all the same, such as weights beside a state."""
-    return path != directory and not _wanted(os.path.relpath(path, directory), {**request, "only": []})
+    return path != directory and not _is_selected(os.path.relpath(path, directory), {**request, "only": []})
 
 
 def _is_new(path: str, since: str) -> bool:

@@ -33,7 +33,7 @@ class RecipeRule:
     at_most: float | None = None
     one_of: tuple[str, ...] = ()
 
-    def wanted(self) -> str:
+    def accepted(self) -> str:
         """The accepted values as text, such as `a number above 0`."""
         if self.one_of:
             return "one of " + ", ".join(self.one_of)
@@ -80,9 +80,7 @@ class Recipe:
     data_seed: int = _key(0, "seed of the data split, the base model and the validation draws", at_least=0)
 
     total_steps: int = _key(150, "training steps", at_least=1)
-    total_time: float = _key(
-        0.0, "stop after the step that passes so many seconds of training; 0: never", at_least=0
-    )
+    total_time: float = _key(0.0, "stop after the step that passes so many seconds of training; 0: never", at_least=0)
     batch_size: int = _key(32, "prompts per step", at_least=1)
     group_size: int = _key(8, "answers per prompt, the group of GRPO", at_least=2)
     mini_batches: int = _key(2, "optimiser updates per epoch over the batch", at_least=1)
@@ -93,15 +91,11 @@ class Recipe:
     clip_low: float = _key(0.2, "ratio clipped below 1 - clip_low", above=0, at_most=1)
     clip_high: float = _key(0.28, "ratio clipped above 1 + clip_high", above=0)
     entropy_coef: float = _key(0.0, "weight of the entropy bonus")
-    temperature: float = _key(
-        1.0, "sampling temperature of training; it divides the logits of the loss too", above=0
-    )
+    temperature: float = _key(1.0, "sampling temperature of training; it divides the logits of the loss too", above=0)
     norm_adv_by_std: bool = _key(True, "divide the advantages by the group's standard deviation")
     loss_agg: str = _key("token-mean", "how token losses are averaged", one_of=LOSS_AGGREGATIONS)
     grad_clip: float = _key(1.0, "largest norm of a gradient", above=0)
-    format_reward: float = _key(
-        0.1, "reward of a well-formed wrong answer; a right one earns 1", at_least=0, at_most=1
-    )
+    format_reward: float = _key(0.1, "reward of a well-formed wrong answer; a right one earns 1", at_least=0, at_most=1)
 
     hidden: int = _key(96, "width of both hidden layers", at_least=1, at_most=4096)
     sft_steps: int = _key(800, "supervised steps that make the base model", at_least=0)
@@ -115,28 +109,20 @@ class Recipe:
     val_temperature: float = _key(1.0, "sampling temperature of validation", above=0)
 
     val_print_to_markdown_file_path: str = _key("", "validation file, one Python dict per line; empty: none")
-    train_print_to_markdown_file_path: str = _key(
-        "", "training metrics, one Python dict per line; empty: none"
-    )
+    train_print_to_markdown_file_path: str = _key("", "training metrics, one Python dict per line; empty: none")
     metrics_jsonl_path: str = _key("", "all metrics, one JSON object per line; empty: none")
 
     fault: str = _key("none", "failure on demand, for tests of whatever watches the trainer", one_of=FAULTS)
     fault_step: int = _key(1, "step at which the fault strikes; 0: before the first validation", at_least=0)
-    on_nan: str = _key(
-        "raise", "after a line with NaN or infinity: stop or go on", one_of=("raise", "continue")
-    )
-    step_sleep: float = _key(
-        0.0, "seconds of sleep in each step (`fault: slow`: from `fault_step` on)", at_least=0
-    )
+    on_nan: str = _key("raise", "after a line with NaN or infinity: stop or go on", one_of=("raise", "continue"))
+    step_sleep: float = _key(0.0, "seconds of sleep in each step (`fault: slow`: from `fault_step` on)", at_least=0)
     val_sleep: float = _key(0.0, "seconds of sleep after every 64 validation tasks", at_least=0)
 
     def __post_init__(self) -> None:
         """Reject combinations that the range of a single key cannot exclude."""
         samples = self.batch_size * self.group_size
         if self.mini_batches > samples:
-            raise RecipeError(
-                f"'mini_batches' is {self.mini_batches}, but batch_size x group_size is only {samples}."
-            )
+            raise RecipeError(f"'mini_batches' is {self.mini_batches}, but batch_size x group_size is only {samples}.")
         if self.fault == "slow" and self.step_sleep == 0:
             raise RecipeError("'fault: slow' needs 'step_sleep' above 0.")
 
@@ -152,5 +138,5 @@ def keys_as_markdown() -> str:
     for key, rule in RULES.items():
         value = getattr(defaults, key)
         text = str(value).lower() if isinstance(value, bool) else str(value) or '""'
-        rows.append(f"| `{key}` | `{text}` | {rule.wanted()} | {rule.meaning} |")
+        rows.append(f"| `{key}` | `{text}` | {rule.accepted()} | {rule.meaning} |")
     return "\n".join(rows)

@@ -42,7 +42,7 @@ class RecipeEntry:
 
     key: str
     value: object
-    place: str
+    where: str
 
 
 def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
@@ -55,7 +55,7 @@ def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
         seen: set[str] = set()
         for entry in _file_entries(path):
             if entry.key in seen:
-                raise RecipeError(f"{entry.place}: key '{entry.key}' is given twice.")
+                raise RecipeError(f"{entry.where}: key '{entry.key}' is given twice.")
             seen.add(entry.key)
             values[entry.key] = _checked(entry)
     for entry in map(_override, overrides):
@@ -106,12 +106,12 @@ def _checked(recipe_entry: RecipeEntry) -> Value:
     if rule is None:
         nearest = nearest_key(recipe_entry.key)
         raise RecipeError(
-            f"{recipe_entry.place}: unknown key '{recipe_entry.key}'; the nearest valid key is '{nearest}'."
+            f"{recipe_entry.where}: unknown key '{recipe_entry.key}'; the nearest valid key is '{nearest}'."
         )
     value = _converted(recipe_entry.value, rule.kind)
     if value is None or not rule.accepts(value):
         raise RecipeError(
-            f"{recipe_entry.place}: '{recipe_entry.key}' must be {rule.wanted()}, not {recipe_entry.value!r}."
+            f"{recipe_entry.where}: '{recipe_entry.key}' must be {rule.accepted()}, not {recipe_entry.value!r}."
         )
     return value
 

@@ -127,7 +127,7 @@ def test_a_patch_that_does_not_apply(repo: Repo, patch: str, says: str) -> None:
         made(repo, Change([PATCH.replace("lib/a.py", "lib/b.py").replace("a = 1", "b = 1"), patch]))
     assert (caught.value.code, caught.value.number) == ("patch_failed", 2)
     assert isinstance(caught.value, ConflictError)
-    assert says in caught.value.said
+    assert says in caught.value.reason
     assert caught.value.hint
     assert (repo.private(), repo.disk()) == before
 

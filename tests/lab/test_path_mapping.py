@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.resolve.path_mapping import Mapped, MappedLaunch, Places, map_launch
+from autoresearch.lab.resolve.path_mapping import Mapped, MappedLaunch, PathMap, map_launch
 
 THERE = {"x", "train.py", "conf/a.yaml", "data", "data/train", "b", "my data/x", "sub/x"}
 
@@ -18,11 +18,11 @@ def exists(relative: str) -> bool:
     return relative in THERE
 
 
-def places(codebase: str = "/repo", worktree: str = "/wt/s0", **more: object) -> Places:
-    return Places(Path(codebase), Path(worktree), exists, **more)  # type: ignore[arg-type]
+def places(codebase: str = "/repo", worktree: str = "/wt/s0", **more: object) -> PathMap:
+    return PathMap(Path(codebase), Path(worktree), exists, **more)  # type: ignore[arg-type]
 
 
-def command(text: str, where: Places | None = None) -> MappedLaunch:
+def command(text: str, where: PathMap | None = None) -> MappedLaunch:
     return map_launch(text, {}, {}, where or places())
 
 

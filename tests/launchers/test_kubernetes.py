@@ -45,7 +45,7 @@ def test_one_call_however_many(launcher: Callable[..., KubernetesLauncher], kube
     made = launcher(claim="work", mount="/data")
     for number in range(300):
         run = f"many-{number:06d}"
-        marks = {RUN: run, PLACE: label_value(made.place.key if number else "other")}
+        marks = {RUN: run, PLACE: label_value(made.target.key if number else "other")}
         item = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"ajet-{run}", "labels": marks}}
         kubernetes.api.store.put(
             "jobs", item | {"spec": {"suspend": True}, "status": {}} | _in("default", item), "ADDED"

@@ -29,7 +29,7 @@ def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
     assert here.driven_by == "claude-code"
     assert here.git_directory_writable is True
     (disk,) = here.disks
-    assert (disk.directory, disk.place, disk.writable) == (tmp_path / "not" / "yet", tmp_path, True)
+    assert (disk.directory, disk.existing, disk.writable) == (tmp_path / "not" / "yet", tmp_path, True)
     assert abs(disk.free_bytes - shutil.disk_usage(tmp_path).free) < 1 << 30
     assert machine.look(environ={}).git_directory_writable is None
 
@@ -71,8 +71,8 @@ def test_each_thing_that_is_wrong_is_said_once(
 
 def test_a_place_that_is_a_file_is_looked_at_from_above(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert machine.disk(tmp_path / "file" / "x").place == tmp_path
-    assert machine.disk(Path("relative/and/missing")).place == Path.cwd()
+    assert machine.disk(tmp_path / "file" / "x").existing == tmp_path
+    assert machine.disk(Path("relative/and/missing")).existing == Path.cwd()
 
 
 def test_a_full_or_read_only_disk(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_deadline_that_passed_in_the_queue_started_nothing() -> None:
 @pytest.mark.parametrize("word", ["COMPLETING", "STAGE_OUT"])
 def test_an_allocation_that_is_going_is_no_place_for_a_run(word: str) -> None:
     launcher = launcher_of(Target("slurm", Kind.SLURM, 4, {"interactive": True}), {})
-    comment = f"autoresearch:allocation:{launcher.place.key}:/shared"  # type: ignore[attr-defined]
+    comment = f"autoresearch:allocation:{launcher.target.key}:/shared"  # type: ignore[attr-defined]
     told = queue(f"7|{word}|0|n1|x|None|{comment}")
     launcher.reach = Writable(sbatch=ProgramOutput(0, b"17\n"), squeue=told, mv=ProgramOutput(0))  # type: ignore[misc]
     assert launcher.submit(job()).native == "17+try-abc123"

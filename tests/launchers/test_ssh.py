@@ -147,7 +147,7 @@ def test_an_unknown_option_has_a_near_miss() -> None:
 @pytest.mark.system
 def test_silence_is_asked_again_at_growing_distances(fake_ssh: Any) -> None:
     now = [100.0]
-    reach = SshReach(fake_ssh.launcher().place, fake_ssh.environ, clock=lambda: now[0])
+    reach = SshReach(fake_ssh.launcher().target, fake_ssh.environ, clock=lambda: now[0])
     fake_ssh.down.write_text("ssh: connect to host far port 22: Connection refused\n")
     tried = []
     for _ in range(4000):
@@ -215,7 +215,7 @@ def test_clocks_that_differ_are_measured(fake_ssh: Any, monkeypatch: pytest.Monk
 
 @pytest.mark.system
 def test_a_free_lock_tells_nothing_of_another_host(fake_ssh: Any, tmp_path: Path) -> None:
-    here, login = fake_ssh.launcher().reach, SshReach(fake_ssh.launcher().place, fake_ssh.environ)
+    here, login = fake_ssh.launcher().reach, SshReach(fake_ssh.launcher().target, fake_ssh.environ)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "lock").touch()
     wants = [Want("run", str(tmp_path / "run"))]

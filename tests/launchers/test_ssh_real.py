@@ -193,7 +193,7 @@ def test_a_python_below_the_home_directory(sshd: Any) -> None:
     home = sshd.launcher().reach.hello["home"]
     launcher = sshd.launcher(python=f"~/{os.path.relpath(sys.executable, os.path.realpath(home))}")
     assert launcher.reach.hello["uid"] == os.getuid()
-    assert RemoteHost(launcher.reach, launcher.place).python == sys.executable
+    assert RemoteHost(launcher.reach, launcher.target).python == sys.executable
 
 
 def test_noise_of_startup_files_does_not_matter(sshd: Any) -> None:
@@ -284,7 +284,7 @@ def test_the_connection_is_shared_with_rsync(sshd: Any, tmp_path: Path) -> None:
         if connected:
             reach.run(["true"])
         before = sshd.log.count("Accepted publickey")
-        target = f"{reach.target}:{tmp_path}/to/"
+        target = f"{reach.destination}:{tmp_path}/to/"
         done = subprocess.run(["rsync", "-a", "-e", reach.rsync_shell(), f"{tmp_path}/from/", target], timeout=60)
         assert done.returncode == 0 and (tmp_path / "to" / "a file").read_text() == "x"
         assert sshd.log.count("Accepted publickey") == before + (not connected)

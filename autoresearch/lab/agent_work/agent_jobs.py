@@ -46,7 +46,7 @@ class JobResult:
     """What a job came to; the controller's thread acts on it."""
 
     lines: list[Line] = field(default_factory=list)  # of the journal, in order
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     fault: TurnFault | None = None
     why: str = ""
     fix: Edit | None = None
@@ -106,7 +106,9 @@ class AgentJobs:
 
     def _ask_once(self, turn: Turn) -> Answer:
         answer = run_turn(self.researcher, turn, self.premises, self.stop)
-        self._lines.append(("turn", {"name": Path(turn.directory).name, **told(turn.role, self.researcher, answer)}))
+        self._lines.append(
+            ("turn", {"name": Path(turn.directory).name, **turn_line(turn.role, self.researcher, answer)})
+        )
         failpoint("research.asked")
         return answer
 
@@ -121,7 +123,7 @@ class AgentJobs:
             answer = read_result(TurnDir(path)) if path.name not in turn_notes else None
             if answer is not None:
                 role = TurnRole(path.name.partition("-")[2].split("-")[0])
-                yield path.name, told(role, self.researcher, answer)
+                yield path.name, turn_line(role, self.researcher, answer)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -137,16 +139,16 @@ class AgentJobs:
         with self.bench.enclosure.opened(best.commit) as opened:
             desk = Desk(self.ask, opened.path, self.bench.next_turn, self._bounds(state), resumes=resumes)
             found = propose(matter, self.bench.spec.ideas, desk, kinds)
-        return self._told(found)
+        return self._as_result(found)
 
-    def _told(self, proposed: ProposeResult) -> JobResult:
+    def _as_result(self, proposed: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
         lines = self.taken()
         names = _names(lines)
         for _, fields in lines:
             fields["ideas"] = len(proposed.hypotheses)  # among which the cost is shared out
-        told = {"fault": proposed.fault.value, "said": proposed.said} if proposed.fault else {}
-        lines.append(("asked", {"ideas": len(proposed.hypotheses), "turns": list(names), **told}))
+        turn_line = {"fault": proposed.fault.value, "said": proposed.message} if proposed.fault else {}
+        lines.append(("asked", {"ideas": len(proposed.hypotheses), "turns": list(names), **turn_line}))
         for one in proposed.hypotheses:
             made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
             lines.append(("proposed", made))
@@ -154,8 +156,8 @@ class AgentJobs:
         said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposed.hypotheses]
         said += [f"{one.slug}: refused: {why}" for one, why in proposed.refused]
         if proposed.fault:
-            said.append(f"{self.researcher.name} had no idea that can be used ({proposed.fault}): {proposed.said}")
-        return JobResult(lines, said, proposed.fault, proposed.said, turns=names)
+            said.append(f"{self.researcher.name} had no idea that can be used ({proposed.fault}): {proposed.message}")
+        return JobResult(lines, said, proposed.fault, proposed.message, turns=names)
 
     @property
     def _numbers_elsewhere(self) -> bool:
@@ -186,7 +188,7 @@ class AgentJobs:
         parent = _parent(state, hypothesis)
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
-            return JobResult(lines=[("refused", line)], told=[f"{hypothesis.slug}: refused: its parent is gone"])
+            return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
         self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
         bench = self._affordable(state)
         edit = make_edit(bench, hypothesis, parent.commit, self.ask)
@@ -209,8 +211,8 @@ class AgentJobs:
         self._sessions[hypothesis.slug] = edit.session
         done.lines.append(("made", {"hypothesis": made.to_json()}))
         outcome = edit.why if edit.unmade else f"changes {', '.join(edit.paths[:5])}"
-        done.told.append(f"{hypothesis.slug}: {outcome}")
-        done.told += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
+        done.messages.append(f"{hypothesis.slug}: {outcome}")
+        done.messages += [f"{hypothesis.slug}: suspicious: {flag}" for flag in edit.flags]
         return done
 
     def fix(self, idea: Idea) -> JobResult:
@@ -245,7 +247,7 @@ class AgentJobs:
         return JobResult(lines, [f"wrote {write(matter, found, self.campaign_dir.path)}"])
 
 
-def told(role: TurnRole, who: Agent, answer: Answer) -> dict[str, Any]:
+def turn_line(role: TurnRole, who: Agent, answer: Answer) -> dict[str, Any]:
     """What a line of the journal says of a turn."""
     usage = answer.usage
     found: dict[str, Any] = {

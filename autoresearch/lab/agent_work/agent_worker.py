@@ -170,7 +170,7 @@ class AgentWorker:
     def _write(self, done: JobResult) -> None:
         for do, fields in done.lines:
             self.context.note(do, **fields)
-        for text in done.told:
+        for text in done.messages:
             self.context.say(text)
 
     def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ def _turn(bench: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
     with bench.enclosure.opened(base) as opened:
         answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
         failpoint("research.turned")
-        edit = Edit(summary=_said(answer), session=answer.session, usage=answer.usage)
+        edit = Edit(summary=_summary(answer), session=answer.session, usage=answer.usage)
         if answer.fault not in GRADED:
             why = f"the agent's turn came to nothing ({answer.fault})" + (
                 f": {mask_text(answer.message)}" if answer.message else ""
@@ -110,7 +110,7 @@ def _judged(bench: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directo
     try:
         tree = patched(bench.clean, extracted.base, extracted.patch, bench.include)
     except PatchError as failure:
-        return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.said[:500]}")
+        return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.reason[:500]}")
     failpoint("research.patched")
     if tree != extracted.tree:
         return replace(edit, unmade=NotMade.PATCH, why="its patch, applied, is not what the agent made")
@@ -135,7 +135,7 @@ def _recipe(bench: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] |
     return (NotMade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
 
 
-def _said(answer: Answer) -> str:
+def _summary(answer: Answer) -> str:
     """The agent's last words, for people: no colours, no secrets, some lines."""
     lines = [line for raw in answer.text.splitlines() if (line := plain(raw))]
     return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))

@@ -48,7 +48,7 @@ def guard(bench: EditWorkspace, directory: Path) -> str:
             return f"there was no time left for the guard `{mask_text(command)}` (limit {bench.spec.guard_s:g} s)"
         end = _run(bench, rundir, command, left)
         if end is None or end.ending is not Ending.FINISHED:
-            return _told(bench, command, rundir, end)
+            return _reason(bench, command, rundir, end)
     return ""
 
 
@@ -130,7 +130,7 @@ def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
     return import_environment(plain, scratch)
 
 
-def _told(bench: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
+def _reason(bench: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
     name = mask_text(command)
     if end is None:
         return f"the guard `{name}` left no record of its end: {rundir.path}"

@@ -48,7 +48,7 @@ class ProposeResult:
     problems: tuple[str, ...] = ()  # of those that are not valid, of every answer
     usage: Usage = field(default_factory=Usage)
     fault: TurnFault | None = None
-    said: str = ""  # one sentence about the fault
+    message: str = ""  # one sentence about the fault
     turns: tuple[str, ...] = ()  # names of the turns' directories
     session: str = ""
     retry_s: float | None = None
@@ -200,7 +200,7 @@ def _ended(talk: _Talk, fault: TurnFault | None, text: str, retry_s: float | Non
         problems=tuple(talk.problems),
         usage=talk.usage,
         fault=fault,
-        said=mask_text(one_line(text, 400)),
+        message=mask_text(one_line(text, 400)),
         turns=tuple(talk.turns),
         session=talk.session,
         retry_s=retry_s,

@@ -51,7 +51,7 @@ class Opinion:
     """What a researcher said of a campaign. `fault`: why it said nothing that can be used."""
 
     headline: str = ""
-    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
     usage: Usage = field(default_factory=Usage)
     fault: TurnFault | None = None
     why: str = ""
@@ -122,7 +122,7 @@ def document(matter: ProposeContext, opinion: Opinion) -> str:
     ]
     lines += [f"> **{_marked(opinion.headline, known)}**", ">"]
     for name in LISTS:
-        if items := opinion.said.get(name):
+        if items := opinion.lists.get(name):
             lines += [f"> {TITLES[name]}", ">", *(f"> - {_marked(item, known)}" for item in items), ">"]
     lines += ["", "Numbers marked with **[not in the ledger]** are the agent's own: no record shows them.", ""]
     return "\n".join(lines)

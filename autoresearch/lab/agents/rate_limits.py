@@ -26,7 +26,7 @@ class Waiting:
 
     role: TurnRole
     fault: TurnFault
-    said: str  # the agent's words, masked
+    message: str  # the agent's words, masked
     since: float  # when it was first told to come back
     until: float  # when it is asked again
     tries: int  # so far
@@ -39,7 +39,7 @@ class Waiting:
         words = (
             f"the {self.role} turn waits for the end of {what}, and is tried again at {clock} (try {self.tries + 1})"
         )
-        return f"{words}: {self.said}" if self.said else words
+        return f"{words}: {self.message}" if self.message else words
 
 
 Tell = Callable[[Waiting | None], None]

@@ -17,7 +17,7 @@ from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaigns.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
-from autoresearch.lab.resolve.path_mapping import Mapped, Places, map_launch
+from autoresearch.lab.resolve.path_mapping import Mapped, PathMap, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
 
@@ -28,9 +28,9 @@ def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -
     return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
 
 
-def places_in(spec: CampaignSpec, slot: Slot, home: str) -> Places:
+def places_in(spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
     """The path mapping for a campaign's worktree: which directories map to what, and which are never mapped."""
-    return Places(
+    return PathMap(
         codebase=Path(spec.repository) / spec.codebase,
         worktree=slot.path,
         exists=lambda relative: os.path.lexists(slot.path / relative),
@@ -71,7 +71,7 @@ def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[Re
     return replace(run, spec=spec_here, options=options, trainer_settings=trainer_settings), mapped
 
 
-def _mapped_swarm(swarm: Swarm | None, places: Places) -> tuple[Swarm | None, tuple[Finding, ...]]:
+def _mapped_swarm(swarm: Swarm | None, places: PathMap) -> tuple[Swarm | None, tuple[Finding, ...]]:
     """Map the commands of a swarm's server and check like the launch command."""
     if swarm is None:
         return None, ()

@@ -72,7 +72,7 @@ class CommandTemplate:
     """One command line of the CLI: its words, and its arguments."""
 
     words: tuple[str, ...]
-    places: tuple[str, ...] = ()  # arguments without a flag, in order
+    positionals: tuple[str, ...] = ()  # arguments without a flag, in order
     takes: tuple[str, ...] = ()  # arguments with a flag
     needs: tuple[str, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict)  # if it is not --NAME={}
@@ -89,7 +89,7 @@ class CommandTemplate:
             elif value is not None:
                 said += [pattern.format(one) for one in (value if isinstance(value, list) else [value])]
         named = {"name": self.unnamed, **arguments} if self.unnamed else arguments
-        last = [one for name in self.places if name in named for one in _listed(named[name])]
+        last = [one for name in self.positionals if name in named for one in _listed(named[name])]
         return [*said, "--", *last] if last else said
 
 
@@ -145,7 +145,7 @@ class Tool:
         if line is None:
             raise UsageError(f"{self.name}: {self.choose} must be one of {', '.join(self.lines)}")
         which = f"{self.name} {picked}".rstrip()
-        allowed = [*line.places, *line.takes, "cwd"]
+        allowed = [*line.positionals, *line.takes, "cwd"]
         for name, value in rest.items():
             if name not in allowed:
                 raise UsageError(f"{which} takes no {name[:60]!r}", hint=f"it takes {', '.join(allowed) or 'nothing'}")

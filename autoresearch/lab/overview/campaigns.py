@@ -45,14 +45,14 @@ class RunningCampaigns:
         if not running and not campaign_dir.controlled:  # it ended since the last look
             return None
         try:
-            return self._told(campaign_dir, running, now)
+            return self._running_line(campaign_dir, running, now)
         except (AutoresearchError, OSError, ValueError, KeyError, TypeError) as damaged:
             self._histories.pop(campaign_dir.path, None)
             return CampaignLine(
                 campaign_dir.path.name, "unknown", directory=str(campaign_dir.path), trouble=str(damaged)
             )
 
-    def _told(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine:
+    def _running_line(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine:
         from autoresearch.core.controller.rules import stand_at
         from autoresearch.lab.campaigns.campaign_status import phase_now
 

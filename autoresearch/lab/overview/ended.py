@@ -45,10 +45,10 @@ def _line(entry: IndexEntry) -> RunLine:
         return RunLine(
             entry.run, RunState.ENDED, slug=entry.slug, created=entry.created, run_dir=entry.run_dir, trouble=trouble
         )
-    return _told(entry, rundir, found)
+    return _ended_line(entry, rundir, found)
 
 
-def _told(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
+def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
     spec, end, order = outcome.spec, outcome.exit, order_file.read(rundir)
     place = order.place if order else LOCAL
     return RunLine(

@@ -83,7 +83,7 @@ def send_canary(
             said, seen = _await(launcher, job, handle, clock, sleep)
         finally:
             _end(launcher, job, handle)
-        return _told(said, seen, root, token, clock() - begun, theirs)
+        return _conclusion(said, seen, root, token, clock() - begun, theirs)
     finally:
         _remove(launcher, root)
 
@@ -151,7 +151,7 @@ def _remove(launcher: JobLauncher, root: str) -> None:
         launcher.reach.run(["rm", "-rf", "--", root])
 
 
-def _told(
+def _conclusion(
     observation: Observation, directory_state: DirectoryState, root: str, token: str, took_s: float, interpreter: str
 ) -> Canary:
     log = directory_state.grown.get("run.log", b"")

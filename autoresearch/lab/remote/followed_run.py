@@ -31,11 +31,11 @@ class FollowedRun:
     order: Order
     mirror: RemoteMirror
     memory: Memory = field(default_factory=Memory)
-    said: Observation | None = None  # the launcher's last answer; None: not polled yet, or no answer
+    observation: Observation | None = None  # the launcher's last answer; None: not polled yet, or no answer
     node: str = ""
     noted: bool = True  # the order file holds the job handle
-    told: Observed | None = None  # the observation written last
-    told_key: tuple[str, ...] = ()  # the fields of it whose change is worth writing
+    reported: Observed | None = None  # the observation written last
+    reported_key: tuple[str, ...] = ()  # the fields of it whose change is worth writing
     stop_at: float = 0.0  # when the stop request was passed on, by the local clock
     stop_stamp: int = 0  # modification time of the present stop request
     stop_passed: int = 0  # modification time of the one passed on last
@@ -60,7 +60,7 @@ class FollowedRun:
         """Whether its run directory was removed or cannot be read."""
         return not os.path.exists(self.rundir.spec)  # noqa: PTH110 - pathlib raises where it may not look
 
-    def asked(self) -> Mapping[str, Any] | None:
+    def stop_request(self) -> Mapping[str, Any] | None:
         """The present stop request, if any."""
         return read_json(self.rundir.stop) if self.stop_stamp else None
 
@@ -73,14 +73,14 @@ class FollowedRun:
 
     def tell(self, settled: Settled, wall: float, silence: Backoff | None = None) -> bool:
         """Record the run's state if it changed; returns whether it did. Raises OSError, EnvironmentUnusable."""
-        word, error = self.said.word if self.said else "", silence.error if silence else None
+        word, error = self.observation.word if self.observation else "", silence.error if silence else None
         key = (settled.state.value, settled.reason, error.reason if error else "", word, self.node)
-        if key == self.told_key:
+        if key == self.reported_key:
             return False
-        before, now = self.told, self._observed(settled, wall, silence)
+        before, now = self.reported, self._observed(settled, wall, silence)
         if before is None or replace(now, t=before.t) != before:
             order_file.observe(self.rundir, now)
-        self.told, self.told_key = now, key
+        self.reported, self.reported_key = now, key
         changed = before is None or before.state != now.state
         if before and changed and before.state == RunState.UNREACHABLE.value:
             silent_s = round(max(0.0, wall - before.since), 1)
@@ -92,7 +92,7 @@ class FollowedRun:
         return True
 
     def _observed(self, settled: Settled, wall: float, silence: Backoff | None) -> Observed:
-        before, word = self.told, self.said.word if self.said else ""
+        before, word = self.reported, self.observation.word if self.observation else ""
         since, reason, more = wall, settled.reason, dict[str, Any]()
         if silence is not None and silence.error is not None:
             since, reason = silence.since, silence.error.reason

@@ -166,7 +166,7 @@ class Follower:
             return None
         spec = spec_file.read(rundir)
         mirrored = mirroring.RemoteMirror(RecordedRun(rundir, spec), order.watched)
-        one = FollowedRun(rundir, spec, order, mirrored, told=order_file.observed(rundir))
+        one = FollowedRun(rundir, spec, order, mirrored, reported=order_file.observed(rundir))
         if order.submitted is not None:
             one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
         self.looks.at_once()
@@ -189,8 +189,8 @@ class Follower:
         if not isinstance(error, Unreachable):
             error = Unreachable(str(error), code="launcher_failed")
         self.no_launcher.fell(error, self.clock(), self.parts.clock())
-        for one in self.runs.values() if self.no_launcher.told else ():
-            one.said = None
+        for one in self.runs.values() if self.no_launcher.reportable else ():
+            one.observation = None
             if one.handle is None:
                 self._tell(one, Settled(RunState.UNREACHABLE))
         self.looks.hurry(self.clock())
@@ -297,8 +297,8 @@ class Follower:
             said = self.launcher.poll([one.handle for one in asked.values() if one.handle])
             self._answered(self.no_launcher)
             for run, one in asked.items():
-                one.said = said.get(run, Observation(JobState.UNKNOWN))
-                one.node = one.said.node or one.node
+                one.observation = said.get(run, Observation(JobState.UNKNOWN))
+                one.node = one.observation.node or one.node
             self.looks.at_once()
         self.polls.done(self.clock(), news=False, took_s=self.clock() - before)
 
@@ -331,7 +331,7 @@ class Follower:
         self.no_files.fell(silent, self.clock(), self.parts.clock())
         for one in followed_runs.values():
             one.memory.after_silence(self.clock())
-            if self.no_files.told:
+            if self.no_files.reportable:
                 self._tell(one, Settled(RunState.UNREACHABLE))
 
     def _answered(self, silence: Backoff) -> None:
@@ -360,11 +360,11 @@ class Follower:
         came = followed.mirror.take(directory_state, self.offset_s)
         if directory_state.more:  # the rest comes with the next look, before any exit record
             return True
-        limit_s, stop_request = self.pending_limit_s, followed.asked()
+        limit_s, stop_request = self.pending_limit_s, followed.stop_request()
         settled = settle(
             followed.memory,
             directory_state,
-            followed.said,
+            followed.observation,
             self.clock(),
             pending_limit_s=limit_s,
             stop_request=stop_request,
@@ -379,7 +379,7 @@ class Follower:
             self._tell(followed, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
         if (
-            followed.told and followed.told.state == RunState.UNREACHABLE.value
+            followed.reported and followed.reported.state == RunState.UNREACHABLE.value
         ):  # it began and ended before it could be looked at
             self._tell(followed, Settled(RunState.RUNNING, "it is over"))
         ours = mirroring.in_our_time(settled.record, self.offset_s) if directory_state.exit else settled.record
@@ -395,13 +395,15 @@ class Follower:
             return
         now = self.clock()
         waits = (
-            followed.said is not None and followed.said.state is JobState.PENDING and not directory_state.claimed
+            followed.observation is not None
+            and followed.observation.state is JobState.PENDING
+            and not directory_state.claimed
         )  # maybe outdated
         if followed.stop_passed != followed.stop_stamp:
             self.launcher.reach.put(followed.order.directory, {"stop": followed.rundir.stop.read_bytes()})
             followed.stop_passed, followed.stop_at, followed.stop_told = followed.stop_stamp, now, 0
             self.polls.hurry(now)
-        if (followed.asked() or {}).get("how") == "drain" and not waits:
+        if (followed.stop_request() or {}).get("how") == "drain" and not waits:
             return
         patience_s = 2 * followed.spec.limits.grace_s + CLEANUP_S
         due = 2 if waits or now - followed.stop_at > patience_s else 1 if now - followed.stop_at > SOFTLY_S else 0
@@ -413,7 +415,7 @@ class Follower:
         silence = None
         if settled.state is RunState.UNREACHABLE:
             silences = (self.no_files, self.no_launcher, followed.silence)
-            silence = next((silence for silence in silences if silence.told), None)
+            silence = next((silence for silence in silences if silence.reportable), None)
             if silence is None:
                 return False  # a single failure is not reported, and a new Follower has not polled yet
         with contextlib.suppress(*_OWN):

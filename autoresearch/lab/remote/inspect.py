@@ -42,7 +42,7 @@ class Followed:
 class Inspected:
     """State of a target as probed now."""
 
-    place: Target
+    target: Target
     answers: bool
     latency_s: float | None  # one round trip over an open connection; with shared files, the time of all probes
     clock_offset_s: float | None  # remote minus local
@@ -71,7 +71,7 @@ def inspect(
     """
     follower = _followed(target, parts)
     try:
-        launcher = parts.place(target, parts.environ)
+        launcher = parts.launcher_for(target, parts.environ)
     except AutoresearchError as error:
         wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
         return Inspected(target, False, None, None, (), follower, (wrong,))

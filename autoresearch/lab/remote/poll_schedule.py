@@ -66,6 +66,6 @@ class Backoff:
         return self.tries > 0 and now < self.again_at
 
     @property
-    def told(self) -> bool:
+    def reportable(self) -> bool:
         """Whether it failed often enough to be reported."""
         return self.tries >= TOLD_AFTER

@@ -20,7 +20,7 @@ class InterpreterSearch:
     .venv.
     """
 
-    place: Target
+    target: Target
     interpreter: str  # as in the blueprint
     code: str  # name of the run's remote code directory; "" if unknown, or if the code is the host's own
     prepared: bool = False  # a `prepare` command of the run may create it
@@ -28,13 +28,13 @@ class InterpreterSearch:
     @property
     def paths(self) -> list[str]:
         """Paths of interpreters or virtual environments; `{code}` is the run's remote code directory."""
-        if named := self.place.text("interpreter") or self.place.text("venv"):
+        if named := self.target.text("interpreter") or self.target.text("venv"):
             return [named]
         return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.code else [self.interpreter]
 
     def missing(self) -> Declined:
         """The error if none of them exists."""
-        name = self.place.name
+        name = self.target.name
         other = ", and its copy of the code has no .venv" if len(self.paths) > 1 else ""
         return Declined(
             f"{name}: the interpreter {self.paths[0]} is not there{other}",
@@ -46,8 +46,8 @@ class InterpreterSearch:
         """Its remote path; "" if a `prepare` command may create it. Changes nothing remotely. Raises Declined,
         Unreachable.
         """
-        found = RemoteHost(reach, self.place).ask(
-            "interpreter", root=self.place.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
+        found = RemoteHost(reach, self.target).ask(
+            "interpreter", root=self.target.text("root"), code=self.code, interpreters=self.paths, timeout_s=60.0
         )
         if not found["interpreter"] and not self.prepared:
             raise self.missing()

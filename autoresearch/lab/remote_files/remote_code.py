@@ -56,8 +56,8 @@ class HostFiles:
     here = False
 
     def __init__(self, target: Target, parts: Parts) -> None:
-        self.place = target
-        self._reach = parts.place(target, parts.environ).reach
+        self.target = target
+        self._reach = parts.launcher_for(target, parts.environ).reach
         self._there: RemoteHost | None = None
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._home: str | None = None
@@ -67,7 +67,7 @@ class HostFiles:
         """The connection. Raises EnvironmentUnusable if the host does not answer or cannot be queried."""
         if self._there is None:
             with _unusable():
-                self._there = RemoteHost(self._reach, self.place)
+                self._there = RemoteHost(self._reach, self.target)
         return self._there
 
     @property
@@ -171,7 +171,7 @@ def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, by
         host_files.close()
     if "none" in made:
         return replace(spec, branch="", no_snapshot=str(made["none"]))
-    where = f"{host_files.place.text('host', host_files.place.name)}:{spec.cwd}"
+    where = f"{host_files.target.text('host', host_files.target.name)}:{spec.cwd}"
     journal.append(place, f"branch {made['branch']} at {made['commit'][:12]} of {where} holds the code that runs")
     for item in made["left_out"]:
         journal.append(place, f"left out of the snapshot: {item}")

@@ -22,7 +22,7 @@ class RemoteHost:
 
     def __init__(self, reach: Reach, target: Target) -> None:
         self.reach = reach
-        self.place = target
+        self.target = target
         self.python = _python(reach, target)
 
     def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
@@ -36,9 +36,9 @@ class RemoteHost:
         try:
             found = json.loads(said.text)
         except ValueError:
-            raise Unreachable(f"{self.place.name}: {do} gave no answer: {said.complaint}") from None
+            raise Unreachable(f"{self.target.name}: {do} gave no answer: {said.complaint}") from None
         if "error" in found:
-            why = f"{self.place.name}: {found['error']}"
+            why = f"{self.target.name}: {found['error']}"
             raise (Unreachable if found["code"] in _LATER else Declined)(why, code=found["code"], hint=_hint(found))
         return dict(found)
 
@@ -49,7 +49,7 @@ class RemoteHost:
         try:
             self.reach.put(directory, files, private=private)
         except OSError as error:
-            why = f"{self.place.name}: {directory} cannot be written: {error.strerror or error}"
+            why = f"{self.target.name}: {directory} cannot be written: {error.strerror or error}"
             raise Declined(why, code="not_writable") from error
 
     def read(self, directory: str, path: str, size: int) -> bytes:
@@ -58,7 +58,7 @@ class RemoteHost:
         while len(data) < size:
             piece = self.pieces(directory, {path: len(data)}).get(path, b"")
             if not piece:
-                raise Unreachable(f"{self.place.name}: {path} is shorter than it was", code="file_changed")
+                raise Unreachable(f"{self.target.name}: {path} is shorter than it was", code="file_changed")
             data += piece
         return data[:size]
 

@@ -32,8 +32,8 @@ class Rsyncs(Protocol):
         """The argument of `-e`."""
 
     @property
-    def target(self) -> str:
-        """The host, as in TARGET:PATH."""
+    def destination(self) -> str:
+        """The host, as in DESTINATION:PATH."""
 
 
 def words(reach: Reach) -> tuple[str, str] | None:
@@ -41,7 +41,7 @@ def words(reach: Reach) -> tuple[str, str] | None:
     if not hasattr(reach, "rsync_shell") or shutil.which("rsync") is None:
         return None
     assert isinstance(reach, Rsyncs)
-    user, at, host = reach.target.rpartition("@")
+    user, at, host = reach.destination.rpartition("@")
     return reach.rsync_shell(), f"{user}{at}[{host}]:" if ":" in host else f"{user}{at}{host}:"  # IPv6
 
 

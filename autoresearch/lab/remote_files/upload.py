@@ -75,8 +75,8 @@ class _Upload:
     def __init__(self, recorded: RecordedRun, order: Order, remote_host: RemoteHost) -> None:
         rundir, spec = recorded.rundir, recorded.spec
         self.rundir, self.spec, self.order, self.there = rundir, spec, order, remote_host
-        self.place = order.place
-        self.remote = self.place.text("codebase") == "remote"  # its code is the host's own
+        self.target = order.place
+        self.remote = self.target.text("codebase") == "remote"  # its code is the host's own
         self.again = bool(order.directory)
         self.record = read_json(rundir.spec) or {}
         self.environment = _pairs(rundir)
@@ -145,15 +145,15 @@ class _Upload:
         """Have the host make room, and report what it has."""
         found = self.there.ask(
             "survey",
-            root=self.place.text("root"),
+            root=self.target.text("root"),
             name=f"{plain_word(self.spec.campaign)}/{plain_word(self.spec.experiment)}-{self.spec.run}",
             code=self.search.code,
             interpreters=self.search.paths,
             paths=paths,
-            min_free=int(float(self.place.text("min_free_gb", str(MIN_FREE_GB))) * 1e9),
+            min_free=int(float(self.target.text("min_free_gb", str(MIN_FREE_GB))) * 1e9),
         )
         if not PLAIN.match(found["root"]):
-            raise Declined(f"{self.place.name}: the root {found['root']!r} has characters that a shell would read")
+            raise Declined(f"{self.target.name}: the root {found['root']!r} has characters that a shell would read")
         return found
 
     def _interpreter(self, host: Mapping[str, Any]) -> str:
@@ -181,7 +181,7 @@ class _Upload:
                 far[self.apart] = f"{code}-evaluation"
             if spec.recipe and not self._inside(recipe):
                 far[spec.recipe] = f"{host['directory']}/{GIVEN}/{recipe.name}"
-        return {**far, **spec.far_paths, **_paths_option(self.place.options)}
+        return {**far, **spec.far_paths, **_paths_option(self.target.options)}
 
     def _inside(self, path: Path) -> str:
         """A path relative to the root of the code; "" if it lies outside."""
@@ -192,7 +192,9 @@ class _Upload:
         """Absolute local paths that the run names and nothing maps -> where they are named."""
         roots = [self.spec.run_dir, self.spec.result_dir, str(RUNNER), sys.executable, str(self.root), self.spec.cwd]
         roots += [self.spec.interpreter, _environment_of(self.spec.interpreter), self.spec.recipe, self.apart]
-        own = Translation(dict.fromkeys((r for r in (*roots, *_paths_option(self.place.options)) if r), "/"), self.home)
+        own = Translation(
+            dict.fromkeys((r for r in (*roots, *_paths_option(self.target.options)) if r), "/"), self.home
+        )
         named = [*texts_of(self.record), *((f"${n}", self.environment.get(n, "")) for n in self.order.declared)]
         if self.spec.recipe and Path(self.spec.recipe).is_file():
             named.append(("the recipe", Path(self.spec.recipe).read_text("utf-8", "replace")))
@@ -201,7 +203,7 @@ class _Upload:
 
     def _refuse_lacking(self, lacking: Mapping[str, str]) -> None:
         """Refuse a missing file, which must be an input; only warn of a directory, which the run may create."""
-        name = self.place.name
+        name = self.target.name
         for path, where in lacking.items():
             hint = f"put it there, commit or include it, or say where it is: launchers: {{{name}: {{paths: {{...}}}}}}"
             if Path(path).is_file() and not where.startswith("$"):
@@ -231,7 +233,7 @@ class _Upload:
         plain = [translation.path(path) for path in inside if not set(path) & set("*?[")]
         if plain and not self.again:
             for path in self.there.ask("aside", paths=plain, run=self.spec.run)["moved"]:
-                journal.append(Path(self.spec.result_dir), f"moved aside on {self.place.name}: {path}")
+                journal.append(Path(self.spec.result_dir), f"moved aside on {self.target.name}: {path}")
 
     def _recipes(self, translation: Translation) -> tuple[dict[str, bytes], dict[str, dict[str, bytes]]]:
         """Recipes with remote paths: those inside the code by their path in it, and those outside."""
@@ -266,11 +268,11 @@ class _Upload:
             size = sum(one.size for one in missing)
             if size > host["free"]:
                 gb = f"{size / 1e9:.1f} of {total / 1e9:.1f} GB"
-                why = f"{self.place.name}: {gb} of code do not fit into the {host['free'] / 1e9:.1f} GB that are free"
+                why = f"{self.target.name}: {gb} of code do not fit into the {host['free'] / 1e9:.1f} GB that are free"
                 raise Declined(why, code="disk_full")
             if attempt < TRIES:
                 self._carry(code_tree, missing, code, host, size)
-        raise Unreachable(f"{self.place.name}: {missing[0].path} arrives with another checksum", code="damaged")
+        raise Unreachable(f"{self.target.name}: {missing[0].path} arrives with another checksum", code="damaged")
 
     def _carry(
         self, code_tree: CodeTree, missing_files: Sequence[CodeFile], code: str, host: Mapping[str, Any], size: int
@@ -291,7 +293,7 @@ class _Upload:
         if not self.spec.evaluate_place:
             return {}
         if self.remote or not is_slot(Path(self.apart)):
-            why = f"runs on {self.place.name} cannot be measured apart from their own code"
+            why = f"runs on {self.target.name} cannot be measured apart from their own code"
             raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
         tree = worktree(Path(self.apart))
         data = tree.packed(tree.entries)
@@ -313,10 +315,10 @@ class _Upload:
             place = Path(self.spec.result_dir)
             if caches:
                 words = ", ".join(f"{name}={value}" for name, value in caches.items())
-                journal.append(place, f"caches on the big volume of {self.place.name}: {words}")
+                journal.append(place, f"caches on the big volume of {self.target.name}: {words}")
             for here in (str(self.root), self.spec.result_dir):
                 if here in far:
-                    journal.append(place, f"sent to {self.place.name}: {here} -> {far[here]}")
+                    journal.append(place, f"sent to {self.target.name}: {here} -> {far[here]}")
 
 
 def _pairs(rundir: RunDir) -> dict[str, str]:

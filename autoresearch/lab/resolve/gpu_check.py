@@ -66,7 +66,7 @@ class GpuRequest:
     """The GPUs that a launch needs. `given`: how many it is leased, 0 if it leases none."""
 
     count: int
-    given: int = 0
+    leased: int = 0
     elsewhere: str = ""  # flags that would take it where there are more
 
     def at(self, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
@@ -80,10 +80,10 @@ class GpuRequest:
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """An error if this machine has too few, a warning if others use them now."""
         asks = f"the recipe asks for {_gpus(self.count)}"
-        if self.given:
-            if self.count <= self.given:
+        if self.leased:
+            if self.count <= self.leased:
                 return ()
-            message = f"{asks}, and this run is given {self.given}"
+            message = f"{asks}, and this run is given {self.leased}"
             return (_error(message, f"--gpus {self.count}, or a recipe that asks for less; {_ANYWAY}"),)
         found = gpus.visible(gpus.find(), environ)
         if self.count > len(found):

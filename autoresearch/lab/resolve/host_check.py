@@ -59,7 +59,7 @@ def remote_findings(target: Target, parts: Parts, search: InterpreterSearch | No
     """
     if target.is_local:
         return []
-    launcher = parts.place(target, parts.environ)
+    launcher = parts.launcher_for(target, parts.environ)
     try:
         findings = launcher.preflight()
         if search and not errors(findings) and not launcher.reach.shared and target.kind is not Kind.KUBERNETES:

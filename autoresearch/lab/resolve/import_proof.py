@@ -120,7 +120,7 @@ def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
 class _ImportProbe:
     """The interpreter's answer."""
 
-    found: Mapping[str, Mapping[str, object]]
+    modules: Mapping[str, Mapping[str, object]]
     finders: Sequence[str]
 
 
@@ -163,7 +163,7 @@ def _unproved(interpreter: Path, clause: str) -> Finding:
 
 def _judge(top_level: TopLevel, worktree: Path, interpreter: Path, probe: _ImportProbe) -> Finding | None:
     """None if the package is the worktree's, or if nothing can import it by this name."""
-    found = probe.found.get(top_level.name)
+    found = probe.modules.get(top_level.name)
     if found is None:
         return None  # a script in a folder: it is run by its path
     if "error" in found:

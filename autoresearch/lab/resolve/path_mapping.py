@@ -20,7 +20,7 @@ _OPEN_ENDED = re.compile(r"[*?$\[{~%]")  # a pattern or a variable: only the par
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PathMap:
     """The directories to map. `exists`: whether the worktree will have a path relative to `root`."""
 
     codebase: Path  # as the blueprint has it
@@ -55,7 +55,7 @@ def map_launch(
     command: str,
     recipe: Mapping[str, object],
     environment: Mapping[str, str],
-    path_map: Places,
+    path_map: PathMap,
     *,
     inherited: frozenset[str] = frozenset(),
 ) -> MappedLaunch:
@@ -86,7 +86,7 @@ def _value(tracing: _Tracing, key: str, value: object) -> object:
 class _Tracing:
     """Maps texts and records what it mapped."""
 
-    places: Places
+    path_map: PathMap
     mapped: list[Mapped] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     roots: dict[str, str] = field(init=False)  # spelling -> path relative to the checkout's root
@@ -94,9 +94,9 @@ class _Tracing:
     pattern: re.Pattern[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        top = os.path.realpath(self.places.root or self.places.codebase)
-        self.roots = _spellings(self.places, top)
-        written = {os.path.realpath(p) for p in self.places.never} | {str(p) for p in self.places.never}
+        top = os.path.realpath(self.path_map.root or self.path_map.codebase)
+        self.roots = _spellings(self.path_map, top)
+        written = {os.path.realpath(p) for p in self.path_map.never} | {str(p) for p in self.path_map.never}
         inside = [_join(rel, p[len(root) + 1 :]) for p in written for root, rel in self.roots.items() if _in(p, root)]
         self.never = tuple(dict.fromkeys(inside))
         names = sorted(self.roots, key=len, reverse=True)
@@ -112,11 +112,11 @@ class _Tracing:
             candidates = [_join(self.roots[root], relative) for relative in written]
             if self._stays(candidates[0]):
                 continue
-            if not any(relative == "." or self.places.exists(relative) for relative in candidates):
+            if not any(relative == "." or self.path_map.exists(relative) for relative in candidates):
                 if lenient:
                     continue
                 self.findings.append(self._lacking(where, candidates[0]))
-            new = _join(str(self.places.worktree), self.roots[root])
+            new = _join(str(self.path_map.worktree), self.roots[root])
             parts += [text[at : match.start("root")], _quoted(new, text, match.start("root")) if shell else new]
             at = end
             self.mapped.append(Mapped(where, root + _rest(text, end), new + _rest(text, end)))
@@ -127,13 +127,13 @@ class _Tracing:
         return outside or any(relative == path or _in(relative, path) for path in self.never)
 
     def _lacking(self, where: str, relative: str) -> Finding:
-        path = Path(os.path.realpath(self.places.root or self.places.codebase)) / relative
+        path = Path(os.path.realpath(self.path_map.root or self.path_map.codebase)) / relative
         message = f"{where} names {path}, which the worktree of a run will not have: no commit or include holds it"
         hint = f"commit it, add `include: {relative}`, or name a path outside of the codebase"
         return Finding(Severity.ERROR, "path_not_in_worktree", message, hint)
 
 
-def _spellings(path_map: Places, top: str) -> dict[str, str]:
+def _spellings(path_map: PathMap, top: str) -> dict[str, str]:
     """The possible spellings of the codebase and the root of its checkout."""
     codebase, real = str(path_map.codebase), os.path.realpath(path_map.codebase)
     inside = os.path.relpath(real, top)

@@ -29,7 +29,7 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import recipes
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.overrides import LaunchSettings
-from autoresearch.lab.resolve.path_mapping import Places, map_launch
+from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.lab.yaml_files import edit
@@ -46,7 +46,7 @@ MOST = 100  # worktrees of one row
 class Redone:
     """A row's code checked out again, ready to run."""
 
-    found: LedgerMatch
+    match: LedgerMatch
     checkout: Checkout
     worktree: Path
     commit: str  # the row's
@@ -78,7 +78,7 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
     place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
-    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _places(old, place.path, checkout, match.commit))
+    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _path_map(old, place.path, checkout, match.commit))
     overrides, command = _redirected(old, mapped.command, result_dir)
     if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
         command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
@@ -94,7 +94,7 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
     place.switch(made.commit, there)
     cwd = place.path / inside
     return Redone(
-        found=match,
+        match=match,
         checkout=checkout,
         worktree=place.path,
         commit=match.commit,
@@ -175,10 +175,10 @@ def _beside(result_dir: str) -> str:
     return str(path.parent / free_name(path.parent, f"{path.name}-repro"))
 
 
-def _places(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> Places:
+def _path_map(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> PathMap:
     held = set(os.fsdecode(checkout.git.run("ls-tree", "-r", "-t", "--name-only", "-z", commit)).split("\0"))
     interpreter = Path(old.spec.interpreter)
-    return Places(
+    return PathMap(
         codebase=Path(old.spec.cwd),
         worktree=worktree,
         exists=lambda path: path in held,

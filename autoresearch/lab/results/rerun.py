@@ -30,11 +30,11 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
 
     Its target is that of the `launcher` setting, wherever the row's run was. Nothing is created if it cannot go there.
     """
-    old = redone.found.spec
+    old = redone.match.spec
     assert old is not None
     if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(
-            f"{redone.found.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
+            f"{redone.match.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
             hint=f"write it into {redone.blueprint} and start that",
             fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
             code="secret_needed",

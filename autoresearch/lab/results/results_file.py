@@ -44,7 +44,7 @@ def render_results(
 
     steps, validations = measurement.steps, measurement.validations
     step_columns = columns_of(steps, STEP_COLUMNS)
-    first = _asked(outcome.spec.objective, measurement.readings) if outcome.spec.objective else ()
+    first = _objective_keys(outcome.spec.objective, measurement.readings) if outcome.spec.objective else ()
     validation_columns = columns_of(validations, telling(validations, first))
     stride = max(1, math.ceil(len(steps) / MAX_ROWS))
     return render(
@@ -68,13 +68,13 @@ def render_results(
         summary=[_summary(name, steps) for name in columns_of(steps, STEP_COLUMNS, limit=40)],
         timing=_timing(outcome),
         warnings=measurement.warnings,
-        places=_places(outcome, rundir),
+        places=_record_paths(outcome, rundir),
         number=_number,
         cell=_cell,
     )
 
 
-def _asked(objective: Objective, readings: Sequence[Reading]) -> tuple[str, ...]:
+def _objective_keys(objective: Objective, readings: Sequence[Reading]) -> tuple[str, ...]:
     """The keys that the objective uses."""
     return objective.keys_among({name for reading in readings for name in reading.metrics})
 
@@ -171,7 +171,7 @@ def _timing(outcome: Outcome) -> list[tuple[str, str]]:
     return rows
 
 
-def _places(outcome: Outcome, rundir: RunDir) -> list[tuple[str, str]]:
+def _record_paths(outcome: Outcome, rundir: RunDir) -> list[tuple[str, str]]:
     return [
         ("log", str(rundir.log)),
         ("events", str(rundir.events)),

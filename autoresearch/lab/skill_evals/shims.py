@@ -49,7 +49,7 @@ class Shims:
     socket: Path  # of the attempt's own tmux server
 
     @property
-    def told(self) -> Path:
+    def record(self) -> Path:
         """The record: one JSON list of words per line."""
         return self.folder.parent / "calls.jsonl"
 
@@ -64,7 +64,7 @@ class Shims:
         text = _PROGRAM.format(
             python=sys.executable,
             here=str(self.folder),
-            told=str(self.told),
+            told=str(self.record),
             root=os.environ.get("PYTHONPATH", ""),
             socket=str(self.socket),
         )
@@ -81,7 +81,7 @@ class Shims:
     def calls(self) -> tuple[str, ...]:
         """The command lines, in the order in which they were typed."""
         try:
-            lines = self.told.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = self.record.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return ()
         return tuple(shlex.join(json.loads(line)) for line in lines)

@@ -150,7 +150,7 @@ def test_secrets_in_its_words_are_masked(tmp_path: Path) -> None:
     )
     agent.persist()
     waiting = agent.told[0]
-    assert waiting is not None and "over its limit" in waiting.said and "0123456789" not in waiting.said
+    assert waiting is not None and "over its limit" in waiting.message and "0123456789" not in waiting.message
 
 
 def test_a_damaged_file_is_nothing(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_every_line_is_a_command_of_ours_whatever_is_passed(
     tool: Tool, which: str, line: CommandTemplate, text: str
 ) -> None:
     """Every argument that it takes arrives as it was, and no value is taken for a flag."""
-    given = {name: sample(tool.arguments[name], text) for name in (*line.places, *line.takes)}
+    given = {name: sample(tool.arguments[name], text) for name in (*line.positionals, *line.takes)}
     order = asked(tool, which, **given)
     params = understood(list(order.argv))
     assert params.pop("as_json") is True
@@ -83,7 +83,7 @@ def test_with_only_what_it_needs(tool: Tool, which: str, line: CommandTemplate) 
 
 def test_every_argument_is_taken_by_some_line() -> None:
     for tool in TOOLS.values():
-        taken = {name for line in tool.lines.values() for name in (*line.places, *line.takes)}
+        taken = {name for line in tool.lines.values() for name in (*line.positionals, *line.takes)}
         assert taken | {"cwd"} == set(tool.arguments)
 
 

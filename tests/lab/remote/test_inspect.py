@@ -27,7 +27,7 @@ PLACE = Target("yard", Kind.SLURM, 4)
 
 def parts_for(launcher: Any, root: Path) -> Parts:
     environ = {"HOME": str(root), "XDG_STATE_HOME": str(root / "state")}
-    return Parts(environ, Index(root / "state"), lambda _: None, place=lambda place, _: launcher)  # type: ignore[arg-type, return-value]
+    return Parts(environ, Index(root / "state"), lambda _: None, launcher_for=lambda place, _: launcher)  # type: ignore[arg-type, return-value]
 
 
 class Turning:
@@ -68,7 +68,7 @@ def test_options_that_make_no_sense_are_findings(tmp_path: Path) -> None:
     def no_launcher(place: Target, environ: Any) -> Any:
         raise UsageError("port: 0 is no port", code="bad_launcher")
 
-    found = inspect(PLACE, replace(parts_for(None, tmp_path), place=no_launcher))
+    found = inspect(PLACE, replace(parts_for(None, tmp_path), launcher_for=no_launcher))
     assert not found.fit and [one.code for one in found.findings] == ["bad_launcher"]
 
 

@@ -36,12 +36,12 @@ def test_silence_is_asked_less_and_less() -> None:
     for n in range(100):
         silence.fell(Unreachable("no"), now, 5000.0 + n)
         gaps.append(silence.again_at - now)
-        assert silence.told is (n >= 1) and silence.since == 5000.0
+        assert silence.reportable is (n >= 1) and silence.since == 5000.0
         assert silence.holds(silence.again_at - 0.01) and not silence.holds(silence.again_at)
         now = silence.again_at
     assert gaps[:8] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] and max(gaps) == 30.0
     silence.broken()
-    assert not silence.holds(now) and not silence.told
+    assert not silence.holds(now) and not silence.reportable
 
 
 def test_a_bell_wakes_at_once_however_quick_the_rings(tmp_path: Path) -> None:

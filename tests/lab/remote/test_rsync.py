@@ -13,15 +13,15 @@ from autoresearch.lab.remote_files import rsync
 class Host:
     """A Reach by ssh, as far as rsync is concerned."""
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    def __init__(self, destination: str) -> None:
+        self.destination = destination
 
     def rsync_shell(self) -> str:
         return "ssh"
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("destination", "said"),
     [
         ("gpu1", "gpu1:"),
         ("me@gpu1", "me@gpu1:"),
@@ -29,7 +29,7 @@ class Host:
         ("me@::1", "me@[::1]:"),
     ],
 )
-def test_a_host_before_a_path(target: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_before_a_path(destination: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    host: Any = Host(target)
+    host: Any = Host(destination)
     assert rsync.words(host) == ("ssh", said)

@@ -141,7 +141,7 @@ def test_after_two_more_answers_the_turn_has_failed(lived: Any) -> None:
     found, ask = asked(lived.state(), *[Answer(text='{"hypotheses": [')] * 4)
     assert len(ask.turns) == 3
     assert (found.fault, found.hypotheses) == (TurnFault.ANSWER, ())
-    assert found.said.startswith("no usable hypothesis in 3 answers; the last one: its JSON breaks off")
+    assert found.message.startswith("no usable hypothesis in 3 answers; the last one: its JSON breaks off")
 
 
 def test_where_all_are_duplicates_it_is_told_and_asked_again(lived: Any) -> None:
@@ -154,7 +154,7 @@ def test_a_fault_ends_it_at_once(lived: Any) -> None:
     quota = Answer(fault=TurnFault.QUOTA, message="limit of sk-abcdefghij0123456789abcd\nreached", retry_s=60.0)
     found, ask = asked(lived.state(), quota)
     assert len(ask.turns) == 1
-    assert (found.fault, found.retry_s, found.said) == (TurnFault.QUOTA, 60.0, "limit of *** reached")
+    assert (found.fault, found.retry_s, found.message) == (TurnFault.QUOTA, 60.0, "limit of *** reached")
 
 
 def test_what_was_said_before_a_fault_counts(lived: Any) -> None:

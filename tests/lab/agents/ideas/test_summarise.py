@@ -74,7 +74,7 @@ def test_foreign_words_stay_a_quotation(lived: Any, matter_of: Build) -> None:
     assert isinstance(opinion, Opinion)
     text = document(matter_of(lived), opinion)
     assert "<script" not in text and "![" not in text and "\x1b" not in text and "hf_abc" not in text
-    assert text.count("\n## ") == 2 and len(opinion.said["what_helped"]) == 12
+    assert text.count("\n## ") == 2 and len(opinion.lists["what_helped"]) == 12
     after = text.partition("(an opinion")[2].splitlines()[1:]
     assert all(line.startswith(">") or not line or line.startswith("Numbers marked") for line in after)
 

@@ -101,7 +101,7 @@ def remote(yard: Any, started: Any, tmp_path: Path) -> Remote:
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=book, check=True)
     place = Target("gpu1", Kind.SSH, 1, {**block, "host": "gpu1"})
     environ = {"HOME": str(tmp_path / "here"), "PATH": os.environ["PATH"]}
-    parts = Parts(environ, Index(), lambda _: None, place=lambda place, environ: started)  # type: ignore[arg-type,return-value]
+    parts = Parts(environ, Index(), lambda _: None, launcher_for=lambda place, environ: started)  # type: ignore[arg-type,return-value]
     one = Remote(book, proj, started, parts, place)
     one.git("init", "-q", "-b", "main")
     one.git("add", "-A")
