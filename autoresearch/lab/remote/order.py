@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import contextlib
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoresearch.core.run.targets import Target
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.start_follower import directory_of
+from autoresearch.lab.remote.start_follower import attend, directory_of
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.records import order_file
+from autoresearch.lab.runs.runner_spec import environment_bytes, keys_of_runner
+from autoresearch.launchers.registry import pinned
+from autoresearch.records import order_file, spec_file
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.rundir import RunDir, write_atomically, write_json
 
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
-    """Write the order of a run; returns the session that shows its log (ending it does not end the run)."""
-    options, rundir = resolved_run.options, resolved_run.directory
+def order(
+    resolved_run: ResolvedRun, target: Target, parts: Parts, *, ahead: bool
+) -> tuple[ResolvedRun, SessionInfo]:
+    """Write the order of a run for a target; `ahead`: as it was prepared.
+
+    Returns the run as it was ordered, and the session that shows its log (ending it does not end the run).
+    """
+    target, rundir = pinned(target, parts.environ), resolved_run.directory
+    options = replace(resolved_run.options, target=target)
+    spec = replace(resolved_run.spec, launcher=target.label)
+    spec_file.write(rundir, spec, keys_of_runner(resolved_run, ahead=ahead))
+    write_atomically(rundir.environment, environment_bytes(options.environment), mode=0o600, durable=False)
+    resolved_run = replace(resolved_run, spec=spec, options=options)
     info = show_log(rundir, resolved_run.spec.session, parts, options.tmux_socket)
     order_file.write(
         rundir,
@@ -33,7 +48,14 @@ def order(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
             socket=options.tmux_socket,
         ),
     )
-    return info
+    return resolved_run, info
+
+
+def follow(resolved_run: ResolvedRun, parts: Parts) -> None:
+    """See that its target has a Follower. If that fails, whoever looks at the run next tries again."""
+    options = resolved_run.options
+    with contextlib.suppress(AutoresearchError, OSError):
+        attend(options.target, parts, options.tmux_socket)
 
 
 def show_log(rundir: RunDir, session: str, parts: Parts, socket: str) -> SessionInfo:

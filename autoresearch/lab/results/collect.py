@@ -18,7 +18,6 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
-from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.collected import Collected, collected_run
 from autoresearch.lab.results.finished_run import FinishedRun, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
@@ -29,8 +28,7 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, locked, read_json, write_atomically, write_json, write_page
-from autoresearch.records.secrets import masked_file
+from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
 
 VERDICT = "; verdict: "
 
@@ -43,7 +41,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         if outcome is None:
             with judging(finished.spec) as state:
                 outcome = _collect(finished, state)
-        _clear(finished)
+        finished.clear_secrets()
         failpoint("collect.collected")
         index.discard_live(finished.spec.run)
         evidence.forget_key(finished.spec.run)
@@ -110,20 +108,6 @@ def _has_row(spec: RunSpec) -> bool:
     if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
         evidence.restore_row(ledger, spec.run)
     return Ledger(ledger).holds(spec.run)
-
-
-def _clear(finished: FinishedRun) -> None:
-    """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
-    rundir, spec = finished.rundir, finished.spec
-    for path in (rundir.spec, rundir.far / "spec.json"):
-        with contextlib.suppress(OSError):
-            spec_file.clear(path)
-    if spec.recipe:
-        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
-        with contextlib.suppress(OSError):
-            data = copy.read_bytes()
-            if (masked := masked_file(data, yaml=True)) != data:
-                write_atomically(copy, masked)
 
 
 def _document_dir(finished: FinishedRun) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +12,14 @@ from autoresearch.core.run.ending import TAMPERED, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.no_signal import no_signal
+from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, measure, traceback_of
-from autoresearch.records import events
+from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.rundir import RunDir, write_atomically
+from autoresearch.records.secrets import masked_file
 from autoresearch.trainers import registry
 
 
@@ -42,6 +45,19 @@ class FinishedRun:
     def hung(self) -> bool:
         """Whether a stall was reported before its end, and no signal followed."""
         return open_stall(events.read(self.rundir.events)[0]) is not None
+
+
+    def clear_secrets(self) -> None:
+        """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
+        for path in (self.rundir.spec, self.rundir.far / "spec.json"):
+            with contextlib.suppress(OSError):
+                spec_file.clear(path)
+        if self.spec.recipe:
+            copy = copy_of(Path(self.spec.result_dir), Path(self.spec.recipe))
+            with contextlib.suppress(OSError):
+                data = copy.read_bytes()
+                if (masked := masked_file(data, yaml=True)) != data:
+                    write_atomically(copy, masked)
 
 
 @dataclass(frozen=True, slots=True)

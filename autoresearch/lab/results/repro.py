@@ -13,17 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
-from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import ReadsCommands, Trainer
+from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.core.text.naming import slugify
-from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import read_file
-from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
-from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve import recipes
@@ -32,14 +27,11 @@ from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.ledger_rows import LedgerMatch
+from autoresearch.lab.results.original_run import OriginalRun, caveats_of, free_worktree, read_original
 from autoresearch.lab.yaml_files import edit
-from autoresearch.records import spec_file
 from autoresearch.records.index import state_home
-from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import MASK
-from autoresearch.trainers import ask, registry
-
-MOST = 100  # worktrees of one row
+from autoresearch.trainers import ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +51,11 @@ class Redone:
     caveats: tuple[str, ...]  # differences that cannot be avoided
 
 
-@dataclass(frozen=True, slots=True)
-class _Old:
-    """The content of the row's commit."""
-
-    spec: RunSpec
-    blueprint: Blueprint
-    recipe_path: str
-    recipe: str
-    root: Path  # of the checkout or worktree that it ran in
-    trainer: Trainer
-
-
 def redo(match: LedgerMatch, parts: Parts) -> Redone:
     """Create the worktree. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    checkout, old = _read(match)
+    checkout, old = read_original(match)
     name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
-    place = _free_slot(checkout, state_home(parts.environ) / "repro" / name, parts)
+    place = free_worktree(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
     mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _path_map(old, place.path, checkout, match.commit))
@@ -107,66 +87,9 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
         caveats=(
             *(f"{f.message}" for f in mapped.findings),
             *(f"the input {path} is not there any more" for path in wanted if path not in there),
-            *_caveats(match, old, there, overrides),
+            *caveats_of(match, old, there, overrides),
         ),
     )
-
-
-def _read(match: LedgerMatch) -> tuple[Checkout, _Old]:
-    spec, checkout = match.spec, match.checkout()
-    if spec is None:
-        raise NotFoundError(
-            f"the run directory of {match.run} is gone, and with it its command",
-            hint=f"its code is at commit {match.commit[:12] or '(unknown)'}",
-            code="run_dir_gone",
-        )
-    if checkout is None or not match.commit:
-        what = "it was run without a commit" if checkout else "its repository is gone"
-        raise NotFoundError(f"{match.run} cannot be made again: {what}", code="no_commit")
-    try:
-        checkout.git.run("cat-file", "-e", f"{match.commit}^{{commit}}")
-    except GitFailed as failure:
-        raise NotFoundError(
-            f"{checkout.root} holds no commit {match.commit[:12]} any more",
-            hint="its branch was deleted",
-            code="no_commit",
-        ) from failure
-    path = recipes.blueprint_path(match, checkout)
-    if not path:
-        raise NotFoundError(f"commit {match.commit[:12]} holds no blueprint of {match.run}", code="no_blueprint")
-    blueprint = parse_blueprint(read_file(checkout, match.commit, path), Path(path).name)
-    recipe = recipes.recipe_path(match, checkout)
-    text = read_file(checkout, match.commit, recipe).decode("utf-8", "replace") if recipe else ""
-    root = _root_of(Path(spec.cwd), match, checkout)
-    trainer = registry.choose(spec.trainer, spec.command, spec.lines)
-    return checkout, _Old(spec, blueprint, recipe, text, root, trainer)
-
-
-def _root_of(cwd: Path, match: LedgerMatch, checkout: Checkout) -> Path:
-    """The root of the tree that it ran in: a worktree of the campaign, or the checkout."""
-    if match.campaign is not None:
-        depth = len(Path(match.campaign.codebase).parts)
-        return cwd.parents[depth - 1] if depth else cwd
-    return checkout.root
-
-
-def _free_slot(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
-    """A worktree without edits or runs."""
-    busy = [spec.cwd for entry in parts.index.live() if (spec := _spec(entry.run_dir))]
-    for number in range(1, MOST):
-        path = preferred if number == 1 else preferred.with_name(f"{preferred.name}-{number}")
-        worktree = slot(checkout, path, reason="a row that is made again")
-        inside = str(worktree.path)
-        if not any(cwd == inside or cwd.startswith(inside + os.sep) for cwd in busy) and not worktree.changes():
-            return worktree
-    raise NotFoundError(f"{MOST} worktrees of this row hold changes of yours: {preferred}", code="slot_taken")
-
-
-def _spec(run_dir: str) -> RunSpec | None:
-    try:
-        return spec_file.read(RunDir(Path(run_dir)))
-    except (OSError, AutoresearchError):
-        return None
 
 
 def _beside(result_dir: str) -> str:
@@ -175,7 +98,7 @@ def _beside(result_dir: str) -> str:
     return str(path.parent / free_name(path.parent, f"{path.name}-repro"))
 
 
-def _path_map(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> PathMap:
+def _path_map(old: OriginalRun, worktree: Path, checkout: Checkout, commit: str) -> PathMap:
     held = set(os.fsdecode(checkout.git.run("ls-tree", "-r", "-t", "--name-only", "-z", commit)).split("\0"))
     interpreter = Path(old.spec.interpreter)
     return PathMap(
@@ -187,7 +110,7 @@ def _path_map(old: _Old, worktree: Path, checkout: Checkout, commit: str) -> Pat
     )
 
 
-def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Path) -> BlueprintFields:
+def _fields(old: OriginalRun, inside: str, result_dir: str, command: str, worktree: Path) -> BlueprintFields:
     """The blueprint of the row, adapted to the new worktree."""
     own, spec = old.blueprint, old.spec
     recipe = old.recipe_path and (str(worktree / old.recipe_path))
@@ -208,7 +131,7 @@ def _fields(old: _Old, inside: str, result_dir: str, command: str, worktree: Pat
     )
 
 
-def _redirected(old: _Old, command: str, result_dir: str) -> tuple[dict[str, object], str]:
+def _redirected(old: OriginalRun, command: str, result_dir: str) -> tuple[dict[str, object], str]:
     """The recipe's output keys with new paths, and the command, with those that it sets."""
     recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
     whole = ask.settings(old.trainer, recipe or {}, command)
@@ -244,33 +167,3 @@ def _lines(spec: RunSpec, cwd: Path, command: str, worktree: Path, result_dir: s
     yield f"export PATH={shlex.quote(str(Path(spec.interpreter).parent))}:$PATH"
     yield from spec.prepare
     yield f"bash -c {shlex.quote(command)}"
-
-
-def _caveats(match: LedgerMatch, old: _Old, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
-    """What cannot be the same, and known differences."""
-    spec, here = old.spec, os.uname().nodename
-    if redirected:
-        yield f"it writes elsewhere: {', '.join(redirected)} and the result directory point to a new place"
-    for item in spec.left_out:
-        yield f"it was not in the commit: {item}"
-    if held := list(linked):
-        yield f"linked as they are now, not as they were: {', '.join(held)}"
-    if masked := [name for name, value in spec.environment.items() if MASK in value]:
-        yield f"masked in the record, so taken from your environment: {', '.join(masked)}"
-    if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
-        yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
-    yield "variables that the blueprint does not declare come from your environment, not from that run's"
-    if match.host and match.host != here:
-        yield f"it ran on {match.host}, this is {here}"
-    if spec.launcher != "tmux":
-        yield f"it ran at {spec.launcher}; --launcher says where it goes now"
-    if spec.gpus:
-        yield f"it had {len(spec.gpus)} GPUs ({', '.join(spec.gpus)}); which ones are free now is another matter"
-    if not Path(spec.interpreter).exists():
-        yield f"its interpreter {spec.interpreter} is not there any more"
-    else:
-        yield f"packages are those that {spec.interpreter} has now"
-    if spec.seed is None:
-        yield "nothing fixed its seed"
-    if not old.recipe_path and spec.recipe:
-        yield f"its recipe {spec.recipe} is not in the commit: the file is used as it is now"

@@ -99,3 +99,9 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 
         outcome = collect(rundir, parts.index)
     return state, outcome
+
+
+def record_failed_launch(rundir: RunDir, parts: Parts, reason: str) -> None:
+    """Record a launch that failed half-way as a run that ended: with its row and its flag."""
+    record_lost(rundir, reason=f"the launch stopped: {reason}")
+    adopt(rundir, parts)

@@ -13,12 +13,15 @@ from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.runs.runner_spec import write_spec
+from autoresearch.readers.read import mark_of, size_of
 from autoresearch.records import journal, ledger, spec_file
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
-from autoresearch.records.rundir import RunDir, locked
+from autoresearch.records.rundir import RunDir, locked, write_atomically
+from autoresearch.records.secrets import masked_file
 
 
 def claim(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRun:
@@ -114,3 +117,32 @@ def hide_records(resolved_run: ResolvedRun) -> list[str]:
             except EnvironmentUnusable as error:
                 visible.append(error.message)
     return visible
+
+
+def prepare_result_dir(resolved_run: ResolvedRun) -> None:
+    """Move the records of an earlier run aside, then create the experiment journal before all else."""
+    result_dir = Path(resolved_run.spec.result_dir)
+    for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
+        journal.append(result_dir, f"moved aside, from an earlier run: {path}")
+    for finding in resolved_run.remarks:
+        journal.append(result_dir, str(finding))
+    if resolved_run.trainer_settings.copy:
+        path, text = resolved_run.trainer_settings.copy
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = text.encode()
+        write_atomically(path, data, mode=0o644 if masked_file(data, yaml=True) == data else 0o600)
+        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {path}")
+
+
+def with_what_is_there(spec: RunSpec) -> RunSpec:
+    """The run with the present sizes of its metrics files, whose content is not its own."""
+    held = tuple(size_of(source) for source in spec.sources)
+    marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
+    return replace(spec, source_offsets=held, source_marks=marks)
+
+
+def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
+    """Files in the result directory that the trainer will write metrics to; every match of a pattern."""
+    inside = Path(spec.result_dir)
+    own = [source.path for source in spec.sources if inside in Path(source.path).parents]
+    return tuple(match for path in own for match in there(Path(path)))

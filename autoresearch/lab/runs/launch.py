@@ -6,24 +6,20 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.nrl_check import check_nrl
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.runs.cancel import erase
-from autoresearch.lab.runs.claim import claim, hide_records
-from autoresearch.lab.runs.prepared_run import STOPPED, Launched, PreparedRun, record_failure
+from autoresearch.lab.runs.claim import claim, hide_records, prepare_result_dir, with_what_is_there
+from autoresearch.lab.runs.prepared_run import STOPPED, Launched, PreparedRun
 from autoresearch.lab.runs.runner_session import start_session
 from autoresearch.lab.runs.runner_spec import write_spec
 from autoresearch.lab.runs.snapshot_code import keep_code
-from autoresearch.readers.read import mark_of, size_of
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.rundir import locked, write_atomically
-from autoresearch.records.secrets import masked_file
+from autoresearch.records.rundir import locked
 from autoresearch.trainers import ask
 
 
@@ -48,10 +44,10 @@ def prepare(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool = False, run
     try:
         held.enter_context(locked(resolved_run.directory.launching))
         failpoint("launch.claimed")
-        _prepare_result_dir(resolved_run)
+        prepare_result_dir(resolved_run)
         for text in visible:
             journal.append(Path(resolved_run.spec.result_dir), f"not hidden from git status: {text}")
-        resolved_run = replace(resolved_run, spec=_with_what_is_there(resolved_run.spec))
+        resolved_run = replace(resolved_run, spec=with_what_is_there(resolved_run.spec))
         write_spec(resolved_run, ahead=ahead)
         waits = runner and resolved_run.options.target.is_local
         session = start_session(resolved_run, parts) if waits else None  # gets ready while the code is kept
@@ -67,7 +63,9 @@ def prepare(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool = False, run
             erase(resolved_run.directory, resolved_run.spec.run, parts)
             raise
         held.close()
-        record_failure(resolved_run.directory, parts, str(error))
+        from autoresearch.lab.runs.adopt import record_failed_launch
+
+        record_failed_launch(resolved_run.directory, parts, str(error))
         raise
     except BaseException as error:
         held.close()
@@ -85,32 +83,3 @@ def _refuse(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
         check_nrl(resolved_run.spec.command, resolved_run.spec.cwd, resolved_run.options.environment)
     if not ahead:  # when prepared ahead, the previous run still has the port
         ask.server(resolved_run.trainer_settings.trainer).check_port(resolved_run.spec)
-
-
-def _prepare_result_dir(resolved_run: ResolvedRun) -> None:
-    """Move the records of an earlier run aside, then create the experiment journal before all else."""
-    result_dir = Path(resolved_run.spec.result_dir)
-    for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
-        journal.append(result_dir, f"moved aside, from an earlier run: {path}")
-    for finding in resolved_run.remarks:
-        journal.append(result_dir, str(finding))
-    if resolved_run.trainer_settings.copy:
-        path, text = resolved_run.trainer_settings.copy
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = text.encode()
-        write_atomically(path, data, mode=0o644 if masked_file(data, yaml=True) == data else 0o600)
-        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {path}")
-
-
-def _with_what_is_there(spec: RunSpec) -> RunSpec:
-    """The run with the present sizes of its metrics files, whose content is not its own."""
-    held = tuple(size_of(source) for source in spec.sources)
-    marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, held, strict=True))
-    return replace(spec, source_offsets=held, source_marks=marks)
-
-
-def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
-    """Files in the result directory that the trainer will write metrics to; every match of a pattern."""
-    inside = Path(spec.result_dir)
-    own = [source.path for source in spec.sources if inside in Path(source.path).parents]
-    return tuple(match for path in own for match in there(Path(path)))

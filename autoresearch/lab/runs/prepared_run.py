@@ -68,7 +68,9 @@ class PreparedRun:
                 self.parts.index.start(self.spec.run)
             return self._go_here(uuids, shares) if target.is_local else self._order(target)
         except (AutoresearchError, OSError) as error:
-            record_failure(self.rundir, self.parts, str(error))
+            from autoresearch.lab.runs.adopt import record_failed_launch
+
+            record_failed_launch(self.rundir, self.parts, str(error))
             raise
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt(str(error) or GOES_ON.format(self.spec.run)) from None
@@ -120,23 +122,14 @@ class PreparedRun:
 
     def _order(self, target: Target) -> Launched:
         """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
-        from autoresearch.lab.remote.order import order
-        from autoresearch.lab.remote.start_follower import attend
-        from autoresearch.launchers.registry import pinned
+        from autoresearch.lab.remote.order import follow, order
 
-        target, options = pinned(target, self.parts.environ), self.run.options
-        spec = replace(self.spec, launcher=target.label)
-        run = replace(self.run, spec=spec, options=replace(options, target=target))
         with self._held_until(self.rundir.order):
-            spec_file.write(self.rundir, spec, keys_of_runner(self.run, ahead=self.ahead))
-            environment = environment_bytes(options.environment)
-            write_atomically(self.rundir.environment, environment, mode=0o600, durable=False)
-            session = order(run, self.parts)
+            ordered, session = order(self.run, target, self.parts, ahead=self.ahead)
             failpoint("launch.ordered")
-        with contextlib.suppress(AutoresearchError, OSError):  # it is ordered: whoever looks at it next tries again
-            attend(target, self.parts, options.tmux_socket)
-        close_previous(spec, self.parts)
-        return Launched(spec, session.attach)
+        follow(ordered, self.parts)
+        close_previous(ordered.spec, self.parts)
+        return Launched(ordered.spec, session.attach)
 
     def withdraw(self) -> None:
         """Cancel the prepared run: its Runner exits, and no record remains."""
@@ -156,12 +149,3 @@ def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:
         return {"before_training": worktree_check.command(recorded.rundir)}
     worktree_check.before(recorded)
     return {}
-
-
-def record_failure(rundir: RunDir, parts: Parts, reason: str) -> None:
-    """Record a launch that failed half-way as a run that ended: with its row and its flag."""
-    from autoresearch.lab.runs.adopt import adopt
-    from autoresearch.lab.runs.record_lost import record_lost
-
-    record_lost(rundir, reason=f"the launch stopped: {reason}")
-    adopt(rundir, parts)
