@@ -151,13 +151,13 @@ def attend(rundir: RunDir, parts: Parts) -> None:
         attend_run(rundir, parts)
 
 
-def elsewhere(payload: dict[str, Any], state: RunState) -> list[str]:
+def elsewhere(payload: dict[str, Any], run_state: RunState) -> list[str]:
     """A line about where a run is that is not here."""
     if not payload.get("place"):
         return []
     from autoresearch.lab.remote.remote_status import clause
 
-    return [f"at {clause(payload, state)}"]
+    return [f"at {clause(payload, run_state)}"]
 
 
 def _living(recorded: RecordedRun, tail: int) -> dict[str, Any]:

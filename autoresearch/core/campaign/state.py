@@ -321,20 +321,20 @@ class CampaignState:
 
 
 def fold(
-    spec: CampaignSpec,
+    campaign_spec: CampaignSpec,
     journal: Iterable[Mapping[str, Any]],
     rows: Iterable[LedgerRow],
     verdicts: Iterable[Mapping[str, Any]] = (),
 ) -> CampaignState:
     """The state of a campaign; its files are the only state."""
-    return Fold(spec).add(journal, rows, verdicts)
+    return Fold(campaign_spec).add(journal, rows, verdicts)
 
 
 class Fold:
     """Keeps a state up to date; it always equals the `fold` of all lines added so far."""
 
-    def __init__(self, spec: CampaignSpec) -> None:
-        self.state = CampaignState(spec)
+    def __init__(self, campaign_spec: CampaignSpec) -> None:
+        self.state = CampaignState(campaign_spec)
         self._ideas: dict[int, Idea] = {}
         self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
         self._taken: set[str] = set()  # IDs of the runs that have a row

@@ -49,12 +49,12 @@ def held(state: CampaignState) -> list[Hypothesis]:
     return [one for one in unmade if one.slug not in state.research.approved]
 
 
-def next_job(state: CampaignState, agent: AgentStatus, now: float) -> AgentJob | None:
+def next_job(state: CampaignState, agent_status: AgentStatus, now: float) -> AgentJob | None:
     """The next job; None if there is none, or it may not be started now."""
     running = state.phase in (CampaignPhase.RUNNING, CampaignPhase.WAITING)
-    if not state.spec.research.agent or agent.suspended or state.stop_mode or not running:
+    if not state.spec.research.agent or agent_status.suspended or state.stop_mode or not running:
         return None
-    if (idea := next_fix(state, agent, now)) is not None:
+    if (idea := next_fix(state, agent_status, now)) is not None:
         return AgentJob(fix=idea)
     if state.spec.proposer.name not in (AGENT, HYBRID) or not _idea_needed(state, now):
         return None
@@ -68,41 +68,43 @@ def next_job(state: CampaignState, agent: AgentStatus, now: float) -> AgentJob |
     return None if kept_back else AgentJob()
 
 
-def next_fix(state: CampaignState, agent: AgentStatus, now: float) -> Idea | None:
+def next_fix(state: CampaignState, agent_status: AgentStatus, now: float) -> Idea | None:
     """The idea that the agent should fix next; None if there is none, or it may not be asked."""
-    if not state.spec.research.agent or agent.suspended or state.stop_mode:
+    if not state.spec.research.agent or agent_status.suspended or state.stop_mode:
         return None
     if spent(state) or too_late(state, now):
         return None
     return next((idea for idea in state.ideas if scheduler.fixable(state, idea)), None)
 
 
-def fix_expected(state: CampaignState, agent: AgentStatus, now: float) -> bool:
+def fix_expected(state: CampaignState, agent_status: AgentStatus, now: float) -> bool:
     """Whether an idea waits to be fixed, and a run of it would still be in time."""
     if too_late(state, now):
         return False
-    return next_fix(state, agent, now) is not None or (agent.busy and bool(state.research.fixing))
+    return next_fix(state, agent_status, now) is not None or (agent_status.busy and bool(state.research.fixing))
 
 
-def idea_expected(state: CampaignState, agent: AgentStatus, now: float) -> bool:
+def idea_expected(state: CampaignState, agent_status: AgentStatus, now: float) -> bool:
     """Whether the agent may still come up with an idea, without anybody's help."""
     if not state.spec.research.agent:
         return False
-    return agent.busy or any(one.made for one in waiting(state)) or next_job(state, agent, now) is not None
+    return (
+        agent_status.busy or any(one.made for one in waiting(state)) or next_job(state, agent_status, now) is not None
+    )
 
 
-def why_dry(state: CampaignState, agent: AgentStatus) -> str:
+def why_dry(state: CampaignState, agent_status: AgentStatus) -> str:
     """Why no more ideas come, in words."""
     if names := [one.slug for one in held(state)]:
         line = f"autoresearch campaign approve {names[0]} --campaign {state.spec.name}"
         return f"{', '.join(names)} wait{'s' if len(names) == 1 else ''} for a person: {line}"
-    return agent.suspended or "proposer exhausted"
+    return agent_status.suspended or "proposer exhausted"
 
 
-def fruitless(state: CampaignState, agent: AgentStatus) -> str:
+def fruitless(state: CampaignState, agent_status: AgentStatus) -> str:
     """Why the agent should be suspended: none of its last ideas could be tried, and they cost money; "" if not."""
     times = state.research.requests
-    if not state.spec.research.agent or agent.suspended or times < MOST_FAILED or waiting(state):
+    if not state.spec.research.agent or agent_status.suspended or times < MOST_FAILED or waiting(state):
         return ""
     why = next((reason for one, reason in reversed(state.skipped) if one.proposer == AGENT), "none was tried")
     return f"{state.spec.research.agent} had no idea that could be tried {times} times in a row: {why}"

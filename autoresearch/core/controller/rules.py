@@ -24,13 +24,13 @@ def stand_at(state: CampaignState, now: float, *, conceived: bool = False) -> St
     return stand(state.spec.rules, facts(state, now, conceived=waiting), state.spec.objective)
 
 
-def may_begin(state: CampaignState, now: float, request: RunRequest) -> bool:
+def may_begin(state: CampaignState, now: float, run_request: RunRequest) -> bool:
     """Whether a run may be started now."""
     if state.phase in (CampaignPhase.PAUSED, CampaignPhase.DRAINING) or state.stop_mode:
         return False
     if too_late(state, now):
         return False
-    return request.why != "first" or not stand_at(state, now).met
+    return run_request.why != "first" or not stand_at(state, now).met
 
 
 def too_late(state: CampaignState, now: float) -> bool:

@@ -179,15 +179,15 @@ def without(state: CampaignState, run: str) -> CampaignState:
     return replace(state, ideas=[slim(idea) for idea in state.ideas])
 
 
-def seed_of(request: RunRequest, first: int, *, repeats: bool = True) -> int:
+def seed_of(run_request: RunRequest, first: int, *, repeats: bool = True) -> int:
     """The seed of a run: the first run of an idea has the first seed, each further one the next; confirmations fresh
     ones.
 
     The baseline's second run repeats the first one's seed (`core.statistics.seeding`) as soon as three baseline runs
     are planned (`repeats`), or a third is needed to support a claim.
     """
-    idea, n = request.idea, request.replicate
-    if request.why == "confirm":
+    idea, n = run_request.idea, run_request.replicate
+    if run_request.why == "confirm":
         return first + n - 1 + FRESH_SEEDS
     if not idea.hypothesis.is_baseline:
         return first + n - 1

@@ -72,13 +72,13 @@ class AgentWorker:
 
     # -- the controller's thread --------------------------------------------------------------------------------
 
-    def start(self, job: AgentJob) -> None:
+    def start(self, agent_job: AgentJob) -> None:
         """Begin a job, in a thread of its own."""
-        if job.fix is not None:
-            idea = job.fix
+        if agent_job.fix is not None:
+            idea = agent_job.fix
             self._start(lambda: self.jobs.fix(idea))
-        elif job.edit is not None:
-            hypothesis = job.edit
+        elif agent_job.edit is not None:
+            hypothesis = agent_job.edit
             self._start(lambda: self.jobs.edit(hypothesis))
         else:
             self._start(self.jobs.propose)

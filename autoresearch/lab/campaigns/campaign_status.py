@@ -71,18 +71,18 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     return [f"autoresearch wait {name} --for 100s", f"autoresearch campaign status {name}"]
 
 
-def running(idea: Idea, run: IdeaRun) -> dict[str, Any]:
+def running(idea: Idea, idea_run: IdeaRun) -> dict[str, Any]:
     """A live run of a campaign: its target, and whether it is queued there or unreachable."""
-    rundir = RunDir(Path(run.run_dir))
+    rundir = RunDir(Path(idea_run.run_dir))
     order = order_file.read(rundir)
     seen = order_file.observed(rundir) if order else None
     return {
         "slug": idea.slug,
         "index": idea.index,
-        "run": run.run,
-        "replicate": run.replicate,
-        "why": run.why,
-        "state": rundir.state().value if run.started else "prepared",
+        "run": idea_run.run,
+        "replicate": idea_run.replicate,
+        "why": idea_run.why,
+        "state": rundir.state().value if idea_run.started else "prepared",
         "place": order.place.name if order else None,
         "reason": seen.reason if seen and seen.reason else None,
     }

@@ -45,10 +45,10 @@ class CommitBuilder:
     trainer: Trainer
 
     @classmethod
-    def of(cls, spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
+    def of(cls, campaign_spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
         """Parse the campaign's blueprint from the text stored in its spec."""
-        blueprint = parse_blueprint(spec.blueprint_text.encode(), spec.blueprint)
-        return cls(spec, checkout, blueprint, registry.for_blueprint(blueprint))
+        blueprint = parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
+        return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint))
 
     @property
     def evaluation(self) -> Notes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autoresearch.core.controller import actions
@@ -171,14 +171,14 @@ class Controller:
 
     def _apply_to_run(self, action: Action) -> bool:
         match action:
-            case actions.WatchRun():
-                self._runs.watch(action)
+            case actions.WatchRun(run, run_dir):
+                self._runs.watch(run, run_dir)
             case actions.StopRun(run, reason, again):
                 self._runs.stop(run, reason, again=again)
             case actions.RecordRun(run):
                 return self._runs.record(run)
             case actions.ReportRun():
-                self._runs.report(action, self._tell_proposer)
+                self._report(action.run, action.index if action.decided else None, action.lines)
             case actions.PrepareRun(request):
                 self._runs.prepare(request)
             case actions.RecordUnmade(request):
@@ -208,9 +208,14 @@ class Controller:
         self._context.write_documents()
         return True
 
-    def _tell_proposer(self, index: int) -> None:
-        idea = next(one for one in self._context.state.ideas if one.index == index)
-        self._sources.tell(idea.attempt())
+    def _report(self, run: str, decided: int | None, lines: Sequence[str]) -> None:
+        """Print the result of a run, and inform the proposer if its idea (`decided` is its index) is decided."""
+        self._runs.close(run)
+        if decided is not None:
+            idea = next(one for one in self._context.state.ideas if one.index == decided)
+            self._sources.tell(idea.attempt())
+        for line in lines:
+            self._context.say(line)
 
     def _new_idea(self, *, baseline: bool) -> bool:
         if baseline:

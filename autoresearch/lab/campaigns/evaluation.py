@@ -42,7 +42,7 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
 
 
 def evaluated_apart(
-    spec: CampaignSpec, trained_in: Slot, checkout: Checkout, run: ResolvedRun, environ: Mapping[str, str]
+    campaign_spec: CampaignSpec, trained_in: Slot, checkout: Checkout, run: ResolvedRun, environ: Mapping[str, str]
 ) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
     """The run with its evaluation moved to the evaluation worktree, and paths into the user's codebase mapped there.
 
@@ -50,23 +50,24 @@ def evaluated_apart(
     """
     if not run.spec.evaluate:
         return run, ()
-    place = evaluation_slot(checkout, trained_in)
-    place.switch(spec.base_commit, spec.include)
-    places = places_in(spec, place, run.options.environment.get("HOME", ""))
+    slot_here = evaluation_slot(checkout, trained_in)
+    slot_here.switch(campaign_spec.base_commit, campaign_spec.include)
+    places = places_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
     declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}
     found = [map_launch(command, {}, {}, places) for command in run.spec.evaluate]
     around = map_launch("", {}, declared, places, inherited=frozenset(declared))
     if bad := errors([finding for one in found for finding in one.findings]):
         raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
-    own = {**around.environment, **environment_in(spec, place, environ), "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
+    imports = environment_in(campaign_spec, slot_here, environ)
+    own = {**around.environment, **imports, "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
     marked = {f"{FOR_EVALUATION}{name}": value for name, value in own.items()}
-    options = ["--repository", spec.repository, "--commit", spec.base_commit]
-    options += [word for one in spec.include for word in ("--include", one)]
-    words = [sys.executable, "-P", "-m", "autoresearch", "evaluation-place", str(place.path), *options]
+    options = ["--repository", campaign_spec.repository, "--commit", campaign_spec.base_commit]
+    options += [word for one in campaign_spec.include for word in ("--include", one)]
+    words = [sys.executable, "-P", "-m", "autoresearch", "evaluation-place", str(slot_here.path), *options]
     here = replace(
         run.spec,
         evaluate=tuple(one.command for one in found),
-        evaluate_in=str(place.path / spec.codebase),
+        evaluate_in=str(slot_here.path / campaign_spec.codebase),
         evaluate_place=shlex.join(words),
     )
     mapped = tuple(one for launch in found for one in launch.mapped)

@@ -20,7 +20,7 @@ from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 
-def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sources, agent: AgentWorker) -> None:
+def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sources, worker: AgentWorker) -> None:
     """Write what the campaign leaves, and remove its worktrees. After a crash, all of it is done again."""
     for sentence in recovery.restore_ledger(context.campaign_dir):
         context.say(sentence)
@@ -29,14 +29,14 @@ def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sourc
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
     for token, findings in sources.faults(state).items():
         _record_never_tried(context, state, token, findings)
-    agent.summarise(state)
-    agent.close()
+    worker.summarise(state)
+    worker.close()
     state = context.state  # with what its last turns cost
     last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
     progress.write_end(context.campaign_dir, last, found, reason, context.say)
     failpoint("campaign.reported")
     sources.close()
-    agent.remove()
+    worker.remove()
     runs.remove_worktrees()
     failpoint("campaign.removed")
     # last: until then a crash does all of it again

@@ -46,24 +46,22 @@ def _is_idea(builder: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, b
     return set(changed_paths(builder.checkout, idea.commit, tip)) <= ours
 
 
-def repair(builder: CommitBuilder, idea: Idea, change: Hypothesis, note: str) -> str:
+def repair(builder: CommitBuilder, idea: Idea, fix: Hypothesis, note: str) -> str:
     """Commit a follow-up fix on an idea's branch; returns the idea's new commit. Raises IdeaRefused."""
     builder = builder.for_idea(idea.hypothesis)
     try:
         tip = branches.branch_commit(builder.checkout, idea.branch) or idea.commit
-        files: dict[str, bytes | None] = {path: text.encode() for path, text in change.files.items()}
-        text, arguments = builder.changed(idea.commit, change.overrides, builder.arguments(idea.commit))
+        files: dict[str, bytes | None] = {path: text.encode() for path, text in fix.files.items()}
+        text, arguments = builder.changed(idea.commit, fix.overrides, builder.arguments(idea.commit))
         if builder.recipe_path:  # without what the last run wrote into it
             files.setdefault(builder.recipe_path, (text or builder.recipe_text(idea.commit)).encode())
         if arguments:
             files[ARGUMENTS] = dump(arguments).encode()
         message = f"{idea.slug}: follow-up fix\n\n{note}\n"
-        if change.proposer == AGENT:
-            return _mended(builder, idea, change, tip, message)
-        made = commit_hypothesis(
-            builder.checkout, tip, Change(change.patches, files), message=message, uncounted=(OURS,)
-        )
-        if not (change.overrides or change.files or change.patches):
+        if fix.proposer == AGENT:
+            return _mended(builder, idea, fix, tip, message)
+        made = commit_hypothesis(builder.checkout, tip, Change(fix.patches, files), message=message, uncounted=(OURS,))
+        if not (fix.overrides or fix.files or fix.patches):
             raise IdeaRefused("it repairs nothing")
         branches.advance_branch(builder.checkout, idea.branch, made.commit, tip)
     except IdeaRefused:
@@ -73,9 +71,9 @@ def repair(builder: CommitBuilder, idea: Idea, change: Hypothesis, note: str) ->
     return made.commit
 
 
-def _mended(builder: CommitBuilder, idea: Idea, change: Hypothesis, tip: str, message: str) -> str:
+def _mended(builder: CommitBuilder, idea: Idea, fix: Hypothesis, tip: str, message: str) -> str:
     """Commit an agent's patch, made against the idea, on top of its branch, without the files specific to a run."""
-    made = commit_hypothesis(builder.checkout, idea.commit, Change(change.patches), message=message, uncounted=(OURS,))
+    made = commit_hypothesis(builder.checkout, idea.commit, Change(fix.patches), message=message, uncounted=(OURS,))
     if made.changes_nothing:
         raise IdeaRefused("it repairs nothing")
     if touched := protected_changes(builder, idea.commit, made.commit):

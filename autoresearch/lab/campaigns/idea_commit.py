@@ -80,18 +80,18 @@ def protected_changes(builder: CommitBuilder, base: str, commit: str) -> tuple[s
     return (*intact(builder.checkout, base, commit, protection, ours=ours), *keys)
 
 
-def claim(builder: CommitBuilder, draft: Idea) -> Idea:
-    """Claim the branch of a draft; after a crash, reuse the one already claimed for it."""
+def claim(builder: CommitBuilder, idea: Idea) -> Idea:
+    """Claim the branch of an idea; after a crash, reuse the one already claimed for it."""
 
     def ours(name: str) -> bool:
-        return branches.branch_commit(builder.checkout, name) == draft.commit
+        return branches.branch_commit(builder.checkout, name) == idea.commit
 
     try:
-        branch = branches.claim_branch(builder.checkout, draft.branch, draft.commit, again=ours)
+        branch = branches.claim_branch(builder.checkout, idea.branch, idea.commit, again=ours)
     except AutoresearchError as error:
         raise refused(error) from error
     failpoint("campaign.claimed")
-    return replace(draft, branch=branch)
+    return replace(idea, branch=branch)
 
 
 def refused(error: AutoresearchError) -> AutoresearchError:

@@ -43,21 +43,21 @@ class Ready:
 
 
 def get_ready(
-    builder: CommitBuilder, request: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
+    builder: CommitBuilder, run_request: RunRequest, slot: Slot, parts: Parts, busy: Mapping[str, str] | None = None
 ) -> Ready:
     """Commit what is specific to this run, check it out, and start its Runner.
 
     `busy`: output files of live runs -> the run that writes each. Raises an AutoresearchError if this run cannot be
     made, and SharedOutputError if it cannot be made yet; the idea's commit and branch stay.
     """
-    builder = builder.for_idea(request.idea.hypothesis)
+    builder = builder.for_idea(run_request.idea.hypothesis)
     spec = builder.spec
-    committed = commit_run(builder, request)
+    committed = commit_run(builder, run_request)
     failpoint("campaign.committed")
     slot.switch(committed.commit, spec.include)
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
     environment = environment_in(spec, slot, parts.environ)
-    campaign_run = _campaign_run(spec, request, committed, environment)
+    campaign_run = _campaign_run(spec, run_request, committed, environment)
     options = RunOptions(trainer=builder.trainer.name, campaign_run=campaign_run)
     resolved_run = resolve_run(slot.path / BLUEPRINT, settings, parts, options)
     resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
@@ -66,56 +66,56 @@ def get_ready(
     for source in resolved_run.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
-    if bad := errors(proof(builder, slot, request.idea, resolved_run.options.environment)):
+    if bad := errors(proof(builder, slot, run_request.idea, resolved_run.options.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     prepared = prepare(resolved_run, parts, ahead=True, runner=_is_local(spec))
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
     for text in remarks:
         journal.append(Path(prepared.spec.result_dir), text)
-    return Ready(request, _idea_run(request, committed, prepared.spec), slot, prepared)
+    return Ready(run_request, _idea_run(run_request, committed, prepared.spec), slot, prepared)
 
 
 def _campaign_run(
-    spec: CampaignSpec, request: RunRequest, committed: RunCommit, environment: Mapping[str, str]
+    campaign_spec: CampaignSpec, run_request: RunRequest, committed: RunCommit, environment: Mapping[str, str]
 ) -> CampaignRun:
-    idea = request.idea
+    idea = run_request.idea
     return CampaignRun(
-        campaign=spec.name,
-        directory=Path(spec.directory),
-        experiment=request.experiment,
+        campaign=campaign_spec.name,
+        directory=Path(campaign_spec.directory),
+        experiment=run_request.experiment,
         index=idea.index,
-        replicate=request.replicate,
+        replicate=run_request.replicate,
         branch=committed.branch,
         commit=committed.commit,
         parent_commit=idea.parent_commit,
         parent_branch=idea.parent_branch,
-        why=request.why,
+        why=run_request.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
-        timeout_s=spec.timeout_s,
+        timeout_s=campaign_spec.timeout_s,
         seed=committed.seed,
         seed_by=str(committed.way),
-        fix_of=idea.rows[-1].run_id if request.why == "fix" and idea.rows else "",
+        fix_of=idea.rows[-1].run_id if run_request.why == "fix" and idea.rows else "",
         environment=environment,
-        gpus=(spec.gpus_per_run or None) if _is_local(spec) else None,
-        remote_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
+        gpus=(campaign_spec.gpus_per_run or None) if _is_local(campaign_spec) else None,
+        remote_gpus=campaign_spec.gpus_per_run if "gpus_per_run" in campaign_spec.sources else None,
     )
 
 
-def _idea_run(request: RunRequest, committed: RunCommit, spec: RunSpec) -> IdeaRun:
+def _idea_run(run_request: RunRequest, committed: RunCommit, spec: RunSpec) -> IdeaRun:
     return IdeaRun(
         run=spec.run,
         run_dir=spec.run_dir,
-        replicate=request.replicate,
-        why=request.why,
+        replicate=run_request.replicate,
+        why=run_request.why,
         commit=committed.commit,
         seed=committed.seed,
     )
 
 
-def _is_local(spec: CampaignSpec) -> bool:
+def _is_local(campaign_spec: CampaignSpec) -> bool:
     """Whether all runs are started on this machine."""
-    return all(target.is_local for target in spec.places)
+    return all(target.is_local for target in campaign_spec.places)
 
 
 def _in_worktree(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> ResolvedRun:
@@ -141,5 +141,5 @@ def sandbox_of(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> RunSandb
     )
 
 
-def _flags(spec: CampaignSpec) -> dict[str, str]:
-    return {"tmux_socket": spec.tmux_socket, "gpu_check": "" if spec.gpu_check else "no"}
+def _flags(campaign_spec: CampaignSpec) -> dict[str, str]:
+    return {"tmux_socket": campaign_spec.tmux_socket, "gpu_check": "" if campaign_spec.gpu_check else "no"}

@@ -27,9 +27,12 @@ ADDED = "added.yaml"
 OPTIMISER = "tpe"  # the second proposer of a hybrid
 
 
-def waiting_names(campaign_dir: CampaignDir, spec: CampaignSpec) -> set[str]:
+def waiting_names(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> set[str]:
     """The names of the entries in the campaign's queues."""
-    paths = [campaign_dir.queue / ADDED, *([Path(spec.proposer.queue)] if spec.proposer.queue else [])]
+    paths = [
+        campaign_dir.queue / ADDED,
+        *([Path(campaign_spec.proposer.queue)] if campaign_spec.proposer.queue else []),
+    ]
     return {name for path in paths if path.exists() for name in Queue(path, parse_any).slugs()}
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
-from autoresearch.core.controller.actions import ReportRun, WatchRun
 from autoresearch.core.controller.machine import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.spec import RunState
@@ -88,22 +86,22 @@ class LiveRuns:
 
     # -- what is done with them ----------------------------------------------------------------------------------
 
-    def prepare(self, request: RunRequest) -> None:
+    def prepare(self, run_request: RunRequest) -> None:
         """Prepare a run and hold it until there is room; an idea that cannot be run gets a row that says why."""
         slot = self._pool.spare()
         assert slot is not None
         try:
-            ready = prepare_run(self._context, request, slot, self._pool.busy(self._live))
+            ready = prepare_run(self._context, run_request, slot, self._pool.busy(self._live))
         except SharedOutputError as error:  # its turn comes when that run is over
             self._conflicting = frozenset(self._live)
-            self._context.say(f"{request.idea.slug} waits: {error.message}")
+            self._context.say(f"{run_request.idea.slug} waits: {error.message}")
             return
         if ready is None:
             return
         self._ready = ready
         self._pool.take(ready.slot, ready.run.run)
         failpoint("campaign.prepared")
-        note_prepared(self._context, request, ready.run)
+        note_prepared(self._context, run_request, ready.run)
         keep_fix_story(self._context.state, ready)
         failpoint("campaign.waits")
         be_quick()
@@ -138,12 +136,12 @@ class LiveRuns:
         self._context.note("withdrawn", run=ready.run.run)
         self._pool.free(ready.run.run)
 
-    def watch(self, action: WatchRun) -> None:
+    def watch(self, run: str, run_dir: str) -> None:
         """Look after a run that an earlier controller started."""
-        rundir = RunDir(Path(action.run_dir))
-        self._live[action.run] = rundir
+        rundir = RunDir(Path(run_dir))
+        self._live[run] = rundir
         with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
-            self._pool.occupied(rundir.path, action.run)
+            self._pool.occupied(rundir.path, run)
 
     def stop(self, run: str, reason: str, *, again: bool) -> None:
         """Ask a live run to end now; `again`: only if it was not asked before, and as far as that is possible."""
@@ -176,15 +174,11 @@ class LiveRuns:
         failpoint("campaign.settled")
         return True
 
-    def report(self, action: ReportRun, tell: Callable[[int], None]) -> None:
-        """Close the session of a recorded run and print the result; `tell` informs the proposer of a decided idea."""
-        rundir = self._recorded.pop(action.run)
+    def close(self, run: str) -> None:
+        """Close the session of a recorded run: it is reported now."""
+        rundir = self._recorded.pop(run)
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self._context.parts)
-        if action.decided:
-            tell(action.index)
-        for line in action.lines:
-            self._context.say(line)
 
     def drop(self) -> None:
         """Before memory is thrown away after trouble: cancel the prepared run."""

@@ -22,39 +22,39 @@ from autoresearch.records import evidence, journal
 from autoresearch.records.failpoint import failpoint
 
 
-def prepare_run(context: CampaignContext, request: RunRequest, slot: Slot, busy: Mapping[str, str]) -> Ready | None:
+def prepare_run(context: CampaignContext, run_request: RunRequest, slot: Slot, busy: Mapping[str, str]) -> Ready | None:
     """Get a run ready to start; None if that failed because of its idea, which then has a row that says why.
 
     `busy`: output files of live runs -> the run that writes each. Raises SharedOutputError if it would write one of
     these, and the error itself if the machine failed.
     """
     try:
-        return get_ready(context.builder, request, slot, context.parts, busy)
+        return get_ready(context.builder, run_request, slot, context.parts, busy)
     except SharedOutputError:
         raise
     except (AutoresearchError, OSError) as error:
         if is_trouble(error):
             raise
-        record_unmade(context, request, str(error))
+        record_unmade(context, run_request, str(error))
         return None
 
 
-def note_prepared(context: CampaignContext, request: RunRequest, run: IdeaRun) -> None:
+def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: IdeaRun) -> None:
     """Record a prepared run in the journal."""
     state = context.state
     ongoing = state.open_round
-    number = ongoing.number if ongoing and request.why == "confirm" else 0
+    number = ongoing.number if ongoing and run_request.why == "confirm" else 0
     context.note(
         "prepared",
-        index=request.idea.index,
-        run=run.run,
-        run_dir=run.run_dir,
-        replicate=run.replicate,
-        why=run.why,
-        commit=run.commit,
-        seed=run.seed,
+        index=run_request.idea.index,
+        run=idea_run.run,
+        run_dir=idea_run.run_dir,
+        replicate=idea_run.replicate,
+        why=idea_run.why,
+        commit=idea_run.commit,
+        seed=idea_run.seed,
         round=number,
-        turns=list(_turns(state, request)),
+        turns=list(_turns(state, run_request)),
     )
 
 
@@ -65,31 +65,31 @@ def keep_fix_story(state: CampaignState, ready: Ready) -> None:
             journal.append(Path(ready.prepared.spec.result_dir), text)
 
 
-def _turns(state: CampaignState, request: RunRequest) -> tuple[str, ...]:
+def _turns(state: CampaignState, run_request: RunRequest) -> tuple[str, ...]:
     """The agent's turns that led to this run: its row is charged with them."""
-    if request.why == "fix":
-        return state.research.fix_turns.get(request.idea.index, ())
-    return request.idea.hypothesis.turns if request.why == "first" else ()
+    if run_request.why == "fix":
+        return state.research.fix_turns.get(run_request.idea.index, ())
+    return run_request.idea.hypothesis.turns if run_request.why == "first" else ()
 
 
-def record_hypothesis_unmade(context: CampaignContext, request: RunRequest) -> None:
+def record_hypothesis_unmade(context: CampaignContext, run_request: RunRequest) -> None:
     """Record an idea that the coding agent could not make: it counts as attempted, but never runs."""
-    hypothesis = request.idea.hypothesis
-    record_unmade(context, request, hypothesis.why_unmade, failure=hypothesis.unmade)
+    hypothesis = run_request.idea.hypothesis
+    record_unmade(context, run_request, hypothesis.why_unmade, failure=hypothesis.unmade)
 
 
-def record_unmade(context: CampaignContext, request: RunRequest, reason: str, *, failure: str = "") -> None:
+def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str, *, failure: str = "") -> None:
     """A run that could not be made is an attempt as any other: it has a row, which says why."""
-    name = f"{request.experiment}-{request.why}-unmade-{new_token()}"
-    run = IdeaRun(name, str(context.campaign_dir.path / name), request.replicate, request.why)
-    note_prepared(context, request, run)
+    name = f"{run_request.experiment}-{run_request.why}-unmade-{new_token()}"
+    run = IdeaRun(name, str(context.campaign_dir.path / name), run_request.replicate, run_request.why)
+    note_prepared(context, run_request, run)
     text = reason if failure else f"could not be launched: {reason}"
-    row = progress.unmade_row(context.builder, request.idea, run, text, context.parts.clock())
+    row = progress.unmade_row(context.builder, run_request.idea, run, text, context.parts.clock())
     row = replace(row, failure=failure or row.failure)
     evidence.record(context.campaign_dir.ledger, charged(row, context.state))
     failpoint("campaign.unmade")  # the row first: a started run without a row is taken for a lost one
     context.note("started", run=run.run)
-    context.say(f"{request.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
+    context.say(f"{run_request.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
     context.write_documents()
 
 

@@ -33,18 +33,18 @@ def rule_named(name: str, warmup: int) -> PruningRule:
     return MedianRule(warmup) if name == "median" else HalvingRule(warmup)
 
 
-def may_end(idea: Idea, run: IdeaRun) -> bool:
+def may_end(idea: Idea, idea_run: IdeaRun) -> bool:
     """Whether this run can be pruned: only the first run of an idea that is judged by a complete run."""
-    first = run.why in ("first", "retry", "fix") and run.replicate == 1
+    first = idea_run.why in ("first", "retry", "fix") and idea_run.replicate == 1
     return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
 
 
-def compares(idea: Idea, run: IdeaRun) -> bool:
+def compares(idea: Idea, idea_run: IdeaRun) -> bool:
     """Whether other runs are compared with this one: one run per idea, so that re-tests do not count an idea twice.
 
     All replicates of the baseline count: without them the first ideas would have nothing to be compared with.
     """
-    return may_end(idea, run) or run.why == "baseline"
+    return may_end(idea, idea_run) or idea_run.why == "baseline"
 
 
 def read_curve(rundir: RunDir) -> Curve:
@@ -69,9 +69,9 @@ class _CurveState:
 class Pruner:
     """Watches the live runs of one campaign; does nothing unless pruning is enabled."""
 
-    def __init__(self, spec: CampaignSpec, say: Callable[[str], None]) -> None:
-        self.spec, self.say = spec, say
-        self.rule = rule_named(spec.prune, spec.warmup) if spec.prune else None
+    def __init__(self, campaign_spec: CampaignSpec, say: Callable[[str], None]) -> None:
+        self.spec, self.say = campaign_spec, say
+        self.rule = rule_named(campaign_spec.prune, campaign_spec.warmup) if campaign_spec.prune else None
         self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 
@@ -99,17 +99,17 @@ class Pruner:
         seen.due = len(seen.curve) <= seen.judged  # the trainer prints a validation before it writes the file
         return not seen.due
 
-    def _judge(self, rule: PruningRule, state: CampaignState, run: IdeaRun, rundir: RunDir) -> None:
-        seen = self._seen[run.run]
-        others = self._others(state, run.run)
+    def _judge(self, pruning_rule: PruningRule, state: CampaignState, idea_run: IdeaRun, rundir: RunDir) -> None:
+        seen = self._seen[idea_run.run]
+        others = self._others(state, idea_run.run)
         stop: Stop | None = None
         while seen.judged < len(seen.curve) and stop is None:
             seen.judged += 1
             shown = seen.curve[: seen.judged]
             if shown[-1][0] < self._usual_end(state):  # otherwise stopping would save nothing
-                stop = rule.judge(shown, others, self.spec.objective)
+                stop = pruning_rule.judge(shown, others, self.spec.objective)
         if stop is not None:
-            self.say(f"{run.run}: {PRUNED}: {stop}")
+            self.say(f"{idea_run.run}: {PRUNED}: {stop}")
             stop_run(rundir, f"{PRUNED}: {stop}", cause=PRUNED)
 
     def _others(self, state: CampaignState, run: str) -> list[Curve]:

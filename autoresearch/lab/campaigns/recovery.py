@@ -73,21 +73,21 @@ def _finish_draft(builder: CommitBuilder, state: CampaignState) -> tuple[Action,
         return (Say(f"{state.draft.slug}: forgotten: {refused.message}"),)
 
 
-def _take_up(run: IdeaRun, parts: Parts) -> tuple[Action, ...]:
-    """A run that has no row: one that was started is watched from now on, any other is cancelled."""
-    if run.started:
-        return (WatchRun(run.run, run.run_dir),)
-    if take_back(RunDir(Path(run.run_dir)), run.run, parts):
-        return (Note("withdrawn", {"run": run.run}),)
-    return Note("started", {"run": run.run}), WatchRun(run.run, run.run_dir)
+def _take_up(idea_run: IdeaRun, parts: Parts) -> tuple[Action, ...]:
+    """A run without a row: one that was started is watched from now on, any other is cancelled."""
+    if idea_run.started:
+        return (WatchRun(idea_run.run, idea_run.run_dir),)
+    if take_back(RunDir(Path(idea_run.run_dir)), idea_run.run, parts):
+        return (Note("withdrawn", {"run": idea_run.run}),)
+    return Note("started", {"run": idea_run.run}), WatchRun(idea_run.run, idea_run.run_dir)
 
 
-def restore_spec(campaign_dir: CampaignDir, spec: CampaignSpec) -> None:
+def restore_spec(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> None:
     """Write campaign.json again if it was damaged or removed; the controller still has its contents."""
     try:
         campaign_records.declared_spec(campaign_dir)
     except NotFoundError:
-        campaign_records.write_spec(campaign_dir, spec)
+        campaign_records.write_spec(campaign_dir, campaign_spec)
 
 
 def unrecorded(campaign_dir: CampaignDir, state: CampaignState, parts: Parts) -> Iterator[dict[str, Any]]:

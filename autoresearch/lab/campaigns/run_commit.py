@@ -27,17 +27,17 @@ class RunCommit:
     way: SeedWay  # how the seed is passed to the training
 
 
-def commit_run(builder: CommitBuilder, request: RunRequest) -> RunCommit:
+def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     """Commit an idea with this run's seed and output paths, as a follow-up commit."""
-    idea, spec = request.idea, builder.spec
+    idea, spec = run_request.idea, builder.spec
     before = builder.arguments(idea.commit)
     way = seeds.way_of(builder.trainer, builder.whole(idea.commit), builder.command(before), builder.blueprint.notes)
-    seed = seed_of(request, way.first, repeats=spec.replicates >= CHECKED)
-    result_dir = str(Path(spec.result_dir) / request.experiment)
-    settings = _own_settings(builder, request, (way, seed), result_dir)
+    seed = seed_of(run_request, way.first, repeats=spec.replicates >= CHECKED)
+    result_dir = str(Path(spec.result_dir) / run_request.experiment)
+    settings = _own_settings(builder, run_request, (way, seed), result_dir)
     text, arguments = builder.changed(idea.commit, settings, before, new_keys=True)
     files: dict[str, bytes | None] = {} if text is None else {builder.recipe_path: text.encode()}
-    description = f"Idea {idea.index}, run {request.replicate} ({request.why}), seed {seed} ({way})."
+    description = f"Idea {idea.index}, run {run_request.replicate} ({run_request.why}), seed {seed} ({way})."
     command = builder.command(arguments)
     if way.kind == "flag":
         command = seeds.with_flag(command, way, seed, builder.trainer)
@@ -45,23 +45,23 @@ def commit_run(builder: CommitBuilder, request: RunRequest) -> RunCommit:
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
     files[BLUEPRINT] = mask_text(rendered).encode()
-    commit, branch = follow_up(builder, idea, files, f"{idea.slug}: run {request.replicate}, {request.why}\n")
+    commit, branch = follow_up(builder, idea, files, f"{idea.slug}: run {run_request.replicate}, {run_request.why}\n")
     return RunCommit(commit, branch, result_dir, seed, way)
 
 
 def _own_settings(
-    builder: CommitBuilder, request: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
+    builder: CommitBuilder, run_request: RunRequest, seeded: tuple[SeedWay, int], result_dir: str
 ) -> dict[str, object]:
     """The settings specific to this run. A repeated run never writes to the output paths of an earlier one."""
-    recipe = builder.whole(request.idea.commit)
-    before = sum(row.replicate == request.replicate for row in request.idea.rows)
+    recipe = builder.whole(run_request.idea.commit)
+    before = sum(row.replicate == run_request.replicate for row in run_request.idea.rows)
     again = f"-{before + 1}" if before else ""
     found: dict[str, object] = {}
     for output in builder.trainer.outputs(recipe):
         path = Path(result_dir) / output.name
         if output.name and path.is_dir():
             path = path.with_name(free_name(path.parent, path.name))
-        found[output.key] = str(path) if output.name else f"{builder.spec.name}-{request.experiment}{again}"
+        found[output.key] = str(path) if output.name else f"{builder.spec.name}-{run_request.experiment}{again}"
     way, seed = seeded
     if way.kind == "key" and way.fixed != seed:
         found[way.name] = seed

@@ -38,10 +38,10 @@ class RunSlot:
     gpus: tuple[str, ...] = ()
 
 
-def slots_of(spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
+def slots_of(campaign_spec: CampaignSpec, checkout: Checkout) -> list[Slot]:
     """The worktrees of a campaign's runs: one more than runs in parallel, for the run that is being prepared."""
-    trees, reason = Path(spec.trees), f"campaign {spec.name}"
-    return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, spec.parallel + 2)]
+    trees, reason = Path(campaign_spec.trees), f"campaign {campaign_spec.name}"
+    return [slot(checkout, trees / f"slot-{n}", reason=reason) for n in range(1, campaign_spec.parallel + 2)]
 
 
 class SlotPool:
@@ -50,10 +50,10 @@ class SlotPool:
     Targets are filled in the order in which they were given.
     """
 
-    def __init__(self, spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
-        self.spec, self.environ, self.checkout = spec, environ, checkout
-        self.slots = slots_of(spec, checkout)
-        self.targets = spec.places or (LOCAL,)
+    def __init__(self, campaign_spec: CampaignSpec, checkout: Checkout, environ: Mapping[str, str]) -> None:
+        self.spec, self.environ, self.checkout = campaign_spec, environ, checkout
+        self.slots = slots_of(campaign_spec, checkout)
+        self.targets = campaign_spec.places or (LOCAL,)
         self._taken: dict[str, Slot] = {}  # by run id
         self._run_slots: dict[str, RunSlot] = {}
         self._attend_at = 0.0
@@ -64,9 +64,9 @@ class SlotPool:
         used = {one.path for one in self._taken.values()}
         return next((one for one in self.slots if one.path not in used), None)
 
-    def take(self, one: Slot, run: str, run_slot: RunSlot | None = None) -> None:
+    def take(self, worktree: Slot, run: str, run_slot: RunSlot | None = None) -> None:
         """Assign this worktree to a run; also its target and GPUs, once the run has been started."""
-        self._taken[run] = one
+        self._taken[run] = worktree
         if run_slot is not None:
             self._run_slots[run] = run_slot
 

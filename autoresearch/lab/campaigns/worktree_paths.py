@@ -22,20 +22,21 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.yaml_files import edit
 
 
-def environment_in(spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:
+def environment_in(campaign_spec: CampaignSpec, slot: Slot, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that put the worktree first on the trainer's import path."""
-    roots = (spec.codebase, f"{spec.codebase}/src") if spec.codebase else ()
+    roots = (campaign_spec.codebase, f"{campaign_spec.codebase}/src") if campaign_spec.codebase else ()
     return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
 
 
-def places_in(spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
+def places_in(campaign_spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
     """The path mapping for a campaign's worktree: which directories map to what, and which are never mapped."""
+    venv = Path(campaign_spec.interpreter).parents[1]
     return PathMap(
-        codebase=Path(spec.repository) / spec.codebase,
+        codebase=Path(campaign_spec.repository) / campaign_spec.codebase,
         worktree=slot.path,
         exists=lambda relative: os.path.lexists(slot.path / relative),
-        root=Path(spec.repository),
-        never=(Path(spec.interpreter).parents[1], Path(spec.result_dir), Path(spec.directory).parent),
+        root=Path(campaign_spec.repository),
+        never=(venv, Path(campaign_spec.result_dir), Path(campaign_spec.directory).parent),
         home=home,
     )
 
