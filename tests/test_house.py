@@ -317,7 +317,7 @@ def one_class_one_meaning(sources: Sequence[Source]) -> list[str]:
 
 def one_parameter_one_class(sources: Sequence[Source]) -> list[str]:
     """Of the house's classes, a parameter's name stands for one, in whatever container."""
-    return ambiguous_parameters(_enforced(sources))
+    return ambiguous_parameters(sources, _enforced(sources))
 
 
 def no_vague_parameters(sources: Sequence[Source]) -> list[str]:
@@ -330,11 +330,11 @@ def _enforced(sources: Sequence[Source]) -> list[Source]:
     return [source for source in sources if not source.path.startswith(exempt)]
 
 
-def ambiguous_parameters(sources: Sequence[Source]) -> list[str]:
-    """The parameters that stand for one class here and for another there."""
+def ambiguous_parameters(sources: Sequence[Source], among: Sequence[Source]) -> list[str]:
+    """The parameters that stand for one class of the house here and for another there."""
     own = {node.name for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)}
     uses: dict[str, dict[frozenset[str], list[str]]] = {}
-    for source in sources:
+    for source in among:
         known = own - _aliases(source)
         for function, parameter in _parameters(source):
             if parameter.annotation and (classes := frozenset(_classes_in(parameter.annotation) & known)):
@@ -601,6 +601,10 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({LAB: _CLASSES + "def f(x: A): ...\ndef g(x: A | B): ..."}, "A, B in"),
         ({LAB: _CLASSES + "def f(x: A): ...", TMUX: "def f(x: lab.B): ..."}, "B in autoresearch/launchers/tmux.py:2"),
         ({LAB: _CLASSES + "def f(*x: A):\n    def g(x: dict[str, tuple[B, int]]): ..."}, "several classes"),
+        (
+            {HERE: _CLASSES, LAB: "def f(x: A): ...\ndef g(x: B): ..."},
+            "A in autoresearch/lab/a.py:2; B in autoresearch/lab/a.py:3",
+        ),
     ],
     no_vague_parameters: [
         ({LAB: "def f(place): ..."}, "lab/a.py:2: place says nothing"),

@@ -66,12 +66,12 @@ def unknown_key(source: str, name: str, keys: Iterable[str]) -> UsageError:
     return UsageError(f"{source}: unknown key {name!r}", hint=hint, code="bad_campaign_file")
 
 
-def _value(kind: ValueType, text: str, source: str) -> Any:
+def _value(value_type: ValueType, text: str, source: str) -> Any:
     if text in ("null", "~"):
         return None
     begins = {"[": _LISTS, "{": (*_MAPPINGS, ValueType.ANY)}
-    flow = text[0] in "\"'" or kind in begins.get(text[0], ())
-    if kind in _TEXTS and not flow:
+    flow = text[0] in "\"'" or value_type in begins.get(text[0], ())
+    if value_type in _TEXTS and not flow:
         return text
     try:
         value = parse_any(text.encode(), source)
@@ -79,5 +79,5 @@ def _value(kind: ValueType, text: str, source: str) -> Any:
         if not flow:
             return text
         raise UsageError(bad.message, hint="quote the value for the shell: --set 'guard=[A, B]'") from None
-    keep = flow or not isinstance(value, str | dict | list) or (isinstance(value, dict) and kind in _MAPPINGS)
+    keep = flow or not isinstance(value, str | dict | list) or (isinstance(value, dict) and value_type in _MAPPINGS)
     return value if keep else text

@@ -57,9 +57,9 @@ class EntryFault:
 class Broken(ValueError):  # noqa: N818 - what the entry is
     """This entry cannot be proposed as it is; `faults` says everything that is wrong with it."""
 
-    def __init__(self, *faults: EntryFault) -> None:
-        super().__init__("; ".join(fault.message for fault in faults))
-        self.faults = faults
+    def __init__(self, *entry_faults: EntryFault) -> None:
+        super().__init__("; ".join(fault.message for fault in entry_faults))
+        self.faults = entry_faults
 
 
 def token_of(entry: object) -> str:

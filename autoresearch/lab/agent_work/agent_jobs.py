@@ -141,23 +141,23 @@ class AgentJobs:
             found = propose(matter, self.bench.spec.ideas, desk, kinds)
         return self._as_result(found)
 
-    def _as_result(self, proposed: ProposeResult) -> JobResult:
+    def _as_result(self, proposals: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
         lines = self.taken()
         names = _names(lines)
         for _, fields in lines:
-            fields["ideas"] = len(proposed.hypotheses)  # among which the cost is shared out
-        turn_line = {"fault": proposed.fault.value, "said": proposed.message} if proposed.fault else {}
-        lines.append(("asked", {"ideas": len(proposed.hypotheses), "turns": list(names), **turn_line}))
-        for one in proposed.hypotheses:
+            fields["ideas"] = len(proposals.hypotheses)  # among which the cost is shared out
+        fault = {"fault": proposals.fault.value, "said": proposals.message} if proposals.fault else {}
+        lines.append(("asked", {"ideas": len(proposals.hypotheses), "turns": list(names), **fault}))
+        for one in proposals.hypotheses:
             made = {"hypothesis": replace(one, turns=names).to_json(), "made": one.kind == "config"}
             lines.append(("proposed", made))
-        lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in proposed.refused]
-        said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposed.hypotheses]
-        said += [f"{one.slug}: refused: {why}" for one, why in proposed.refused]
-        if proposed.fault:
-            said.append(f"{self.researcher.name} had no idea that can be used ({proposed.fault}): {proposed.message}")
-        return JobResult(lines, said, proposed.fault, proposed.message, turns=names)
+        lines += [("refused", {"hypothesis": one.to_json(), "reason": why}) for one, why in proposals.refused]
+        said = [f"{one.slug}: proposed ({one.kind}): {one.sentence}" for one in proposals.hypotheses]
+        said += [f"{one.slug}: refused: {why}" for one, why in proposals.refused]
+        if proposals.fault:
+            said.append(f"{self.researcher.name} had no idea that can be used ({proposals.fault}): {proposals.message}")
+        return JobResult(lines, said, proposals.fault, proposals.message, turns=names)
 
     @property
     def _numbers_elsewhere(self) -> bool:

@@ -85,7 +85,7 @@ def inspect(
 def _inspect(
     target: Target,
     launcher: JobLauncher,
-    follower: Followed,
+    follower_status: Followed,
     send: Callable[[], Canary] | None,
     clock: Callable[[], float],
 ) -> Inspected:
@@ -107,7 +107,7 @@ def _inspect(
         found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
     except AutoresearchError as error:
         found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
-    return Inspected(target, latency is not None, latency, offset, tuple(rows), follower, tuple(found))
+    return Inspected(target, latency is not None, latency, offset, tuple(rows), follower_status, tuple(found))
 
 
 _FILES = {True: "seen there under the same paths", False: "copied there and back"}

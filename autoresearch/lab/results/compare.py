@@ -55,22 +55,22 @@ class Comparison:
         return self.b.mean - self.a.mean
 
 
-def compare(first: LedgerMatch, second: LedgerMatch) -> Comparison:
+def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
     """Read both sides; what cannot be read is left out, and the code's line says why."""
-    at_a, at_b = first.checkout(), second.checkout()
-    config, per_run = _config(first, second, at_a, at_b)
-    code, text, git = _code(first, second, at_a, at_b)
-    commands = _command(first), _command(second)
+    at_a, at_b = match.checkout(), other_match.checkout()
+    config, per_run = _config(match, other_match, at_a, at_b)
+    code, text, git = _code(match, other_match, at_a, at_b)
+    commands = _command(match), _command(other_match)
     return Comparison(
-        a=first,
-        b=second,
+        a=match,
+        b=other_match,
         config=config,
         per_run=per_run,
         command=commands if commands[0] != commands[1] else None,
         code=code,
         diff=text,
-        environment=_apart(_environment(first), _environment(second)),
-        limits=_apart(_limits(first), _limits(second)),
+        environment=_apart(_environment(match), _environment(other_match)),
+        limits=_apart(_limits(match), _limits(other_match)),
         git=git,
     )
 
@@ -108,12 +108,12 @@ def metrics_of(match: LedgerMatch) -> dict[str, Any]:
 
 
 def _config(
-    first: LedgerMatch, second: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
+    match: LedgerMatch, other_match: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[dict[str, Pair], dict[str, Pair]]:
     """Differing keys of recipe and command: (chosen ones, ones that always differ between runs)."""
     apart: set[str] = set()
     wholes = []
-    for side, checkout in ((first, at_a), (second, at_b)):
+    for side, checkout in ((match, at_a), (other_match, at_b)):
         name = side.spec.trainer if side.spec else side.row.trainer if side.row else ""
         trainer = registry.by_name(name if name in registry.NAMES else registry.NAMES[-1])
         wholes.append(flatten(recipes.whole(side, checkout, trainer)))
@@ -130,22 +130,22 @@ def _pair(recipe_change: RecipeChange) -> Pair:
 
 
 def _code(
-    first: LedgerMatch, second: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
+    match: LedgerMatch, other_match: LedgerMatch, at_a: Checkout | None, at_b: Checkout | None
 ) -> tuple[str, str, str]:
     """(a summary, the bounded diff, the command for the whole diff); recipes are compared by key, not here."""
-    if not (first.commit and second.commit):
+    if not (match.commit and other_match.commit):
         return "unknown: a commit is not recorded", "", ""
-    if first.commit == second.commit:
+    if match.commit == other_match.commit:
         return "the same commit", "", ""
     if at_a is None or at_b is None or at_a.common_dir != at_b.common_dir:
         return "unknown: the commits are not in one repository", "", ""
-    ours = {recipes.OURS, recipes.recipe_path(first, at_a), recipes.recipe_path(second, at_b)} - {""}
+    ours = {recipes.OURS, recipes.recipe_path(match, at_a), recipes.recipe_path(other_match, at_b)} - {""}
     try:
-        stat = diffstat(at_a, first.commit, second.commit, ignoring=ours)
-        text = diff(at_a, first.commit, second.commit, ignoring=ours)
+        stat = diffstat(at_a, match.commit, other_match.commit, ignoring=ours)
+        text = diff(at_a, match.commit, other_match.commit, ignoring=ours)
     except AutoresearchError as failure:
         return f"unknown: {formatting.plain(failure.message)}", "", ""
-    command = f"git -C {at_a.root} diff {first.commit[:12]} {second.commit[:12]} -- . ':!{recipes.OURS}'"
+    command = f"git -C {at_a.root} diff {match.commit[:12]} {other_match.commit[:12]} -- . ':!{recipes.OURS}'"
     return (str(stat) if stat.files else "the same"), formatting.block(text.rstrip("\n"), DIFF_LINES), command
 
 
