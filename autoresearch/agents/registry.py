@@ -1,4 +1,4 @@
-"""Researchers by name. Only the one that is asked for is imported."""
+"""Agents by name. Only the one that is asked for is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")
 
 
 def researcher(name: str, chosen: Chosen) -> Agent:
-    """The researcher of that name.
+    """The agent of that name.
 
     Raises UsageError for an unknown one, and for a template of `command` that cannot be used.
     """

@@ -11,7 +11,7 @@ from autoresearch.git_repo.worktrees import POINTERS
 
 
 def export(checkout: Checkout, commit: str, path: Path) -> None:
-    """Write every file of a commit below `place`, which must not exist; the checkout and its index stay untouched.
+    """Write every file of a commit below `path`, which must not exist; the checkout and its index stay untouched.
 
     Raises GitFailed, OSError.
     """

@@ -71,7 +71,7 @@ def wipe_nested(root: Path) -> None:
 
 
 def stays_inside(root: Path, path: Path) -> bool:
-    """Whether `place` is a directory at or below `root` (a path without links), with no symbolic link in its path."""
+    """Whether `path` is a directory at or below `root` (a path without links), with no symbolic link in its path."""
     return path.is_dir() and os.path.realpath(path) == str(path) and (path == root or root in path.parents)
 
 

@@ -221,7 +221,7 @@ def template() -> str:
 
 
 _EXAMPLE = (
-    "# Places for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
+    "# Targets for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
     "# and how many runs a campaign may have there at a time. No tokens here: those come from the environment.",
     "# launchers:",
     "#   gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}",

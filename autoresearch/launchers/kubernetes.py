@@ -93,7 +93,7 @@ class KubernetesLauncher:
             text = f"launchers.{self.target.name}: {local} is no directory here, and should be the volume of its claim"
             return [Finding(Severity.ERROR, "no_volume", text, "mount the volume here, or correct `local`")]
         if self.kubectl.run("version", "--client", "-o", "json").returncode == 127:
-            text = "kubectl is not on PATH, and a Kubernetes place is asked by it"
+            text = "kubectl is not on PATH, and a Kubernetes target is asked by it"
             return [Finding(Severity.ERROR, "no_kubectl", text, "install kubectl (Debian: kubernetes-client)")]
         try:
             self._create(self._manifest(_PROBE, labels(_PROBE, self.target)), "--dry-run=server")

@@ -153,7 +153,7 @@ class CarriedFiles(VolumeFiles):
             raise Declined(
                 f"the run's files have {len(data) / 1e6:.1f} MB packed, and a Secret holds 1 MiB",
                 code="secret_too_large",
-                hint="give the place a claim: what lies on a volume may have any size",
+                hint="give the target a claim: what lies on a volume may have any size",
             )
         return data
 

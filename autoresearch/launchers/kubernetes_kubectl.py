@@ -30,7 +30,7 @@ _CONFIG_FILE = re.compile(r"error: (?:stat|open) [^\n]*: no such file")
 _CERTIFICATE = re.compile(r"x509: |certificate ")
 _WARNING = re.compile(r"^Warning: .*\n?", re.M)  # from the server, about something it accepts all the same
 _LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
-LOGIN_HINT = "log in to the cluster again, or correct the place's context or kubeconfig"
+LOGIN_HINT = "log in to the cluster again, or correct the target's context or kubeconfig"
 
 
 class AlreadyThere(Exception):  # noqa: N818 - as `core.run.job_launcher` names its own
@@ -98,7 +98,7 @@ def meaning(output: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
     if _REFUSING.intersection(reasons):
         return Declined(sentence, code="kubernetes_refused", hint=_hint(text))
     if _CONFIG.search(text) or _CONFIG_FILE.search(text):
-        return Unreachable(sentence, code="bad_kubeconfig", hint="correct the place's kubeconfig or context")
+        return Unreachable(sentence, code="bad_kubeconfig", hint="correct the target's kubeconfig or context")
     if _CERTIFICATE.search(text):
         return Unreachable(sentence, code="untrusted", hint="its certificate is not the one that was expected")
     return Unreachable(sentence)
@@ -108,7 +108,7 @@ def _hint(text: str) -> str:
     if "no matches for kind" in text:
         return "install KubeRay in the cluster, or use `workload: job`"
     if re.search(r'namespaces "[^"]*" not found', text):
-        return "correct the place's namespace"
+        return "correct the target's namespace"
     return ""
 
 

@@ -128,7 +128,7 @@ def pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
     groups = [cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])] if cluster else [spec]
     found = [group["template"] for group in groups if isinstance((group or {}).get("template"), dict)]
     if not found:
-        raise UsageError("the template of a Kubernetes place makes no pod: spec.template is missing")
+        raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
     return found
 
 

@@ -98,7 +98,7 @@ def _ended_pod(pod: Object) -> Observation | None:
     ended = _terminated(pod)
     why, code = str(ended.get("reason") or ""), _exit_code(pod)
     if why == "OOMKilled":
-        text = "the container needed more memory than the place's `memory` grants, and was killed"
+        text = "the container needed more memory than the target's `memory` grants, and was killed"
         return Observation(JobState.OVER, why, text, Ending.CRASHED, "out_of_memory", code)
     if why in ("StartError", "ContainerCannotRun"):
         text = str(ended.get("message") or "the container could not be started")

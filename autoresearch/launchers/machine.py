@@ -23,7 +23,7 @@ LOW_DISK_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Where something would be written. `place` is the nearest existing directory."""
+    """Where something would be written. `existing` is the nearest existing directory."""
 
     directory: Path
     existing: Path

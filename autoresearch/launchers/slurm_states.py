@@ -42,7 +42,7 @@ _FOR_EVER = re.compile(
 HINTS = {
     "PartitionConfig": "the partition cannot serve what is asked for; ask for less, or for another partition",
     "PartitionNodeLimit": "ask for fewer nodes, or for another partition",
-    "PartitionTimeLimit": "set `time` of the place to the partition's limit, or a shorter exp_max_time",
+    "PartitionTimeLimit": "set `time` of the target to the partition's limit, or a shorter exp_max_time",
     "DependencyNeverSatisfied": "the job that it depends on failed; change `dependency`",
     "AccountNotAllowed": "the partition takes no jobs of this account; change `account` or `partition`",
     "InvalidAccount": "change `account`",

@@ -20,7 +20,7 @@ from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.core.run.targets import Target
 
 CONNECTION = {
-    "host": "the host, as ssh knows it (an alias of ~/.ssh/config will do); default: the place's name",
+    "host": "the host, as ssh knows it (an alias of ~/.ssh/config will do); default: the target's name",
     "user": "the login there",
     "port": "the port of its sshd",
     "identity": "the file of the key",

@@ -139,7 +139,7 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert "pending" in lines and "slurm job 1" in lines and "Resources" in lines
     waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
-    assert "how: it waits in the queue of its place: Resources" in far.bench.here("explain", payload["run"])[1]
+    assert "how: it waits in the queue of its target: Resources" in far.bench.here("explain", payload["run"])[1]
     stopped = far.bench.ask("stop", payload["run"], "--reason", "never mind", check=None)
     assert stopped["ending"] == "stopped"
     assert far.recorded(payload)["ending"] == "stopped"

@@ -182,7 +182,7 @@ def test_hopeless_is_said_when_it_lasts() -> None:
     assert not launcher.poll([handle])["r"].hopeless, "it was possible in between"
     now[0] = 122.0
     said = launcher.poll([handle])["r"]
-    assert said.hopeless and "`time` of the place" in said.reason
+    assert said.hopeless and "`time` of the target" in said.reason
 
 
 # -- silence and refusals ------------------------------------------------------------------------------------------

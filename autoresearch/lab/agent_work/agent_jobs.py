@@ -230,7 +230,7 @@ class AgentJobs:
         return JobResult(lines, fix=edit, of=idea, turns=_names(lines), fault=fault, why=edit.why)
 
     def summarise(self) -> JobResult:
-        """What the researcher thinks of the campaign, as a document beside the report."""
+        """What the agent thinks of the campaign, as a document beside the report."""
         state = self.history.state()
         matter = self._matter(state)
         best = state.best or state.baseline

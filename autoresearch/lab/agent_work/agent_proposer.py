@@ -31,7 +31,7 @@ class AgentProposer:
 
 
 class MixedProposer:
-    """Numbers from an optimiser, ideas from a researcher, in the share that the spec names.
+    """Numbers from an optimiser, ideas from an agent, in the share that the spec names.
 
     Who is behind his share is asked first, so that it is kept in the long run; where he has nothing ready, the
     other one is asked, so that no GPU waits for a turn.

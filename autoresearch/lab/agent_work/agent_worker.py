@@ -87,7 +87,7 @@ class AgentWorker:
         """Take in what the job came to; returns what follows for the campaign. Raises the error that ended the job."""
         done, self._done, self._thread = self._done, None, None
         if done is None:
-            why = "a fault of ours ended the researcher's job; the controller's pane shows where"
+            why = "a fault of ours ended the agent's job; the controller's pane shows where"
             return suspend_agent(self.context.state, why)
         self._write(done)
         failpoint("research.written")
@@ -105,7 +105,7 @@ class AgentWorker:
             text = f"{self.spec.agent} had no idea {state.research.failed} times in a row: {why or fault}"
             return suspend_agent(state, text)
         if fault.needs_person:
-            return suspend_agent(state, f"the researcher {self.spec.agent} cannot be asked: {why or fault}")
+            return suspend_agent(state, f"the agent {self.spec.agent} cannot be asked: {why or fault}")
         return ()
 
     def suspend(self, why: str) -> None:
@@ -183,7 +183,7 @@ class AgentWorker:
         if edit.unmade is None:
             change = Hypothesis(idea.slug, edit.summary, patches=(edit.patch,), proposer=AGENT)
             try:
-                commit = repair(self.context.builder, idea, change, edit.summary or "mended by the researcher")
+                commit = repair(self.context.builder, idea, change, edit.summary or "mended by the agent")
                 failpoint("research.mended")
             except IdeaRefused as refused:
                 why = refused.message

@@ -69,7 +69,7 @@ def clean_slot(checkout: Checkout, trees: Path) -> Slot:
 def bench_for(
     builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
 ) -> EditWorkspace:
-    """The bench of a campaign, protected as its blueprint, its trainer and its researcher's settings say."""
+    """The workspace of a campaign, protected as its blueprint, its trainer and its agent's settings say."""
     return EditWorkspace(
         checkout=builder.checkout,
         spec=agent_spec,

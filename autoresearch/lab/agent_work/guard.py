@@ -1,4 +1,4 @@
-"""The guard: commands that must succeed on a researcher's patch before any GPU time is spent on it.
+"""The guard: commands that must succeed on an agent's patch before any GPU time is spent on it.
 
 Each runs under a Runner of its own, as a trainer does: so its time is limited, its process tree ends with it, also
 when we are killed, and its output is kept. The code that it runs is an agent's: it sees no secret and no GPU.

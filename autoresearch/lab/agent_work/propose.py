@@ -1,4 +1,4 @@
-"""Propose: one turn of a researcher that yields hypotheses, asked again with what is wrong, twice at most."""
+"""Propose: one turn of an agent that yields hypotheses, asked again with what is wrong, twice at most."""
 
 from __future__ import annotations
 

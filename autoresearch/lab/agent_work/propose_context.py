@@ -1,4 +1,4 @@
-"""Gather: everything that a researcher is told about a campaign, read from its records, its runs and git.
+"""Gather: everything that an agent is told about a campaign, read from its records, its runs and git.
 
 What cannot be read (a run directory that was removed, a branch that is gone) is left out: a briefing is made of what
 there is. `propose_prompt.brief` makes a text of it, without another look at anything.

@@ -1,4 +1,4 @@
-"""Summarise: a researcher's opinion of a campaign, beside the harness's own numbers and never instead of them."""
+"""Summarise: an agent's opinion of a campaign, beside the harness's own numbers and never instead of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ nothing. Everything that was measured is below; the harness publishes its own nu
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a researcher said of a campaign. `fault`: why it said nothing that can be used."""
+    """What an agent said of a campaign. `fault`: why it said nothing that can be used."""
 
     headline: str = ""
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
@@ -113,7 +113,7 @@ def document(matter: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
     spec = matter.state.spec
     known = facts_of(matter)
-    lines = [f"# {formatting.cell(spec.name)}: a researcher's summary", "", "## What was measured (by the harness)", ""]
+    lines = [f"# {formatting.cell(spec.name)}: an agent's summary", "", "## What was measured (by the harness)", ""]
     lines += [f"- {formatting.cell(text, 600)}" for text in summary.honest(matter.state, matter.lines)]
     lines += [f"- {formatting.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
     lines += [

@@ -55,7 +55,7 @@ def patiently(
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] | None = None,
 ) -> Ask:
-    """The same researcher, asked again until it answers, each try in a turn directory of its own.
+    """The same agent, asked again until it answers, each try in a turn directory of its own.
 
     The pauses are 30 s, 1, 2, 4, 8, 16 min, or what the agent asks for. It is given up where the next try would
     come after `deadline` (wall time; without one: 24 h for usage limits, 2 h for outages, since the first try), and

@@ -1,4 +1,4 @@
-"""What the documents of a campaign say about its researcher: what it cost, what it mended, what looks suspicious."""
+"""What the documents of a campaign say about its agent: what it cost, what it mended, what looks suspicious."""
 
 from __future__ import annotations
 

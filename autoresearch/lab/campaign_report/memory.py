@@ -138,9 +138,9 @@ def rule_words(campaign_spec: CampaignSpec) -> list[str]:
     if rules.budget_gpu_hours is not None:
         words.append(f"at most {rules.budget_gpu_hours:g} GPU hours")
     if rules.budget_usd is not None:
-        words.append(f"at most {rules.budget_usd:g} USD for the researcher")
+        words.append(f"at most {rules.budget_usd:g} USD for the agent")
     if rules.budget_tokens is not None:
-        words.append(f"at most {rules.budget_tokens:,} tokens for the researcher")
+        words.append(f"at most {rules.budget_tokens:,} tokens for the agent")
     if rules.target is not None:
         words.append(f"until {campaign_spec.objective.metric} reaches {rules.target:g}")
     if not words:

@@ -211,7 +211,7 @@ def _why(
 
 
 def ended_badly(row: LedgerRow) -> str:
-    """How a crashed run ended, in words; an idea that a researcher's edit never brought to a run has not ended."""
+    """How a crashed run ended, in words; an idea that an agent's edit never brought to a run has not ended."""
     if row.ending == Ending.LAUNCH_FAILED and row.failure in set(NotMade):
         return f"not tried: {row.failure}"
     try:

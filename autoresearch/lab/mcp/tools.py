@@ -244,7 +244,7 @@ STATUS = Tool(
         "name": Argument(about="run, campaign or topic"),
         "other": Argument(about="run"),
         "last": _LAST,
-        "launcher": Argument(about="places that the doctor asks"),
+        "launcher": Argument(about="targets that the doctor asks"),
         "cwd": _CWD,
     },
     choose="what",

@@ -28,7 +28,7 @@ GPU_WAIT_S = 5.0  # if there is only one look
 class Looker:
     """Looks at all runs; its caches make the next look cheap.
 
-    `places`: targets to show even without runs. `once`: there is only one look, so everything is read.
+    `targets`: those to show even without runs. `once`: there is only one look, so everything is read.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ def send_canary(
     Raises Unreachable, Declined.
     """
     if target.kind is Kind.KUBERNETES and not launcher.reach.shared:
-        return Canary("not for a place whose pods do not see our paths: try a short experiment there")
+        return Canary("not for a target whose pods do not see our paths: try a short experiment there")
     token = uuid.uuid4().hex[:8]
     theirs = ""
     if search:

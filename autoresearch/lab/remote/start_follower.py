@@ -20,7 +20,7 @@ from autoresearch.records.order_file import TROUBLE, ring
 from autoresearch.records.rundir import RunDir, is_locked, locked, read_json, write_atomically, write_json
 
 SAYS_WHO = ("SSH_AUTH_SOCK", "SLURM_CONF", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "KUBECONFIG", "KRB5CCNAME")
-"""Variables that say who we are to a place, or where it is: those of the next login may be others."""
+"""Variables that say who we are to a target, or where it is: those of the next login may be others."""
 _SHOWN = "shown.json"  # digests of credentials already handed over, so that two shells do not alternate
 
 

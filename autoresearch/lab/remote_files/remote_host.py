@@ -85,5 +85,5 @@ def _python(reach: Reach, target: Target) -> str:
 
 def _hint(answer: Mapping[str, Any]) -> str:
     if answer["code"] == "disk_full":
-        return "make room there, or give the place another `root:` or a smaller `min_free_gb:`"
-    return "give the place another `root:`" if answer["code"] in ("not_writable", "read_only") else ""
+        return "make room there, or give the target another `root:` or a smaller `min_free_gb:`"
+    return "give the target another `root:`" if answer["code"] in ("not_writable", "read_only") else ""

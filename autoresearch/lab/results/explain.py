@@ -128,8 +128,8 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
 def _elsewhere(observed: order_file.Observed | None) -> Death | None:
     """Why no more is known of a remote run: pending or unreachable; None for any other state."""
     said = {
-        "pending": "it waits in the queue of its place",
-        "unreachable": "its place does not answer; it may well go on",
+        "pending": "it waits in the queue of its target",
+        "unreachable": "its target does not answer; it may well go on",
     }
     if observed is None or observed.state not in said:
         return None
