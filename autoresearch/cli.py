@@ -58,7 +58,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         },
     ),
     "campaign": (
-        "Many hypotheses, one objective: start, look, steer, end.",
+        "Many hypotheses, one objective; `wait`, `note`, `report` take its name.",
         {
             "start": ("campaign:start", "Start a campaign (`campaign FILE` and `campaign --count N` mean this)."),
             "status": ("campaign:status", "Where it stands; --full: all that somebody who takes over must know."),
@@ -69,7 +69,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "approve": ("steer:approve", "Let a code idea be edited; without one: what the agent has proposed."),
             "add": ("campaign_control:add", "Add an idea to the queue."),
             "fix": ("campaign_control:fix", "Repair an idea that crashed, on its branch, and run it again."),
-            "set": ("campaign_control:set_rules", "Change the stop rules; recorded."),
+            "set": ("campaign_control:set_rules", "Change the stop rules: count=40 deadline=10h; recorded."),
             "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
             "replay-pruning": ("replay_pruning:replay_pruning", "Would early stopping have ended the winner?"),
             "control": ("campaign_control:control", "Be the controller (start and resume call this)."),
@@ -194,12 +194,17 @@ def _refuse_former(argv: Sequence[str]) -> None:
     for count in (1, 2):
         former = " ".join(argv[:count])
         if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
-            rest = list(argv[count:])
-            names = [word for word in rest if not word.startswith("-")] if "tell" in former else rest[:1]
-            if former in UNNAMED and (len(names) < 2 if "tell" in former else not names or names[0].startswith("-")):
-                rest.insert(0, UNNAMED[former])
-            line = shlex.join(rest)
+            line = shlex.join(_named(former, argv[count:]))
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
+
+
+def _named(former: str, words: Sequence[str]) -> list[str]:
+    """What followed a former name, with the name that it left out where today's command needs one."""
+    if former not in UNNAMED:
+        return list(words)
+    names = [word for word in words if not word.startswith("-")]
+    named = len(names) > 1 if former.endswith("tell") else words[:1] == names[:1] != []  # `tell` had words after it
+    return list(words) if named else [UNNAMED[former], *words]
 
 
 def _started(argv: list[str]) -> list[str]:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autoresearch.errors import NotFoundError
-from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.plans.plan_dir import PlanDir
+    from autoresearch.records.campaign_records import CampaignDir
+    from autoresearch.records.rundir import RunDir
 
     Named: TypeAlias = RunDir | CampaignDir | PlanDir
 

@@ -12,7 +12,6 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
-from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
@@ -58,6 +57,8 @@ def wait(
     named = resolve(name, parts)
     if isinstance(named, RunDir):
         return _wait_for_event(named, parts, seconds, since, tail, as_json=as_json, as_exit_code=as_exit_code)
+    from autoresearch.records.campaign_records import CampaignDir
+
     if isinstance(named, CampaignDir):
         from autoresearch.commands.campaign import wait_for_row
 
