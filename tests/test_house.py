@@ -70,9 +70,9 @@ INVENTED = re.compile(
 )
 # Names of parameters, fields and functions that say nothing of what they hold: a target, a directory, a result, ...
 VAGUE = frozenset({"place", "places", "found", "said", "told", "wanted", "asked", "heard", "given"})
-ON_DISK = frozenset({"Order.place"})  # fields that are keys of files which must stay readable
+ON_DISK = frozenset({"Order.place", "CampaignSpec.places"})  # fields that are keys of files which must stay readable
 # Rooms in which the two rules about names of parameters do not hold yet; the set is to become empty.
-NOT_YET = {"core", "commands", "agentjet", "lab/campaigns", "lab/campaign_setup", "lab/plans"}
+NOT_YET = {"core", "commands", "agentjet", "lab/campaign_setup", "lab/plans"}
 WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
 MOST_LINES = 500
 MOST_LINES_ALONE = 800

@@ -56,8 +56,8 @@ def is_code(hypothesis: Hypothesis) -> bool:
     return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
 
 
-def all_earlier(state: CampaignState, waiting: Iterable[Hypothesis] = ()) -> list[Earlier]:
-    """Every idea that a campaign has had, oldest first; `waiting`: queued ideas that have not been started."""
+def all_earlier(state: CampaignState, proposals: Iterable[Hypothesis] = ()) -> list[Earlier]:
+    """Every idea that a campaign has had, oldest first; `proposals`: queued ideas that have not been started."""
     had = [
         earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
         for idea in state.ideas
@@ -68,7 +68,7 @@ def all_earlier(state: CampaignState, waiting: Iterable[Hypothesis] = ()) -> lis
         for hypothesis, reason in state.skipped
         if hypothesis.unmade != NotMade.RESEARCHER
     ]
-    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in waiting]
+    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in proposals]
 
 
 def resolved(state: CampaignState, parent: str) -> str:
@@ -110,12 +110,13 @@ def twin(
     return ""
 
 
-def _likeness(a: Earlier, b: Earlier, values: Mapping[str, object] | None) -> float:
+def _likeness(first: Earlier, second: Earlier, values: Mapping[str, object] | None) -> float:
     """The share of common words if two code ideas are duplicates; else 0."""
-    if not (a.code and b.code) or fingerprint(a.overrides, values) != fingerprint(b.overrides, values):
+    settings = [fingerprint(one.overrides, values) for one in (first, second)]
+    if not (first.code and second.code) or settings[0] != settings[1]:
         return 0.0
-    share = alike(a.words, b.words)
-    return share if share >= (ALIKE if a.paths & b.paths else ALIKE_ELSEWHERE) else 0.0
+    share = alike(first.words, second.words)
+    return share if share >= (ALIKE if first.paths & second.paths else ALIKE_ELSEWHERE) else 0.0
 
 
 def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:

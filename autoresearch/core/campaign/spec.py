@@ -40,7 +40,7 @@ class Rules:
     budget_tokens: int | None = None  # limit on the tokens that it reads and writes
 
     @property
-    def given(self) -> bool:
+    def any_set(self) -> bool:
         """Whether any rule is set."""
         return any(getattr(self, name) is not None for name in self.__dataclass_fields__)
 

@@ -66,9 +66,9 @@ def _about_agent(request: Mapping[str, Any], reason: str) -> tuple[Action, ...]:
     return ()
 
 
-def _resume(state: CampaignState, given: str, reason: str) -> tuple[Action, ...]:
+def _resume(state: CampaignState, new_reason: str, reason: str) -> tuple[Action, ...]:
     again = [Note("again", {"reason": reason})] if scheduler.baseline_failed(state) else []  # its fault may be mended
-    running = Note("state", {"state": CampaignPhase.RUNNING.value, "reason": given})
+    running = Note("state", {"state": CampaignPhase.RUNNING.value, "reason": new_reason})
     return (*again, running, Say("going on"), ReadmitAgent())
 
 

@@ -34,7 +34,7 @@ def resolve_goal(
     """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule."""
     objective, sources = _objective(campaign_file, trainer_settings)
     rules = _rules(campaign_file, objective, now)
-    if not rules.given:
+    if not rules.any_set:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
     return CampaignGoal(objective, rules, sources, _deadline_findings(campaign_file, rules, parallel, now))

@@ -18,7 +18,7 @@ from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.campaigns.worktree_paths import environment_in, places_in
+from autoresearch.lab.campaigns.worktree_paths import environment_in, path_map_in
 from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.runner.spawn import FOR_EVALUATION
@@ -52,10 +52,10 @@ def evaluated_apart(
         return run, ()
     slot_here = evaluation_slot(checkout, trained_in)
     slot_here.switch(campaign_spec.base_commit, campaign_spec.include)
-    places = places_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
+    path_map = path_map_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
     declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}
-    found = [map_launch(command, {}, {}, places) for command in run.spec.evaluate]
-    around = map_launch("", {}, declared, places, inherited=frozenset(declared))
+    found = [map_launch(command, {}, {}, path_map) for command in run.spec.evaluate]
+    around = map_launch("", {}, declared, path_map, inherited=frozenset(declared))
     if bad := errors([finding for one in found for finding in one.findings]):
         raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
     imports = environment_in(campaign_spec, slot_here, environ)

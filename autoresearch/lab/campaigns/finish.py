@@ -20,11 +20,11 @@ from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 
-def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sources, worker: AgentWorker) -> None:
+def finish(context: CampaignContext, reason: str, live_runs: LiveRuns, sources: Sources, worker: AgentWorker) -> None:
     """Write what the campaign leaves, and remove its worktrees. After a crash, all of it is done again."""
     for sentence in recovery.restore_ledger(context.campaign_dir):
         context.say(sentence)
-    runs.withdraw()
+    live_runs.withdraw()
     state, found = context.state, context.stand
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
     for token, findings in sources.faults(state).items():
@@ -37,7 +37,7 @@ def finish(context: CampaignContext, reason: str, runs: LiveRuns, sources: Sourc
     failpoint("campaign.reported")
     sources.close()
     worker.remove()
-    runs.remove_worktrees()
+    live_runs.remove_worktrees()
     failpoint("campaign.removed")
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)

@@ -54,7 +54,7 @@ class Sources:
         if self._own is None:
             self._own = self._made()
         if self._queue is None and self.spec.proposer.queue:  # a person's queue beside another proposer goes first
-            own = self._own if isinstance(self._own, Queue) else proposer(QUEUE, self._given())
+            own = self._own if isinstance(self._own, Queue) else proposer(QUEUE, self._proposer_inputs())
             self._queue = own if isinstance(own, Queue) else None
         queues = [one for one in (self._added, self._queue) if one is not None and one is not self._own]
         return [*queues, self._own]
@@ -64,10 +64,11 @@ class Sources:
         if name == AGENT:
             return self.agent_proposer
         if name == HYBRID:
-            return MixedProposer(self.agent_proposer, proposer(OPTIMISER, self._given()), self.spec.research.share)
-        return proposer(name, self._given())
+            optimiser = proposer(OPTIMISER, self._proposer_inputs())
+            return MixedProposer(self.agent_proposer, optimiser, self.spec.research.share)
+        return proposer(name, self._proposer_inputs())
 
-    def _given(self) -> Given:
+    def _proposer_inputs(self) -> Given:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
         if mine.space:

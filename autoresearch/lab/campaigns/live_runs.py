@@ -64,8 +64,8 @@ class LiveRuns:
 
     def over(self) -> tuple[str, ...]:
         """The live runs that ended, in the order of their ends."""
-        ended = ((run, rundir) for run, rundir in self._live.items() if rundir.state() in _OVER)
-        return tuple(run for run, _ in recovery.by_end(ended))
+        ended = {run: rundir for run, rundir in self._live.items() if rundir.state() in _OVER}
+        return tuple(recovery.by_end(ended))
 
     @property
     def may_look_again(self) -> bool:

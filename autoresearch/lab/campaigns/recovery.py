@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +148,16 @@ def _close_named(names: Collection[str], tmux_socket: str, parts: Parts) -> None
                 launcher.close(info)
 
 
-def by_end(runs: Iterable[tuple[str, RunDir]]) -> list[tuple[str, RunDir]]:
+def by_end(run_dirs: Mapping[str, RunDir]) -> list[str]:
     """Sort runs by their end time, so that a row that is rewritten is judged by what was known at its time."""
 
-    def ended(run: tuple[str, RunDir]) -> float:
+    def end_time(run: str) -> float:
         try:
-            return run[1].exit_record.stat().st_mtime
+            return run_dirs[run].exit_record.stat().st_mtime
         except OSError:
             return float("inf")
 
-    return sorted(runs, key=ended)
+    return sorted(run_dirs, key=end_time)
 
 
 def record(state: CampaignState, run: str, rundir: RunDir, builder: CommitBuilder, parts: Parts) -> None:

@@ -28,7 +28,7 @@ def environment_in(campaign_spec: CampaignSpec, slot: Slot, environ: Mapping[str
     return {"PYTHONPATH": import_environment(environ, slot.path, roots)["PYTHONPATH"]}
 
 
-def places_in(campaign_spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
+def path_map_in(campaign_spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
     """The path mapping for a campaign's worktree: which directories map to what, and which are never mapped."""
     venv = Path(campaign_spec.interpreter).parents[1]
     return PathMap(
@@ -49,11 +49,11 @@ def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[Re
     spec = builder.spec
     given = run.options.environment
     declared = {name: given[name] for name in run.resolved.blueprint.notes.env}
-    places = places_in(spec, slot, given.get("HOME", ""))
+    path_map = path_map_in(spec, slot, given.get("HOME", ""))
     recipe_path = slot.path / builder.recipe_path if builder.recipe_path else None
     recipe = run.resolved.recipe_data if recipe_path else {}
-    found = map_launch(run.spec.command, recipe, declared, places)
-    swarm, more = _mapped_swarm(run.spec.swarm, places)
+    found = map_launch(run.spec.command, recipe, declared, path_map)
+    swarm, more = _mapped_swarm(run.spec.swarm, path_map)
     if bad := errors((*found.findings, *more)):
         raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     trainer_settings = run.trainer_settings
@@ -72,11 +72,11 @@ def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[Re
     return replace(run, spec=spec_here, options=options, trainer_settings=trainer_settings), mapped
 
 
-def _mapped_swarm(swarm: Swarm | None, places: PathMap) -> tuple[Swarm | None, tuple[Finding, ...]]:
+def _mapped_swarm(swarm: Swarm | None, path_map: PathMap) -> tuple[Swarm | None, tuple[Finding, ...]]:
     """Map the commands of a swarm's server and check like the launch command."""
     if swarm is None:
         return None, ()
-    server, debug = (map_launch(command, {}, {}, places) for command in (swarm.server, swarm.debug))
+    server, debug = (map_launch(command, {}, {}, path_map) for command in (swarm.server, swarm.debug))
     return replace(swarm, server=server.command, debug=debug.command), (*server.findings, *debug.findings)
 
 
