@@ -21,7 +21,7 @@ from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaigns import new_ideas, prepare_next, recovery, seed_curves
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.finish import finish
-from autoresearch.lab.campaigns.idea_sources import Sources
+from autoresearch.lab.campaigns.idea_sources import IdeaSources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.campaigns.trouble import is_full, is_trouble
@@ -46,7 +46,7 @@ class Controller:
         self._pruner = Pruner(self._context.spec, say)
         self._agent = AgentWorker(self._context)
         self._runs = LiveRuns(self._context)
-        self._sources = Sources(self._context)
+        self._sources = IdeaSources(self._context)
         self._dry = False  # the proposers had no idea when they were last asked
         self._tried: set[Action] = set()  # what came to nothing since something last happened
         self._requests_read = 0  # size of the requests' file when the last one of them was carried out, in bytes
@@ -95,7 +95,7 @@ class Controller:
         self._runs.drop()
         self._sources.close()
         self._agent.close()
-        self._runs, self._sources = LiveRuns(self._context), Sources(self._context)
+        self._runs, self._sources = LiveRuns(self._context), IdeaSources(self._context)
         self._dry, self._healthy = False, False
         self._tried.clear()
 

@@ -14,20 +14,22 @@ from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_sources import Sources
+from autoresearch.lab.campaigns.idea_sources import IdeaSources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 
-def finish(context: CampaignContext, reason: str, live_runs: LiveRuns, sources: Sources, worker: AgentWorker) -> None:
+def finish(
+    context: CampaignContext, reason: str, live_runs: LiveRuns, idea_sources: IdeaSources, worker: AgentWorker
+) -> None:
     """Write what the campaign leaves, and remove its worktrees. After a crash, all of it is done again."""
     for sentence in recovery.restore_ledger(context.campaign_dir):
         context.say(sentence)
     live_runs.withdraw()
     state, found = context.state, context.stand
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
-    for token, findings in sources.faults(state).items():
+    for token, findings in idea_sources.faults(state).items():
         _record_never_tried(context, state, token, findings)
     worker.summarise(state)
     worker.close()
@@ -35,7 +37,7 @@ def finish(context: CampaignContext, reason: str, live_runs: LiveRuns, sources: 
     last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
     progress.write_end(context.campaign_dir, last, found, reason, context.say)
     failpoint("campaign.reported")
-    sources.close()
+    idea_sources.close()
     worker.remove()
     live_runs.remove_worktrees()
     failpoint("campaign.removed")

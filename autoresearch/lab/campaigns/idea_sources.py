@@ -36,7 +36,7 @@ def waiting_names(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> set
     return {name for path in paths if path.exists() for name in Queue(path, parse_any).slugs()}
 
 
-class Sources:
+class IdeaSources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
     def __init__(self, context: CampaignContext) -> None:

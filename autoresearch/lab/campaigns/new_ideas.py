@@ -15,7 +15,7 @@ from autoresearch.lab.campaigns import idea_commit
 from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.follow_up import repair
-from autoresearch.lab.campaigns.idea_sources import Sources
+from autoresearch.lab.campaigns.idea_sources import IdeaSources
 from autoresearch.proposers.queue import in_order
 from autoresearch.proposers.queue_entry import Broken, from_entry
 from autoresearch.records.failpoint import failpoint
@@ -32,27 +32,27 @@ class Proposed:
     dry: bool  # they had none left
 
 
-def commit_baseline(context: CampaignContext, sources: Sources) -> None:
+def commit_baseline(context: CampaignContext, idea_sources: IdeaSources) -> None:
     """Commit the baseline on its branch. Raises IdeaRefused if it cannot be tried."""
-    _commit(context, sources, Attempt(1, baseline_hypothesis()))
+    _commit(context, idea_sources, Attempt(1, baseline_hypothesis()))
 
 
-def propose(context: CampaignContext, sources: Sources) -> Proposed:
+def propose(context: CampaignContext, idea_sources: IdeaSources) -> Proposed:
     """Ask the proposers until one of their ideas can be tried, and commit it."""
     for _ in range(MOST_REFUSED):
         state = context.state
-        hypothesis = sources.ask(scheduler.attempts(state))
-        check_queues(context, sources)
+        hypothesis = idea_sources.ask(scheduler.attempts(state))
+        check_queues(context, idea_sources)
         if hypothesis is None:
             return Proposed(idea=False, dry=True)
         taken = {idea.slug for idea in state.ideas}
         index = 1 + max((idea.index for idea in state.ideas), default=0)
-        if _commit(context, sources, Attempt(index, renamed(hypothesis, taken))):
+        if _commit(context, idea_sources, Attempt(index, renamed(hypothesis, taken))):
             return Proposed(idea=True, dry=False)
     return Proposed(idea=False, dry=False)
 
 
-def _commit(context: CampaignContext, sources: Sources, attempt: Attempt) -> bool:
+def _commit(context: CampaignContext, idea_sources: IdeaSources, attempt: Attempt) -> bool:
     """Make an idea of a hypothesis; False if it is refused, which is recorded."""
     try:
         idea = idea_commit.conceive(context.builder, context.state, attempt.hypothesis, attempt.index)
@@ -63,7 +63,7 @@ def _commit(context: CampaignContext, sources: Sources, attempt: Attempt) -> boo
         if attempt.hypothesis.is_baseline:
             raise
         context.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
-        sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
+        idea_sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
         context.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
         return False
     failpoint("campaign.conceived")
@@ -71,10 +71,10 @@ def _commit(context: CampaignContext, sources: Sources, attempt: Attempt) -> boo
     return True
 
 
-def check_queues(context: CampaignContext, sources: Sources) -> bool:
+def check_queues(context: CampaignContext, idea_sources: IdeaSources) -> bool:
     """Say which entries of a queue cannot be tried as they are; returns whether that changed."""
     state = context.state
-    found = [str(finding) for finding in in_order(sources.faults(state))[:MOST_FAULTS]]
+    found = [str(finding) for finding in in_order(idea_sources.faults(state))[:MOST_FAULTS]]
     if found == state.queue_faults:
         return False
     for fault in found:
