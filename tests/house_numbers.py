@@ -14,11 +14,11 @@ from tests.test_house import (
     PACKAGE,
     ROOT,
     Source,
-    ambiguous_parameters,
     no_import_cycle,
+    no_vague_names,
     one_class_one_meaning,
+    one_parameter_one_class,
     targets,
-    vague_names,
 )
 
 
@@ -51,8 +51,8 @@ def main() -> None:
     print(f"files {len(sources)}, lines {lines}, classes {classes}")
     print(f"import circles, those for type checkers counted: {len(no_import_cycle(sources))}")
     print(f"class names with several meanings: {len(one_class_one_meaning(sources))}")
-    print(f"parameters that stand for several classes: {len(ambiguous_parameters(sources, sources))}")
-    print(f"parameters, fields and functions with a vague name: {len(vague_names(sources))}")
+    print(f"parameters that stand for several classes: {len(one_parameter_one_class(sources))}")
+    print(f"parameters, fields and functions with a vague name: {len(no_vague_names(sources))}")
     print(f"imports of a file: 90 % at most {imports[int(0.9 * len(imports))]}, most {imports[-1]}")
     print("largest folders: " + ", ".join(f"{name} {count}" for name, count in folders.most_common(5)))
     print(f"visible commands {commands}, options {options}")

@@ -70,9 +70,9 @@ INVENTED = re.compile(
 )
 # Names of parameters, fields and functions that say nothing of what they hold: a target, a directory, a result, ...
 VAGUE = frozenset({"place", "places", "found", "said", "told", "wanted", "asked", "heard", "given"})
-ON_DISK = frozenset({"Order.place", "CampaignSpec.places"})  # fields that are keys of files which must stay readable
-# Rooms in which the two rules about names of parameters do not hold yet; the set is to become empty.
-NOT_YET = {"core", "commands", "agentjet", "lab/campaign_setup", "lab/plans"}
+ON_DISK = frozenset(  # fields that are keys of files and of JSON output
+    {"CampaignSpec.places", "Order.place", "Overview.places", "PlaceLine.place", "RunLine.place"}
+)
 WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
 MOST_LINES = 500
 MOST_LINES_ALONE = 800
@@ -317,24 +317,9 @@ def one_class_one_meaning(sources: Sequence[Source]) -> list[str]:
 
 def one_parameter_one_class(sources: Sequence[Source]) -> list[str]:
     """Of the house's classes, a parameter's name stands for one, in whatever container."""
-    return ambiguous_parameters(sources, _enforced(sources))
-
-
-def no_vague_parameters(sources: Sequence[Source]) -> list[str]:
-    """No parameter, field or function has a name that says nothing of what it holds."""
-    return vague_names(_enforced(sources))
-
-
-def _enforced(sources: Sequence[Source]) -> list[Source]:
-    exempt = tuple(f"{PACKAGE}/{room}/" for room in NOT_YET)
-    return [source for source in sources if not source.path.startswith(exempt)]
-
-
-def ambiguous_parameters(sources: Sequence[Source], among: Sequence[Source]) -> list[str]:
-    """The parameters that stand for one class of the house here and for another there."""
     own = {node.name for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)}
     uses: dict[str, dict[frozenset[str], list[str]]] = {}
-    for source in among:
+    for source in sources:
         known = own - _aliases(source)
         for function, parameter in _parameters(source):
             if parameter.annotation and (classes := frozenset(_classes_in(parameter.annotation) & known)):
@@ -348,8 +333,8 @@ def ambiguous_parameters(sources: Sequence[Source], among: Sequence[Source]) -> 
     ]
 
 
-def vague_names(sources: Sequence[Source]) -> list[str]:
-    """The parameters, fields and functions with such a name; a leading underscore makes it no better."""
+def no_vague_names(sources: Sequence[Source]) -> list[str]:
+    """No parameter, field or function has a name that says nothing; a leading underscore makes it no better."""
     named = [(source, name, line) for source in sources for name, line in _names_in(source)]
     return [
         f"{source.path}:{line}: {name} says nothing of what it holds"
@@ -442,7 +427,7 @@ RULES: tuple[Rule, ...] = (
     standard_terms,
     one_class_one_meaning,
     one_parameter_one_class,
-    no_vague_parameters,
+    no_vague_names,
     files_stay_small,
     public_things_are_explained,
     no_workplace,
@@ -606,7 +591,7 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
             "A in autoresearch/lab/a.py:2; B in autoresearch/lab/a.py:3",
         ),
     ],
-    no_vague_parameters: [
+    no_vague_names: [
         ({LAB: "def f(place): ..."}, "lab/a.py:2: place says nothing"),
         ({LAB: "def f(a, *, wanted: str = '', **asked: int): ..."}, "asked says nothing"),
         ({TMUX: "class A:\n    found: int"}, "tmux.py:3: A.found says nothing"),
@@ -658,7 +643,7 @@ FINE: dict[Rule, list[dict[str, str]]] = {
         {LAB: "class Event: ...\ndef f(x: Event): ...\nclass A: ...", TMUX: "def g(x: threading.Event): ..."},
         {LAB: _CLASSES + "def f(x: A): ...", TMUX: "B = Annotated[str, 1]\ndef g(x: B): ..."},
     ],
-    no_vague_parameters: [
+    no_vague_names: [
         {LAB: "def f(target, placed, a_place):\n    found = wanted(target)\n    return found.told"},
         {LAB: "class Order:\n    place: str\nx: int\nplaces: int = 1"},
     ],

@@ -123,14 +123,14 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
 
     spec = proposed.spec
 
-    def said(key: str) -> str:
+    def source_of(key: str) -> str:
         return f"  ({spec.sources[key]})" if key in spec.sources else ""
 
     rules = spec.rules
     left = f"{span(rules.deadline - spec.created)} from now" if rules.deadline else ""
     stops = [
-        f"{rules.count} ideas{said('count')}" if rules.count else "",
-        f"in {left}{said('deadline')}" if left else "",
+        f"{rules.count} ideas{source_of('count')}" if rules.count else "",
+        f"in {left}{source_of('deadline')}" if left else "",
         f"{rules.budget_gpu_hours:g} GPU hours" if rules.budget_gpu_hours else "",
         f"{rules.budget_usd:g} USD" if rules.budget_usd else "",
         f"{rules.budget_tokens:,} tokens" if rules.budget_tokens else "",
@@ -141,20 +141,20 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
     space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     rows = [
-        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{said('metric')}"),
+        ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
         ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
-        ("each run", f"{each}; {spec.parallel} at a time{said('parallel')}"),
+        ("each run", f"{each}; {spec.parallel} at a time{source_of('parallel')}"),
         ("first step", proposed.first_step_rule),
-        ("where", f"{', '.join(map(str, spec.places))}{said('launcher')}"),
-        ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{said('baseline')}"),
+        ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
+        ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{source_of('baseline')}"),
         ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
-        ("ideas from", f"{spec.proposer.name}{said('proposer')} {spec.proposer.queue}".rstrip()),
-        *([("space", f"{space}{said('space')}")] if space else []),
+        ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
+        *([("space", f"{space}{source_of('space')}")] if space else []),
         *_evaluation_row(proposed),
         *_agent_rows(spec),
-        *([("early stop", f"{spec.prune}, after step {spec.warmup}{said('prune')}")] if spec.prune else []),
+        *([("early stop", f"{spec.prune}, after step {spec.warmup}{source_of('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
         ("base", f"{spec.base}, {_files(len(dirty))} from HEAD" if dirty else spec.base),
@@ -169,11 +169,11 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
 
 
-def _seed_check_words(spec: CampaignSpec) -> str:
+def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     """How it will be seen whether the seed does anything."""
     from autoresearch.core.controller.scheduler import CHECKED
 
-    if spec.replicates >= CHECKED:
+    if campaign_spec.replicates >= CHECKED:
         return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
     return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim"
 
@@ -192,15 +192,15 @@ def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
     return [("measured by", none)] if proposed.spec.research.agent else []
 
 
-def _agent_rows(spec: CampaignSpec) -> list[tuple[str, str]]:
+def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:
     """Which agent takes part, and what it may do."""
     from autoresearch.core.campaign.stop_rules import span
     from autoresearch.core.controller.agent_schedule import HYBRID
 
-    own = spec.research
+    own = campaign_spec.research
     if not own.agent:
         return []
-    share = f"; {own.share:.0%} of the ideas, the others are tpe's" if spec.proposer.name == HYBRID else ""
+    share = f"; {own.share:.0%} of the ideas, the others are tpe's" if campaign_spec.proposer.name == HYBRID else ""
     bounds = f"each turn at most {span(own.turn_s)}" + (f" and {own.turn_usd:g} USD" if own.turn_usd else "")
     name = f"{own.agent} {own.model}".strip()
     return [

@@ -43,51 +43,51 @@ def compare(
     return 0
 
 
-def _payload(found: Comparison) -> dict[str, Any]:
+def _payload(comparison: Comparison) -> dict[str, Any]:
     from autoresearch.lab.results.compare import metrics_of
 
     return {
-        "a": found.a.run,
-        "b": found.b.run,
-        "metric_name": found.metric or None,
-        "metrics": {"a": metrics_of(found.a), "b": metrics_of(found.b), "difference": found.difference},
-        "not_comparable": found.refused or None,
-        "config": found.config,
-        "per_run": found.per_run,
-        "command_line": found.command,
-        "commits": [found.a.commit or None, found.b.commit or None],
-        "code": found.code,
-        "diff": found.diff,
-        "environment": found.environment,
-        "limits": found.limits,
-        "next": [line for line in (found.git, f"autoresearch repro {found.b.name}") if line],
+        "a": comparison.a.run,
+        "b": comparison.b.run,
+        "metric_name": comparison.metric or None,
+        "metrics": {"a": metrics_of(comparison.a), "b": metrics_of(comparison.b), "difference": comparison.difference},
+        "not_comparable": comparison.refused or None,
+        "config": comparison.config,
+        "per_run": comparison.per_run,
+        "command_line": comparison.command,
+        "commits": [comparison.a.commit or None, comparison.b.commit or None],
+        "code": comparison.code,
+        "diff": comparison.diff,
+        "environment": comparison.environment,
+        "limits": comparison.limits,
+        "next": [line for line in (comparison.git, f"autoresearch repro {comparison.b.name}") if line],
     }
 
 
-def _lines(found: Comparison) -> list[str]:
+def _lines(comparison: Comparison) -> list[str]:
     from autoresearch.lab.results.compare import metrics_of
 
-    a, b = metrics_of(found.a), metrics_of(found.b)
+    a, b = metrics_of(comparison.a), metrics_of(comparison.b)
     rows = [["", "A", "B"]]
     rows += [["run", a["run"], b["run"]], ["status", _status(a), _status(b)]]
-    rows += [[f"{found.metric or 'metric'}, last", output.number(a["last"]), output.number(b["last"])]]
+    rows += [[f"{comparison.metric or 'metric'}, last", output.number(a["last"]), output.number(b["last"])]]
     rows += [["best", output.number(a["best"]), output.number(b["best"])]]
     rows += [["mean of the idea", _mean(a), _mean(b)]]
     rows += [["steps, seed", f"{_or(a['steps'])}, {_or(a['seed'])}", f"{_or(b['steps'])}, {_or(b['seed'])}"]]
     minutes = [None if m["elapsed_min"] is None else m["elapsed_min"] * 60 for m in (a, b)]
     rows += [["took", output.duration(minutes[0]), output.duration(minutes[1])]]
     lines = _aligned(rows)
-    if found.difference is not None:
-        lines.append(f"difference of the means (B - A): {found.difference:+.4g}; a comparison, not a confirmation")
-    elif found.refused:
-        lines.append(f"not compared: {found.refused}"[:300])
-    lines += _section("config", found.config)
-    lines += _section("per run", found.per_run, 3)
-    if found.command:
-        lines += ["command:", f"  A {found.command[0][:160]!r}", f"  B {found.command[1][:160]!r}"]
-    lines += _section("environment", found.environment, 4)
-    lines += _section("limits", found.limits, 4)
-    lines.append(f"code: {found.code}")
+    if comparison.difference is not None:
+        lines.append(f"difference of the means (B - A): {comparison.difference:+.4g}; a comparison, not a confirmation")
+    elif comparison.refused:
+        lines.append(f"not compared: {comparison.refused}"[:300])
+    lines += _section("config", comparison.config)
+    lines += _section("per run", comparison.per_run, 3)
+    if comparison.command:
+        lines += ["command:", f"  A {comparison.command[0][:160]!r}", f"  B {comparison.command[1][:160]!r}"]
+    lines += _section("environment", comparison.environment, 4)
+    lines += _section("limits", comparison.limits, 4)
+    lines.append(f"code: {comparison.code}")
     return lines[: output.MAX_LINES - 1]
 
 

@@ -67,10 +67,10 @@ def _yaml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _declared(name: str, found: project.Settings) -> dict[str, Any]:
+def _declared(name: str, settings: project.Settings) -> dict[str, Any]:
     """A declared target, and what is wrong with it: unlike `--launcher`, nobody is going there now."""
     try:
-        target = project.targets_of(name, found.launchers, str(found.file))[0]
+        target = project.targets_of(name, settings.launchers, str(settings.file))[0]
     except UsageError as wrong:
         return {"name": name, "kind": None, "slots": None, "options": {}, "error": wrong.message}
     return {**target.to_json(), "error": None}

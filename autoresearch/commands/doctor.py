@@ -43,13 +43,13 @@ def doctor(
     settings = project.load(here, environ=os.environ, flags={"launcher": launcher})
     repo = repository.find(here)
     home = (repo.root if repo else here) / "reports" / "auto_research"
-    asked = _asked(settings, blueprint, home if canary else None) if launcher or canary else []
+    inspections = _inspected(settings, blueprint, home if canary else None) if launcher or canary else []
     around = machine.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = machine.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
-    fit = not errors and all(one.fit for one in asked)
+    fit = not errors and all(one.fit for one in inspections)
     rows = [
         ["system", around.system],
         ["python", f"{around.python} ({around.interpreter})"],
@@ -63,7 +63,7 @@ def doctor(
         *([f.severity.value, str(f)] for f in found),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
-    if canary and not asked:
+    if canary and not inspections:
         output.remark("no canary is sent: no target but this machine is named; such as --launcher gpu1 --canary")
     if as_json:
         payload = {
@@ -76,18 +76,18 @@ def doctor(
             "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
             "big_volume": {"path": big.path or None, "why": big.why or None, "variables": dict(big.variables)},
             "findings": [_finding(f) for f in found],
-            "places": [_payload(one) for one in asked],
+            "places": [_payload(one) for one in inspections],
             "next": ["autoresearch run BLUEPRINT"] if fit else [],
         }
         output.emit("doctor", payload, as_json=True)
     else:
         output.table(rows)
-        for one in asked:
+        for one in inspections:
             _show(one)
     return 0 if fit else EnvironmentUnusable.exit_code
 
 
-def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
+def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
     """Every target that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
     from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
@@ -107,13 +107,16 @@ def _asked(settings: Settings, blueprint: Path | None, canary: Path | None) -> l
     return found
 
 
-def _show(one: Inspected) -> None:
+def _show(inspected: Inspected) -> None:
     """A target in lines of 80 columns, long ones folded below themselves."""
     import textwrap
 
     output.say("")
-    output.say(f"{one.target}: {'fit' if one.fit else 'a run could not be sent there'}")
-    rows = [*_facts(one), *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in one.findings)]
+    output.say(f"{inspected.target}: {'fit' if inspected.fit else 'a run could not be sent there'}")
+    rows = [
+        *_facts(inspected),
+        *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in inspected.findings),
+    ]
     width = max(len(name) for name, _ in rows) + 2
     for name, text in rows:
         folded = textwrap.wrap(text, WIDTH - width - 2) or ["-"]
@@ -122,30 +125,34 @@ def _show(one: Inspected) -> None:
             output.say(" " * (width + 2) + line)
 
 
-def _facts(one: Inspected) -> list[tuple[str, str]]:
-    answers = "no" if one.latency_s is None else f"yes, in {one.latency_s:.2f} s"
-    offset = one.clock_offset_s
+def _facts(inspected: Inspected) -> list[tuple[str, str]]:
+    answers = "no" if inspected.latency_s is None else f"yes, in {inspected.latency_s:.2f} s"
+    offset = inspected.clock_offset_s
     clock = "" if offset is None else "as here" if abs(offset) < 1 else f"{offset:+.0f} s from ours"
     return [
         ("answers", answers),
         *([("clock", clock)] if clock else []),
-        *one.rows,
-        ("follower", one.followed.sentence),
+        *inspected.rows,
+        ("follower", inspected.followed.sentence),
     ]
 
 
-def _payload(one: Inspected) -> dict[str, Any]:
+def _payload(inspected: Inspected) -> dict[str, Any]:
     return {
-        **one.target.to_json(),
-        "fit": one.fit,
-        "answers": one.answers,
-        "latency_s": one.latency_s,
-        "clock_offset_s": one.clock_offset_s,
-        "facts": [{"name": name, "value": value} for name, value in one.rows],
-        "follower": {"alive": one.followed.alive, "session": one.followed.session or None, "runs": one.followed.runs},
-        "findings": [_finding(f) for f in one.findings],
+        **inspected.target.to_json(),
+        "fit": inspected.fit,
+        "answers": inspected.answers,
+        "latency_s": inspected.latency_s,
+        "clock_offset_s": inspected.clock_offset_s,
+        "facts": [{"name": name, "value": value} for name, value in inspected.rows],
+        "follower": {
+            "alive": inspected.followed.alive,
+            "session": inspected.followed.session or None,
+            "runs": inspected.followed.runs,
+        },
+        "findings": [_finding(f) for f in inspected.findings],
     }
 
 
-def _finding(one: Finding) -> dict[str, str]:
-    return {"severity": one.severity.value, "code": one.code, "message": one.message, "hint": one.hint}
+def _finding(finding: Finding) -> dict[str, str]:
+    return {"severity": finding.severity.value, "code": finding.code, "message": finding.message, "hint": finding.hint}

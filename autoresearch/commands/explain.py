@@ -89,8 +89,8 @@ def _next(spec: RunSpec, *, over: bool, failed: bool) -> list[str]:
     return [f"autoresearch logs {run} --tail 40", f"autoresearch ledger show {run}"]
 
 
-def _lines(payload: dict[str, Any], found: Explanation) -> list[str]:
-    cause = found.diagnosis.cause
+def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
+    cause = explanation.diagnosis.cause
     head = [f"{payload['run']}: {payload['ending'] or payload['state']}"] if payload["run"] else [payload["log_path"]]
     if payload["how"]:
         head.append(f"how: {payload['how']}")

@@ -72,21 +72,21 @@ def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[s
     return recorded.spec.run, readout.of_run(recorded, source=source, metric=metric)
 
 
-def _payload(found: Readout, last: int) -> dict[str, Any]:
+def _payload(readout: Readout, last: int) -> dict[str, Any]:
     from autoresearch.core.metrics.signal import SignalKind
 
-    steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
-    objective, believed = found.objective, found.source
-    value = objective.value(found.best.readings) if objective else None
-    best = objective.best(objective.series(found.best.readings)) if objective else None
+    steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
+    objective, believed = readout.objective, readout.source
+    value = objective.value(readout.best.readings) if objective else None
+    best = objective.best(objective.series(readout.best.readings)) if objective else None
     shown = [readings[-last:] if last > 0 else readings for readings in (steps, validations)]
     return {
-        "trainer": found.trainer,
+        "trainer": readout.trainer,
         "source": believed.path if believed else None,
         "source_kind": believed.format.value if believed else None,
         "sources": [
             {"kind": read.source.format.value, "path": read.source.path, "readings": len(read.readings)}
-            for read in found.reads
+            for read in readout.reads
         ],
         "metric_name": objective.metric if objective else None,
         "metric_value": value[1] if value else None,
@@ -95,8 +95,8 @@ def _payload(found: Readout, last: int) -> dict[str, Any]:
         "steps": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[0]],
         "validations": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[1]],
         "left_off": len(steps) + len(validations) - sum(map(len, shown)),
-        "failure": {"class": found.failure[0], "line": found.failure[1]} if found.failure else None,
-        "warnings": list(found.warnings),
+        "failure": {"class": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
+        "warnings": list(readout.warnings),
     }
 
 
@@ -109,39 +109,39 @@ def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
     return [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
 
 
-def _lines(name: str, found: Readout, payload: dict[str, Any]) -> list[str]:
+def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
     from autoresearch.core.metrics.signal import SignalKind
     from autoresearch.lab.results.results_file import STEP_COLUMNS, telling
 
-    steps, validations = found.of(SignalKind.STEP), found.of(SignalKind.VALIDATION)
-    lines = [f"{name} ({found.trainer}): {len(steps)} steps, {len(validations)} validations"]
-    lines += [f"from {payload['source_kind']} {payload['source']}" if found.source else "no source holds a metric"]
+    steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
+    lines = [f"{name} ({readout.trainer}): {len(steps)} steps, {len(validations)} validations"]
+    lines += [f"from {payload['source_kind']} {payload['source']}" if readout.source else "no source holds a metric"]
     others = [
         f"{s['kind']} ({s['readings']})" for s in payload["sources"] if s["path"] != payload["source"] and s["readings"]
     ]
     lines += [f"checked against {', '.join(others)}"[:200]] if others else []
-    if found.objective:
+    if readout.objective:
         best = f" (best {output.number(payload['best'])})" if payload["best"] is not None else ""
         at = f" at step {payload['step']}{best}" if payload["metric_value"] is not None else ""
-        lines.append(f"{found.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200])
-    asked = found.objective.keys if found.objective else ()
+        lines.append(f"{readout.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200])
+    asked = readout.objective.keys if readout.objective else ()
     lines += _table("step", steps, (*asked, *STEP_COLUMNS), STEP_ROWS)
     lines += _table("validation", validations, telling(validations, asked), VALIDATION_ROWS)
-    if found.failure:
-        lines.append(f"failure: {found.failure[0]}: {payload['failure']['line']}"[:300])
+    if readout.failure:
+        lines.append(f"failure: {readout.failure[0]}: {payload['failure']['line']}"[:300])
     lines += [f"warning: {text}"[:300] for text in payload["warnings"][:TOLD]]
     if payload.get("out"):
         lines.append(f"wrote {payload['rows']} rows to {payload['out']}")
     return lines
 
 
-def _table(title: str, readings: Sequence[Reading], wanted: Sequence[str], rows: int) -> list[str]:
+def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str], rows: int) -> list[str]:
     """A few columns and at most `rows` rows, the first and the last among them."""
     from autoresearch.lab.results.results_file import columns_of, thinned
 
     if not readings:
         return []
-    columns = columns_of(readings, tuple(dict.fromkeys(wanted)), limit=COLUMNS)
+    columns = columns_of(readings, tuple(dict.fromkeys(first_columns)), limit=COLUMNS)
     stride = max(1, -(-(len(readings) - 1) // (rows - 1))) if len(readings) > 1 else 1
     cells = [[title, *(name if len(name) <= WIDE else "…" + name[1 - WIDE :] for name in columns)]]
     for reading in thinned(readings, stride):

@@ -70,12 +70,12 @@ def report_of(name: str, parts: Parts) -> CampaignDir | PlanDir:
     return plan if plan and by_slug else campaign
 
 
-def campaign_instead(name: str, parts: Parts, error: NotFoundError, command: str) -> NotFoundError:
+def campaign_instead(name: str, parts: Parts, not_found: NotFoundError, command: str) -> NotFoundError:
     """The same error for a command about runs; where a campaign has that name, with the command that is about it."""
     campaign = _campaign(name, parts) if name else None
     if campaign is None:
-        return error
-    return NotFoundError(f"{name} is a campaign", hint=error.hint, fix=f"autoresearch {command} {name}")
+        return not_found
+    return NotFoundError(f"{name} is a campaign", hint=not_found.hint, fix=f"autoresearch {command} {name}")
 
 
 def _campaign(name: str, parts: Parts) -> CampaignDir | None:

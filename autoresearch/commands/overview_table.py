@@ -162,31 +162,41 @@ def counts(lines: Sequence[RunLine]) -> str:
     return f"{len(lines)} {'run' if len(lines) == 1 else 'runs'}: {words}"
 
 
-def place_text(line: PlaceLine, now: float) -> str:
+def place_text(target_line: PlaceLine, now: float) -> str:
     """What there is to say about a target."""
-    words = [f"{line.used}/{line.slots} slots, {line.free} free" if line.slots else f"{line.used} living"]
-    words += [f"{line.pending} pending"] if line.pending else []
-    words += [f"GPUs {line.gpus_leased}/{line.gpus} leased"] if line.gpus else []
-    if line.unreachable_since is not None:
-        words.append(f"unreachable since {span(max(0.0, now - line.unreachable_since))}: {line.reason}".rstrip(": "))
-    if line.followed is not None:
-        why = line.trouble or "its Follower is being started"
-        words.append("followed" if line.followed else f"not followed: {why}")
-    return f"{line.place}: {', '.join(words)}"
+    words = [
+        f"{target_line.used}/{target_line.slots} slots, {target_line.free} free"
+        if target_line.slots
+        else f"{target_line.used} living"
+    ]
+    words += [f"{target_line.pending} pending"] if target_line.pending else []
+    words += [f"GPUs {target_line.gpus_leased}/{target_line.gpus} leased"] if target_line.gpus else []
+    if target_line.unreachable_since is not None:
+        words.append(
+            f"unreachable since {span(max(0.0, now - target_line.unreachable_since))}: {target_line.reason}".rstrip(
+                ": "
+            )
+        )
+    if target_line.followed is not None:
+        why = target_line.trouble or "its Follower is being started"
+        words.append("followed" if target_line.followed else f"not followed: {why}")
+    return f"{target_line.place}: {', '.join(words)}"
 
 
-def campaign_text(line: CampaignLine) -> str:
+def campaign_text(campaign_line: CampaignLine) -> str:
     """What there is to say about a campaign."""
-    if line.trouble:
-        return f"{short_campaign(line.name)}: {line.trouble}"
-    of = "" if line.remaining is None else f"/{line.attempted + line.remaining}"
-    words = [f"{line.state}, {line.attempted}{of} attempted"]
-    words += [f"{span(max(0.0, line.deadline_s))} to its deadline"] if line.deadline_s is not None else []
-    words += [f"{line.running} living"] if line.running else []
-    if line.best_value is not None:
-        words.append(f"best {line.best} {number(line.best_value)} {line.metric_name}")
-    plan = f" (plan {line.plan})" if line.plan else ""
-    return f"{short_campaign(line.name)}{plan}: {', '.join(words)}"
+    if campaign_line.trouble:
+        return f"{short_campaign(campaign_line.name)}: {campaign_line.trouble}"
+    of = "" if campaign_line.remaining is None else f"/{campaign_line.attempted + campaign_line.remaining}"
+    words = [f"{campaign_line.state}, {campaign_line.attempted}{of} attempted"]
+    words += (
+        [f"{span(max(0.0, campaign_line.deadline_s))} to its deadline"] if campaign_line.deadline_s is not None else []
+    )
+    words += [f"{campaign_line.running} living"] if campaign_line.running else []
+    if campaign_line.best_value is not None:
+        words.append(f"best {campaign_line.best} {number(campaign_line.best_value)} {campaign_line.metric_name}")
+    plan = f" (plan {campaign_line.plan})" if campaign_line.plan else ""
+    return f"{short_campaign(campaign_line.name)}{plan}: {', '.join(words)}"
 
 
 def _why(line: RunLine) -> str:
@@ -194,21 +204,21 @@ def _why(line: RunLine) -> str:
 
 
 def static_lines(
-    found: Overview, shown: Sequence[RunLine], over: Sequence[RunLine], width: int, *, most: int = 0
+    overview: Overview, shown: Sequence[RunLine], over: Sequence[RunLine], width: int, *, most: int = 0
 ) -> list[str]:
     """The whole overview for a pipe: at most so many runs (0: all), each at most two lines."""
     from rich.cells import cell_len
 
-    lines = [counts(found.runs)]
-    lines += [place_text(place, found.now) for place in found.places if place.used or place.slots or place.gpus]
-    lines += [campaign_text(campaign) for campaign in found.campaigns]
-    lines += list(found.remarks)
+    lines = [counts(overview.runs)]
+    lines += [place_text(place, overview.now) for place in overview.places if place.used or place.slots or place.gpus]
+    lines += [campaign_text(campaign) for campaign in overview.campaigns]
+    lines += list(overview.remarks)
     lines = [cut(line, width) for line in lines]
     living = shown[:most] if most else shown
     rows = [*living, *over]
-    whole = grid(rows, found.now, width)
+    whole = grid(rows, overview.now, width)
     if any(cell_len(_why(line)) > whole.size("reason") for line in rows):  # then on lines of their own
-        whole = grid(rows, found.now, width, without="reason")
+        whole = grid(rows, overview.now, width, without="reason")
     lines += ["", whole.header] if rows else []
     for line, text in zip(rows, whole.rows, strict=True):
         lines += [text, *([cut(f"  {_why(line)}", width)] if _why(line) and not whole.size("reason") else [])]

@@ -84,7 +84,7 @@ def _spec(chosen: Chosen) -> AgentSpec:
         raise UsageError(f"--set {error}") from None
 
 
-def author_of(spec: AgentSpec, parts: Parts) -> PlanAuthor:
+def author_of(agent_spec: AgentSpec, parts: Parts) -> PlanAuthor:
     """The agent that writes a plan. UsageError or EnvironmentUnusable if it cannot be used here."""
     import threading
 
@@ -92,9 +92,9 @@ def author_of(spec: AgentSpec, parts: Parts) -> PlanAuthor:
     from autoresearch.lab.agents.turn import run_turn
     from autoresearch.lab.plans.plan_request import PlanAuthor
 
-    agent_factory.check(spec, parts.environ)
-    agent, environment = agent_factory.call(spec, parts.environ)
+    agent_factory.check(agent_spec, parts.environ)
+    agent, environment = agent_factory.call(agent_spec, parts.environ)
     stop = threading.Event()
     return PlanAuthor(
-        spec.agent, lambda turn: run_turn(agent, turn, environment, stop), spec.bounds, agent.traits.resumes
+        agent_spec.agent, lambda turn: run_turn(agent, turn, environment, stop), agent_spec.bounds, agent.traits.resumes
     )

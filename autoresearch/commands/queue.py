@@ -39,20 +39,20 @@ def queue(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """One screen over all launchers: runs, states, step, metric, GPU, time left; logs, stop, attach by a key."""
-    wanted = _wanted(target, campaign, state, sort)
+    overview_filter = _filter(target, campaign, state, sort)
     every_s = _every(every)
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
     parts = real_parts()
     if as_json or once or output.agent_or_pipe() or os.environ.get("TERM", "dumb") == "dumb":
-        return _static(parts, wanted, last, limit, as_json=as_json)
+        return _static(parts, overview_filter, last, limit, as_json=as_json)
     from autoresearch.commands.top import top
 
     targets, remark = _named(parts)
-    return top(parts, wanted, targets=targets, ended=last, every_s=every_s, remark=remark)
+    return top(parts, overview_filter, targets=targets, ended=last, every_s=every_s, remark=remark)
 
 
-def _wanted(target: str, campaign: str, state: str, sort: str) -> OverviewFilter:
+def _filter(target: str, campaign: str, state: str, sort: str) -> OverviewFilter:
     if sort not in SORTS:
         raise UsageError(_near("--sort", sort, SORTS))
     states = [word.strip() for word in state.split(",") if word.strip()]
@@ -87,7 +87,7 @@ def _named(parts: Parts) -> tuple[tuple[Target, ...], str]:
         return (), str(error)
 
 
-def _static(parts: Parts, wanted: OverviewFilter, ended: int, limit: int, *, as_json: bool) -> int:
+def _static(parts: Parts, overview_filter: OverviewFilter, ended: int, limit: int, *, as_json: bool) -> int:
     from dataclasses import replace
 
     from autoresearch.commands.overview_table import static_lines
@@ -98,7 +98,7 @@ def _static(parts: Parts, wanted: OverviewFilter, ended: int, limit: int, *, as_
     looker = Looker(parts, targets=targets, once=True)
     found = looker.look(ended=ended)
     found = replace(found, remarks=(*remarks, *found.remarks))
-    shown, over = wanted.of(found.runs), wanted.of_ended(found.over)
+    shown, over = overview_filter.of(found.runs), overview_filter.of_ended(found.over)
     width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
     payload = _payload(found, shown, over, limit)
     lines = static_lines(found, shown, over, width, most=limit)
@@ -113,17 +113,17 @@ def _settle(parts: Parts) -> list[str]:
     return [f"{found.entry.run}: not recorded: {found.trouble}" for found in adopt_all(parts) if found.trouble]
 
 
-def _payload(found: Overview, shown: list[RunLine], over: list[RunLine], limit: int) -> dict[str, Any]:
+def _payload(overview: Overview, shown: list[RunLine], over: list[RunLine], limit: int) -> dict[str, Any]:
     rows = shown[:limit] if limit else shown
     first = rows[0].run if rows else ""
     return {
         "runs": [line.to_json() for line in rows],
         "ended": [line.to_json() for line in over],
-        "places": [line.to_json() for line in found.places],
-        "campaigns": [line.to_json() for line in found.campaigns],
+        "places": [line.to_json() for line in overview.places],
+        "campaigns": [line.to_json() for line in overview.campaigns],
         "count": len(shown),
         "left_off": len(shown) - len(rows),
         "states": {state.value: n for state in RunState if (n := sum(line.state is state for line in shown))},
-        "remarks": list(found.remarks),
+        "remarks": list(overview.remarks),
         "next": [f"autoresearch status {first}"] if first else ["autoresearch run BLUEPRINT"],
     }

@@ -98,16 +98,16 @@ def _for_real(blueprint: str, path: str) -> str:
     return shlex.join(["autoresearch", *words])
 
 
-def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
-    spec, options = run.spec, run.options
+def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
+    spec, options = resolved_run.spec, resolved_run.options
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     rows = [
-        ["where", _where(run)],
+        ["where", _where(resolved_run)],
         ["branch", spec.branch or f"none: {options.no_git}"],
         ["session", spec.session],
         ["command", spec.command],
         ["in", spec.cwd],
-        ["with", f"{spec.interpreter} ({run.resolved.interpreter_source})"],
+        ["with", f"{spec.interpreter} ({resolved_run.resolved.interpreter_source})"],
         ["trainer", spec.trainer],
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
         [
@@ -115,7 +115,7 @@ def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
             f"first step {output.duration(spec.limits.first_step_s)}, in all "
             f"{output.duration(spec.limits.max_s)}, stall {stall}, grace {output.duration(spec.limits.grace_s)}",
         ],
-        ["first step", run.first_step_rule],
+        ["first step", resolved_run.first_step_rule],
         ["result_dir", spec.result_dir],
         ["run_dir", spec.run_dir],
         ["ledger", spec.ledger],
@@ -127,7 +127,7 @@ def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
     caches = options.caches if options.target.is_local else {}
     rows += [["env", f"{k}={v}"] for k, v in {**spec.environment, **caches}.items()]
     rows += [["note", line] for line in spec.notes.splitlines() if line.strip()]
-    rows += [["remark", str(f)] for f in run.findings]
+    rows += [["remark", str(f)] for f in resolved_run.findings]
     line = _for_real(blueprint, spec.blueprint)
     payload = {
         "run": None,
@@ -143,7 +143,7 @@ def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
         "metric": spec.objective.metric if spec.objective else None,
         "limits": {
             "first_step_s": spec.limits.first_step_s,
-            "first_step_rule": run.first_step_rule,
+            "first_step_rule": resolved_run.first_step_rule,
             "max_s": spec.limits.max_s,
             "stall_s": spec.limits.stall_s,
             "grace_s": spec.limits.grace_s,
@@ -160,7 +160,7 @@ def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
         "ledger": spec.ledger,
         "files": [spec.result_dir, spec.run_dir, spec.ledger],
         "notes": spec.notes,
-        "findings": [str(f) for f in run.findings],
+        "findings": [str(f) for f in resolved_run.findings],
         "next": [line],
     }
     if as_json:
@@ -171,11 +171,11 @@ def _show_plan(run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
     return 0
 
 
-def _where(run: ResolvedRun) -> str:
-    target = run.options.target
+def _where(resolved_run: ResolvedRun) -> str:
+    target = resolved_run.options.target
     if target.is_local:
         return "here, in tmux"
-    count = run.options.remote_gpus.at(target)
+    count = resolved_run.options.remote_gpus.at(target)
     return f"{target}" + (f", asking for {count} GPU{'s' if count > 1 else ''}" if count else "")
 
 

@@ -63,8 +63,8 @@ class Action:
 class QueueScreen:
     """The state of the screen. Keys go in, lines come out; it touches nothing."""
 
-    def __init__(self, wanted: OverviewFilter, *, ended: int = 0, message: str = "") -> None:
-        self.wanted, self.ended, self.message = wanted, ended, message
+    def __init__(self, overview_filter: OverviewFilter, *, ended: int = 0, message: str = "") -> None:
+        self.wanted, self.ended, self.message = overview_filter, ended, message
         self.overview: Overview | None = None
         self.prompt: Prompt | None = None
         self.action: Action | None = None
@@ -217,21 +217,21 @@ class QueueScreen:
         blank: list[Line] = [("", "")] * (height - len(head) - len(table) - len(detail) - len(foot))
         return [*head, *table, *blank, *detail, *foot][-height:]
 
-    def _head(self, found: Overview, width: int, most: int) -> list[Line]:
-        shown = len(self.wanted.of(found.runs))
-        words = [time.strftime("%H:%M:%S", time.localtime(found.now))]
+    def _head(self, overview: Overview, width: int, most: int) -> list[Line]:
+        shown = len(self.wanted.of(overview.runs))
+        words = [time.strftime("%H:%M:%S", time.localtime(overview.now))]
         words += [f"only {' '.join(self.wanted.words)}"] if self.wanted.words else []
-        words += [f"{shown} of {counts(found.runs)}" if shown < len(found.runs) else counts(found.runs)]
+        words += [f"{shown} of {counts(overview.runs)}" if shown < len(overview.runs) else counts(overview.runs)]
         words += [f"by {self.wanted.sort}"]
-        targets = [place for place in found.places if place.used or place.slots or place.gpus]
+        targets = [place for place in overview.places if place.used or place.slots or place.gpus]
         if len(targets) > most:  # then those first that somebody may have to see to
             targets.sort(key=lambda place: place.unreachable_since is None)
         lines: list[Line] = [("  ".join(words), "bold")]
         lines += _some(
-            [(place_text(p, found.now), "bad" if p.unreachable_since is not None else "") for p in targets], most
+            [(place_text(p, overview.now), "bad" if p.unreachable_since is not None else "") for p in targets], most
         )
-        lines += _some([(campaign_text(c), "bad" if c.trouble else "") for c in found.campaigns], most)
-        lines += [(remark, "bad") for remark in found.remarks[:2]]
+        lines += _some([(campaign_text(c), "bad" if c.trouble else "") for c in overview.campaigns], most)
+        lines += [(remark, "bad") for remark in overview.remarks[:2]]
         return [(cut(text, width), style) for text, style in lines]
 
     def _table(self, now: float, width: int, height: int) -> list[Line]:

@@ -56,7 +56,7 @@ def evaluate(
         attempts,
         of_agent.get("turn_timeout", 600.0),
     )
-    target = Path(out).absolute() if out else _place()
+    target = Path(out).absolute() if out else _out_dir()
     summary = evaluation.evaluate(wanted, target, os.environ, _tell)
     payload = {**summary, "out": str(target), "next": []}
     if as_json:
@@ -95,7 +95,7 @@ def _list(*, as_json: bool, triggers: bool) -> int:
     return 0
 
 
-def _place() -> Path:
+def _out_dir() -> Path:
     from autoresearch.records.index import state_home
 
     return state_home() / "evals" / time.strftime("%Y%m%d-%H%M%S")

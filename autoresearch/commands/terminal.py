@@ -54,7 +54,7 @@ class Terminal:
         self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         self._handlers = {n: signal.signal(n, _end) for n in _ENDING}
-        self._handlers |= {n: signal.signal(n, self._told) for n in _TOLD}
+        self._handlers |= {n: signal.signal(n, self._on_signal) for n in _TOLD}
         self._take()
         return self
 
@@ -126,7 +126,7 @@ class Terminal:
         """
         self._give()
         # caught, not ignored: what is ignored stays so in the program
-        handlers = {n: signal.signal(n, self._told) for n in (signal.SIGINT, signal.SIGQUIT)}
+        handlers = {n: signal.signal(n, self._on_signal) for n in (signal.SIGINT, signal.SIGQUIT)}
         child = None
         try:
             child = subprocess.Popen(list(argv), env=environ)
@@ -169,7 +169,7 @@ class Terminal:
         signal.signal(signal.SIGTSTP, ours)
         self._take()
 
-    def _told(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """It only has to end the wait for a key, which its byte in the pipe does."""
         if number == signal.SIGTSTP:
             self._stopping = True

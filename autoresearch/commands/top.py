@@ -91,10 +91,16 @@ def _attend(rundirs: list[RunDir], parts: Parts) -> None:
 
 
 def top(
-    parts: Parts, wanted: OverviewFilter, *, targets: tuple[Target, ...], ended: int, every_s: float, remark: str = ""
+    parts: Parts,
+    overview_filter: OverviewFilter,
+    *,
+    targets: tuple[Target, ...],
+    ended: int,
+    every_s: float,
+    remark: str = "",
 ) -> int:
     """Be the screen until somebody quits; 0. The runs know nothing of it."""
-    screen = QueueScreen(wanted, ended=ended, message=remark)
+    screen = QueueScreen(overview_filter, ended=ended, message=remark)
     with Terminal() as terminal:
         watch = Watch(Looker(parts, targets=targets), ended, every_s, terminal.wake)
         watch.start()

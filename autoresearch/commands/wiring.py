@@ -52,11 +52,11 @@ def _tmux(socket: str) -> Launcher:
     return TmuxLauncher(socket)
 
 
-def job_launcher(place: Target, environ: Mapping[str, str]) -> JobLauncher:
+def job_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a target that is not this machine's tmux."""
     from autoresearch.launchers.registry import launcher_of
 
-    return launcher_of(place, environ, _manifest)
+    return launcher_of(target, environ, _manifest)
 
 
 def _manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:

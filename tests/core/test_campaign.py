@@ -38,7 +38,7 @@ def test_what_was_written_is_read_back_and_a_newer_key_is_passed_over() -> None:
 def test_rules_change_and_nothing_else() -> None:
     changed = spec().with_rules({"count": 30, "do": "rules", "t": 9.0, "name": "other"})
     assert (changed.rules, changed.name) == (Rules(count=30, target=0.8), spec().name)
-    assert not Rules().given and Rules(target=0.0).given
+    assert not Rules().any_set and Rules(target=0.0).any_set
     assert spec().branch("x") == "a prefix/x"
 
 

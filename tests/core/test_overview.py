@@ -61,10 +61,10 @@ def test_the_better_metric_comes_first_whichever_way_is_up() -> None:
 @pytest.mark.parametrize(
     ("wanted", "runs"),
     [
-        (OverviewFilter(place="ssh"), "ac"),
-        (OverviewFilter(place="gpu1"), "a"),
-        (OverviewFilter(place="ssh:gpu2"), "c"),
-        (OverviewFilter(place="ss"), ""),  # a part of a place is none
+        (OverviewFilter(target="ssh"), "ac"),
+        (OverviewFilter(target="gpu1"), "a"),
+        (OverviewFilter(target="ssh:gpu2"), "c"),
+        (OverviewFilter(target="ss"), ""),  # a part of a place is none
         (OverviewFilter(campaign="sort"), "bc"),
         (OverviewFilter(states=frozenset({RunState.PENDING, RunState.UNREACHABLE})), "ac"),
         (OverviewFilter(words=("SLURM", "sort")), "b"),
@@ -78,7 +78,7 @@ def test_which_runs_are_wanted(wanted: OverviewFilter, runs: str) -> None:
 
 def test_ended_runs_are_shown_whatever_states_are_wanted() -> None:
     over = [line("x", "ended", place="slurm", kind="slurm"), line("y", "ended")]
-    wanted = OverviewFilter(place="slurm", states=frozenset({RunState.PENDING}))
+    wanted = OverviewFilter(target="slurm", states=frozenset({RunState.PENDING}))
     assert [one.run for one in wanted.of_ended(over)] == ["x"]
 
 

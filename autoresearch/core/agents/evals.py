@@ -146,21 +146,21 @@ def _fault(check: Any) -> str:
     return ""
 
 
-def grade(task: EvalTask, work: EvalEvidence) -> list[Graded]:
+def grade(eval_task: EvalTask, work: EvalEvidence) -> list[Graded]:
     """Check each assertion of a task against the result of an attempt."""
     return [
         Graded(text, None, "for a reader to tell") if check is None else Graded(text, *_graded(check, work))
-        for text, check in task.assertions
+        for text, check in eval_task.assertions
     ]
 
 
-def counted(task: EvalTask, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
+def counted(eval_task: EvalTask, graded: Sequence[Graded]) -> tuple[list[bool], bool | None]:
     """The results that count for the pass rate, and whether the skill was read as it should be (None: there was none).
 
     Reading the skill counts for the pass rate only in tasks that check nothing else (`triggers_from`): an agent
     without the skill cannot read it, so the skill would improve the rate by definition.
     """
-    pairs = [(check, each.passed) for (_, check), each in zip(task.assertions, graded, strict=True)]
+    pairs = [(check, each.passed) for (_, check), each in zip(eval_task.assertions, graded, strict=True)]
     known = [(check, passed) for check, passed in pairs if check is not None and passed is not None]
     read = [passed for check, passed in known if "skill" in check]
     return [passed for check, passed in known if "skill" not in check] or read, all(read) if read else None

@@ -92,16 +92,16 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
-def _kills(command: Simple, where: str) -> Iterator[Finding]:
+def _kills(simple: Simple, where: str) -> Iterator[Finding]:
     """Errors for commands that end processes of other runs."""
 
     def stop(code: str, message: str) -> Finding:
-        return Finding(Severity.ERROR, code, message, _SPARE, where, command.line)
+        return Finding(Severity.ERROR, code, message, _SPARE, where, simple.line)
 
-    argv, name = command.argv, command.name
-    if any(map(_AUTOKILL.match, command.words)) or (_is_ajet(command) and any(map(_AUTOKILL_CUT.match, argv))):
+    argv, name = simple.argv, simple.name
+    if any(map(_AUTOKILL.match, simple.words)) or (_is_ajet(simple) and any(map(_AUTOKILL_CUT.match, argv))):
         yield stop("autokill", "--autokill kills every python and ray process on this host, our watcher included")
-    if _is_ajet(command) and any(map(_KILL.match, argv)):
+    if _is_ajet(simple) and any(map(_KILL.match, argv)):
         yield stop("kills_by_name", "--kill ends every process whose command line matches, other runs included")
     if name in ("pkill", "killall", "killall5", "skill", "slay"):
         yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
@@ -111,13 +111,13 @@ def _kills(command: Simple, where: str) -> Iterator[Finding]:
         yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
     if name == "kill" and "-1" in argv[2:]:
         yield stop("kills_all", "kill -1 signals every process of this user")
-    if name == "kill" and ("xargs" in command.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
+    if name == "kill" and ("xargs" in simple.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
 
 
-def _is_ajet(command: Simple) -> bool:
+def _is_ajet(simple: Simple) -> bool:
     """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
-    return command.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in command.argv)
+    return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
 
 
 def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:

@@ -56,7 +56,7 @@ def is_code(hypothesis: Hypothesis) -> bool:
     return kinds or bool(hypothesis.files or hypothesis.patches or hypothesis.paths or hypothesis.blueprint)
 
 
-def all_earlier(state: CampaignState, proposals: Iterable[Hypothesis] = ()) -> list[Earlier]:
+def all_earlier(state: CampaignState, hypotheses: Iterable[Hypothesis] = ()) -> list[Earlier]:
     """Every idea that a campaign has had, oldest first; `proposals`: queued ideas that have not been started."""
     had = [
         earlier(idea.hypothesis, idea.parent, fate(idea), again=idea.hypothesis.unmade == NotMade.RESEARCHER)
@@ -68,7 +68,7 @@ def all_earlier(state: CampaignState, proposals: Iterable[Hypothesis] = ()) -> l
         for hypothesis, reason in state.skipped
         if hypothesis.unmade != NotMade.RESEARCHER
     ]
-    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in proposals]
+    return had + [earlier(h, resolved(state, h.parent), "waiting to be begun") for h in hypotheses]
 
 
 def resolved(state: CampaignState, parent: str) -> str:
@@ -110,13 +110,13 @@ def twin(
     return ""
 
 
-def _likeness(first: Earlier, second: Earlier, values: Mapping[str, object] | None) -> float:
+def _likeness(earlier: Earlier, other_earlier: Earlier, values: Mapping[str, object] | None) -> float:
     """The share of common words if two code ideas are duplicates; else 0."""
-    settings = [fingerprint(one.overrides, values) for one in (first, second)]
-    if not (first.code and second.code) or settings[0] != settings[1]:
+    settings = [fingerprint(one.overrides, values) for one in (earlier, other_earlier)]
+    if not (earlier.code and other_earlier.code) or settings[0] != settings[1]:
         return 0.0
-    share = alike(first.words, second.words)
-    return share if share >= (ALIKE if first.paths & second.paths else ALIKE_ELSEWHERE) else 0.0
+    share = alike(earlier.words, other_earlier.words)
+    return share if share >= (ALIKE if earlier.paths & other_earlier.paths else ALIKE_ELSEWHERE) else 0.0
 
 
 def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:

@@ -258,12 +258,12 @@ def _root_first(logged: Sequence[_LoggedFailure]) -> list[_LoggedFailure]:
     symptom = min((s.order for s in logged if s.rank is Rank.SYMPTOM), default=0)
     dead = min((s.order for s in logged if s.failure.kind is FailureKind.ENGINE_DEAD), default=never)
 
-    def key(one: _LoggedFailure) -> tuple[Rank, int]:
-        rank = one.rank
-        if rank is Rank.ANY and one.final and one.order < symptom:
+    def key(logged: _LoggedFailure) -> tuple[Rank, int]:
+        rank = logged.rank
+        if rank is Rank.ANY and logged.final and logged.order < symptom:
             rank = Rank.SYMPTOM
-        elif one.failure.kind is FailureKind.NETWORK and one.order > min(dead, symptom or never):
+        elif logged.failure.kind is FailureKind.NETWORK and logged.order > min(dead, symptom or never):
             rank = Rank.JOB
-        return rank, one.order
+        return rank, logged.order
 
     return sorted(logged, key=key)

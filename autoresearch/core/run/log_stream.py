@@ -61,12 +61,12 @@ def read(stream: bytes, run: str) -> JobLog:
     return told
 
 
-def _take(told: JobLog, frame: Mapping[str, Any]) -> None:
+def _take(job_log: JobLog, frame: Mapping[str, Any]) -> None:
     name = str(frame["file"])
     if isinstance(frame.get("record"), dict):
-        told.records[name] = frame["record"]
+        job_log.records[name] = frame["record"]
     else:
-        told.files[name] = told.files.get(name, b"") + str(frame.get("text", "")).encode()
+        job_log.files[name] = job_log.files.get(name, b"") + str(frame.get("text", "")).encode()
 
 
 def _frame(line: bytes, run: str) -> dict[str, Any] | None:

@@ -203,7 +203,7 @@ class Overview:
 class OverviewFilter:
     """Filter and sort order for runs; "" matches any."""
 
-    place: str = ""  # a label, a target's name or a kind
+    target: str = ""  # a label, a target's name or a kind
     campaign: str = ""  # its name or a part of it
     states: frozenset[RunState] = frozenset()
     words: tuple[str, ...] = ()  # each must occur in the texts that `mentions` searches
@@ -211,7 +211,7 @@ class OverviewFilter:
 
     def shows(self, line: RunLine) -> bool:
         """Whether a run matches."""
-        if self.place and self.place not in (line.place, line.kind, line.place.partition(":")[2]):
+        if self.target and self.target not in (line.place, line.kind, line.place.partition(":")[2]):
             return False
         if self.campaign and self.campaign not in line.campaign:
             return False
@@ -234,9 +234,9 @@ def mentions(line: RunLine, words: Sequence[str]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def label(place: Target) -> str:
+def label(target: Target) -> str:
     """The display name of a target: `local`, `slurm`, `ssh:gpu1`."""
-    return place.name if place.name == place.kind.value else f"{place.kind.value}:{place.name}"
+    return target.name if target.name == target.kind.value else f"{target.kind.value}:{target.name}"
 
 
 def short_campaign(name: str) -> str:
@@ -245,10 +245,10 @@ def short_campaign(name: str) -> str:
     return rest if rest and len(date) == 8 and date.isdecimal() else name
 
 
-def place_lines(runs: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[PlaceLine, ...]:
+def place_lines(run_lines: Iterable[RunLine], known: Iterable[PlaceLine]) -> tuple[PlaceLine, ...]:
     """The targets with the counts of their runs added; `known`: the targets known apart from these runs."""
     lines = {line.place: line for line in known}
-    for run in runs:
+    for run in run_lines:
         line = lines.get(run.place) or PlaceLine(run.place, run.kind)
         silent = run.state is RunState.UNREACHABLE
         since = [at for at in (line.unreachable_since, run.since if silent else None) if at is not None]

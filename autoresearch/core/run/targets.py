@@ -118,17 +118,17 @@ def check_declared(declared: Declared) -> None:
         _slots(name, block)
 
 
-def with_slots(places: tuple[Target, ...], parallel: int | None) -> tuple[Target, ...]:
+def with_slots(targets: tuple[Target, ...], parallel: int | None) -> tuple[Target, ...]:
     """The targets with their slots filled in. ValueError, one clause, if `parallel` contradicts them.
 
     A target without slots gets one; if it is the only such target, it gets what remains of `parallel`.
     """
     if parallel is not None and parallel > MOST_SLOTS:
         raise ValueError(f"parallel is {parallel}: {MOST_SLOTS} at most")
-    said = sum(place.slots for place in places)
-    silent = [place for place in places if not place.slots]
+    said = sum(place.slots for place in targets)
+    silent = [place for place in targets if not place.slots]
     left = max(1, parallel - said) if parallel and len(silent) == 1 else 1
-    found = tuple(replace(place, slots=place.slots or left) for place in places)
+    found = tuple(replace(place, slots=place.slots or left) for place in targets)
     total = sum(place.slots for place in found)
     if parallel is not None and parallel != total:
         words = ", ".join(f"{place.name}:{place.slots}" for place in found)
@@ -139,7 +139,7 @@ def with_slots(places: tuple[Target, ...], parallel: int | None) -> tuple[Target
 def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
     """Parse a `--launcher` value into targets. ValueError, one clause, if it is invalid."""
     check_declared(declared)
-    places = tuple(_place(item.strip(), declared) for item in text.split(",") if item.strip())
+    places = tuple(_target(item.strip(), declared) for item in text.split(",") if item.strip())
     if not places:
         raise ValueError(f"no target is named; {_HINT}")
     names = [place.name for place in places]
@@ -151,7 +151,7 @@ def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
     return places
 
 
-def _place(item: str, declared: Declared) -> Target:
+def _target(item: str, declared: Declared) -> Target:
     words = item.split(":")
     slots = 0
     if len(words) > 1 and words[-1].isdecimal():
@@ -202,8 +202,8 @@ def kind_of(word: str) -> Kind:
         raise ValueError(f"{word!r} is no launcher: {', '.join(Kind)}, or a name under `launchers:`") from None
 
 
-def in_one_allocation(places: tuple[Target, ...]) -> tuple[Target, ...]:
+def in_one_allocation(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets with their runs sharing one Slurm allocation. ValueError if a target is not Slurm."""
-    if other := [place for place in places if place.kind is not Kind.SLURM]:
+    if other := [place for place in targets if place.kind is not Kind.SLURM]:
         raise ValueError(f"only Slurm has an allocation that runs can share, and {other[0].name} is {other[0].kind}")
-    return tuple(replace(place, options={**place.options, "interactive": True}) for place in places)
+    return tuple(replace(place, options={**place.options, "interactive": True}) for place in targets)

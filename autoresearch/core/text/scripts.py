@@ -139,32 +139,32 @@ def _walk(commands: Sequence[Simple], shell: _ShellState) -> Iterator[Script]:
         at, previous = end, command
 
 
-def _follow(command: Simple, shell: _ShellState) -> None:
+def _follow(simple: Simple, shell: _ShellState) -> None:
     """Apply the effect of a command on those after it."""
-    argv = command.argv
-    for word in argv[1:] if command.name in ("export", "declare", "local", "readonly") else command.words:
+    argv = simple.argv
+    for word in argv[1:] if simple.name in ("export", "declare", "local", "readonly") else simple.words:
         if not (assigned := _ASSIGNMENT.match(word)):
-            if command.name not in ("export", "declare", "local", "readonly"):
+            if simple.name not in ("export", "declare", "local", "readonly"):
                 break
             continue
-        if argv and command.name not in ("export", "declare", "local", "readonly"):
+        if argv and simple.name not in ("export", "declare", "local", "readonly"):
             break  # an assignment for that one command only
         value = shell.value(assigned[2])
         shell.variables.pop(assigned[1], None)
         if value is not None:
             shell.variables[assigned[1]] = value
     where = next((word for word in argv[1:] if not re.match(r"-[LPe@-]*\Z", word) or word == "-"), "")
-    if command.name == "pushd":
+    if simple.name == "pushd":
         shell.stack.append(shell.cwd)
-    if command.name == "popd":
+    if simple.name == "popd":
         shell.cwd = shell.stack.pop() if shell.stack else None
-    elif command.name in ("cd", "pushd"):
+    elif simple.name in ("cd", "pushd"):
         shell.cwd = None if where == "-" else _joined(shell, shell.cwd, where or "$HOME")
-    if command.end == "(":
+    if simple.end == "(":
         shell.outer.append(shell.cwd)
-    elif command.end == ")" and shell.outer:
+    elif simple.end == ")" and shell.outer:
         shell.cwd = shell.outer.pop()
-    shell.made.append(command)
+    shell.made.append(simple)
 
 
 def _joined(shell: _ShellState, cwd: str | None, word: str) -> str | None:
@@ -175,38 +175,41 @@ def _joined(shell: _ShellState, cwd: str | None, word: str) -> str | None:
 
 
 def _started(
-    command: Simple, previous: Simple, shell: _ShellState, cwd: str | None, following: Sequence[Simple]
+    simple: Simple, earlier_command: Simple, shell: _ShellState, cwd: str | None, following: Sequence[Simple]
 ) -> Iterator[Script]:
     """The scripts that one command starts directly."""
-    argv, name = command.argv, command.name
+    argv, name = simple.argv, simple.name
     if not argv:
         return
     surely = not (
-        shell.open or shell.away or previous.end == "||" or (previous.end == "&&" and previous.name in _TESTS)
+        shell.open
+        or shell.away
+        or earlier_command.end == "||"
+        or (earlier_command.end == "&&" and earlier_command.name in _TESTS)
     )
 
     def script(word: str, *, must: bool = True) -> Script:
         path = shell.path(word, cwd)
         must = bool(must and surely and path and not any(_may_make(one, word) for one in shell.made))
         known = name in SHELLS or name in ("source", ".") or bool(_SCRIPT.match(word))
-        return Script(word, path, command.line, cwd, must, shell=known)
+        return Script(word, path, simple.line, cwd, must, shell=known)
 
     if name in SHELLS or name in ("source", "."):
         if word := _first_operand(argv, name):
             yield script(word)
     elif name in ("make", "gmake"):
-        yield from _makefile(argv, shell, cwd, command.line)
+        yield from _makefile(argv, shell, cwd, simple.line)
     elif name in _PASS_ON or name == "sbatch":
         folder = next((b for a, b in pairwise(argv) if a == "--working-dir"), "")
         within = replace(shell, cwd=_joined(shell, cwd, folder))
         for word in argv[1:]:
             if (_JOB if name == "sbatch" else _SCRIPT).match(word):
-                yield Script(word, within.path(word, within.cwd), command.line, within.cwd)
+                yield Script(word, within.path(word, within.cwd), simple.line, within.cwd)
             elif re.search(r"\s", word) and re.search(r"\.(?:sh|bash)\b", word):  # nested: `tmux new 'bash x.sh'`
-                yield from _walk(list(simple_commands(word, line=command.line)), within.inside(within.cwd, away=False))
+                yield from _walk(list(simple_commands(word, line=simple.line)), within.inside(within.cwd, away=False))
     elif "/" in argv[0] or _SCRIPT.match(argv[0]):
         yield script(argv[0], must=bool(_SCRIPT.match(argv[0])))
-    if command.end in ("|", "|&") and following and following[0].name in SHELLS:  # `cat x.sh | bash`
+    if simple.end in ("|", "|&") and following and following[0].name in SHELLS:  # `cat x.sh | bash`
         yield from (script(word, must=False) for word in argv[1:] if _SCRIPT.match(word))
 
 
@@ -239,9 +242,9 @@ def _makefile(argv: Sequence[str], shell: _ShellState, cwd: str | None, line: in
         yield Script(name, shell.path(name, cwd), line, cwd, makefile=True)
 
 
-def _may_make(command: Simple, script: str) -> bool:
+def _may_make(simple: Simple, script: str) -> bool:
     """Whether a command may create this script."""
     name = posixpath.basename(script)
-    if command.name in _SPEAKS:
-        return command.name != "chmod" and any(word.endswith(name) for word in command.words[1:])
-    return bool(command.name) and command.name not in _MAKES_NOTHING
+    if simple.name in _SPEAKS:
+        return simple.name != "chmod" and any(word.endswith(name) for word in simple.words[1:])
+    return bool(simple.name) and simple.name not in _MAKES_NOTHING

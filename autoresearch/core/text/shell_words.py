@@ -137,13 +137,13 @@ def _body_end(text: str, at: int, ends: list[str]) -> int:
     return at
 
 
-def _with_nested(command: Simple) -> Iterator[Simple]:
-    if command.words or command.end.strip():
-        yield command  # without words: a lone operator, such as the `&` after a parenthesis
-    if command.depth < 4:
-        for text in _nested(command):
-            for inner in simple_commands(text, depth=command.depth + 1):
-                inner.line = command.line
+def _with_nested(simple: Simple) -> Iterator[Simple]:
+    if simple.words or simple.end.strip():
+        yield simple  # without words: a lone operator, such as the `&` after a parenthesis
+    if simple.depth < 4:
+        for text in _nested(simple):
+            for inner in simple_commands(text, depth=simple.depth + 1):
+                inner.line = simple.line
                 yield inner
 
 
@@ -157,9 +157,9 @@ def _substituted(word: str, start: int) -> str:
     return word[start:]
 
 
-def _nested(command: Simple) -> Iterator[str]:
-    argv = command.argv
-    name = command.name
+def _nested(simple: Simple) -> Iterator[str]:
+    argv = simple.argv
+    name = simple.name
     if name in SHELLS and any(re.match(r"-\w*c\w*\Z", w) for w in argv[1:4]):
         yield next((w for w in argv[1:] if not w.startswith("-")), "")
     elif name == "eval":
@@ -168,10 +168,10 @@ def _nested(command: Simple) -> Iterator[str]:
         yield argv[argv.index("-c") + 1]
     elif name == "ssh":
         yield " ".join([w for w in argv[1:] if not w.startswith("-")][1:])
-    for option, text in pairwise(command.words):
-        if option in ("-S", "--split-string") and "env" in command.words[:2]:
+    for option, text in pairwise(simple.words):
+        if option in ("-S", "--split-string") and "env" in simple.words[:2]:
             yield text
-    for word in command.words:
+    for word in simple.words:
         if (start := word.find("$(")) >= 0:
             yield _substituted(word, start + 2)
         elif word.count("`") > 1:

@@ -201,18 +201,18 @@ class AgentWorker:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), story)
 
-    def _start(self, work: Callable[[], JobResult]) -> None:
+    def _start(self, agent_task: Callable[[], JobResult]) -> None:
         self.jobs  # noqa: B018 - made by this thread
         failpoint("research.begins")
-        self._thread = threading.Thread(target=self._work, args=(work,), name="researcher", daemon=True)
+        self._thread = threading.Thread(target=self._work, args=(agent_task,), name="researcher", daemon=True)
         self._thread.start()
 
     # -- the other thread -----------------------------------------------------------------------------------------
 
-    def _work(self, work: Callable[[], JobResult]) -> None:
+    def _work(self, agent_task: Callable[[], JobResult]) -> None:
         from autoresearch.lab.agent_work.agent_jobs import JobResult
 
         try:
-            self._done = work()
+            self._done = agent_task()
         except (AutoresearchError, OSError) as error:
             self._done = JobResult(lines=self.jobs.taken(), error=error)

@@ -62,26 +62,26 @@ def no_repository(missing: NoCheckout) -> EnvironmentUnusable:
     )
 
 
-def propose_base(spec: CampaignSpec, checkout: Checkout, ref: str, own_files: Iterable[Path]) -> ProposedBase:
+def propose_base(campaign_spec: CampaignSpec, checkout: Checkout, ref: str, own_files: Iterable[Path]) -> ProposedBase:
     """What the base of this campaign would be."""
-    dirty = () if ref else survey(checkout, leave_out=_not_code(spec)).dirty
+    dirty = () if ref else survey(checkout, leave_out=_not_code(campaign_spec)).dirty
     return ProposedBase(checkout, ref, dirty, tuple(own_files))
 
 
-def with_base_commit(spec: CampaignSpec, base: ProposedBase) -> CampaignSpec:
+def with_base_commit(campaign_spec: CampaignSpec, base: ProposedBase) -> CampaignSpec:
     """The campaign with its base commit, which is made here if it is the working tree."""
     if base.ref:
-        return replace(spec, base_commit=base.commit())
+        return replace(campaign_spec, base_commit=base.commit())
     shot = snapshot(
         base.checkout,
-        message=f"{spec.name}: the base of a campaign, the working tree as it was",
+        message=f"{campaign_spec.name}: the base of a campaign, the working tree as it was",
         extra=masked_files(base.checkout, base.own_files),
-        leave_out=_not_code(spec),
+        leave_out=_not_code(campaign_spec),
     )
     left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""
-    return replace(spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
+    return replace(campaign_spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
 
 
-def _not_code(spec: CampaignSpec) -> list[Path]:
+def _not_code(campaign_spec: CampaignSpec) -> list[Path]:
     """Directories of records and results, which are never committed."""
-    return [Path(spec.directory).parent, Path(spec.result_dir)]
+    return [Path(campaign_spec.directory).parent, Path(campaign_spec.result_dir)]

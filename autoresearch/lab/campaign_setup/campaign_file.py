@@ -28,7 +28,7 @@ class CampaignFile:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Whether the key was given, rather than left at its default."""
         return name in self.sources
 

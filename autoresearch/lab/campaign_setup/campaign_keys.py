@@ -135,10 +135,10 @@ def _count(key: CampaignKey, value: Any) -> int:
     return number
 
 
-def _number(kind: ValueType, value: Any) -> float:
+def _number(value_type: ValueType, value: Any) -> float:
     number = float(value)
-    if isinstance(value, bool) or not (0.0 <= number <= 1.0 if kind is ValueType.SHARE else number > 0):
-        raise ValueError(f"{value!r} is not a {kind}")
+    if isinstance(value, bool) or not (0.0 <= number <= 1.0 if value_type is ValueType.SHARE else number > 0):
+        raise ValueError(f"{value!r} is not a {value_type}")
     return number
 
 
@@ -155,11 +155,11 @@ def _choice(key: CampaignKey, value: Any) -> str:
     return word
 
 
-def _texts(kind: ValueType, value: Any) -> list[str]:
+def _texts(value_type: ValueType, value: Any) -> list[str]:
     if not isinstance(value, str | list | tuple):
         raise ValueError(f"{value!r} is no list")
     if isinstance(value, str):
-        return shlex.split(value) if kind is ValueType.COMMAND else [value]
+        return shlex.split(value) if value_type is ValueType.COMMAND else [value]
     return [str(item) for item in value]
 
 

@@ -71,30 +71,34 @@ def find(name: str, parts: Parts) -> CampaignDir:
     )
 
 
-def register(spec: CampaignSpec, parts: Parts) -> CampaignSpec:
+def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
     folder = _folder(parts)
     with locked(folder / ".lock"):
-        spec = with_own_results(spec, parts)
+        campaign_spec = with_own_results(campaign_spec, parts)
         record = {
-            "name": spec.name,
-            "directory": spec.directory,
-            "result_dir": spec.result_dir,
-            "created": spec.created,
+            "name": campaign_spec.name,
+            "directory": campaign_spec.directory,
+            "result_dir": campaign_spec.result_dir,
+            "created": campaign_spec.created,
             "started_in": str(current_project()),
         }
-        write_json(_record_of(CampaignDir(Path(spec.directory)), spec.name, parts), record)
-    return spec
+        write_json(_record_of(CampaignDir(Path(campaign_spec.directory)), campaign_spec.name, parts), record)
+    return campaign_spec
 
 
-def with_own_results(spec: CampaignSpec, parts: Parts) -> CampaignSpec:
+def with_own_results(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Choose a result directory that no other campaign uses: each would move the other's `baseline` aside."""
-    own = str(Path(spec.result_dir) / naming.slugify(spec.name))
+    own = str(Path(campaign_spec.result_dir) / naming.slugify(campaign_spec.name))
     for record in filter(None, map(read_json, _folder(parts).glob("*.json"))):
         other = Path(str(record.get("directory", "")))
-        if record.get("result_dir") == spec.result_dir and str(other) != spec.directory and other.is_dir():
-            return replace(spec, result_dir=own)
-    return spec
+        if (
+            record.get("result_dir") == campaign_spec.result_dir
+            and str(other) != campaign_spec.directory
+            and other.is_dir()
+        ):
+            return replace(campaign_spec, result_dir=own)
+    return campaign_spec
 
 
 def started_in(campaign_dir: CampaignDir, name: str, parts: Parts) -> str:

@@ -27,7 +27,7 @@ def campaign_spec(
     resolved: ResolvedBlueprint,
     checkout: Checkout,
     goal: CampaignGoal,
-    proposer: ProposerSpec,
+    proposer_spec: ProposerSpec,
     parts: Parts,
 ) -> CampaignSpec:
     """The spec of a campaign that has no targets, GPUs and base commit yet."""
@@ -54,7 +54,7 @@ def campaign_spec(
         interpreter=str(resolved.interpreter),
         result_dir=str(resolved.result_dir),
         objective=goal.objective,
-        proposer=proposer,
+        proposer=proposer_spec,
         rules=goal.rules,
         created=now,
         timeout_s=campaign_file["timeout"],
@@ -86,12 +86,12 @@ def _in_repository(path: Path | None, checkout: Checkout) -> str:
     return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
 
 
-def secret_findings(spec: CampaignSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
+def secret_findings(campaign_spec: CampaignSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
     """Errors for secrets in what a campaign executes: its records and the commit of each idea would hold them."""
     notes = blueprint.notes
     commands = (blueprint.launch_command, *notes.prepare, *notes.evaluate, *notes.cleanup)
     variables = (f"{name}={value}" for name, value in notes.env.items())
-    keys = {name: value for name, value in spec.to_json().items() if name != "blueprint_text"}
+    keys = {name: value for name, value in campaign_spec.to_json().items() if name != "blueprint_text"}
     holders = [f"its blueprint (`{plain(text, 120)}`)" for text in (*commands, *variables) if mask_text(text) != text]
     holders += [f"its key `{name}`" for name, value in keys.items() if MASK in json.dumps(mask_values(value))]
     hint = "pass it by the environment: `- requires_env: NAME` in the notes of the blueprint, `$NAME` in the command"

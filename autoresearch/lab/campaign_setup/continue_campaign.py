@@ -34,9 +34,9 @@ def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None
     campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
 
 
-def changed_rules(spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
+def changed_rules(campaign_spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
     """The rules that differ, for `campaign set`. UsageError if none does."""
-    old, new = asdict(spec.rules), asdict(rules)
+    old, new = asdict(campaign_spec.rules), asdict(rules)
     changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
     if not changes:
         raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
@@ -71,22 +71,27 @@ def refuse_other_code(proposed: ProposedCampaign) -> None:
         raise _taken(proposed.spec, f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})")
 
 
-def _recorded(spec: CampaignSpec, name: str) -> str:
+def _recorded(campaign_spec: CampaignSpec, name: str) -> str:
     """A value as campaign.json holds it, with lists for tuples. Targets are the same with other slots."""
     if name == "places":
-        return json.dumps([[target.name, target.kind, target.options] for target in spec.places], sort_keys=True)
-    return json.dumps(spec.to_json()[name], sort_keys=True, default=str)
+        return json.dumps(
+            [[target.name, target.kind, target.options] for target in campaign_spec.places], sort_keys=True
+        )
+    return json.dumps(campaign_spec.to_json()[name], sort_keys=True, default=str)
 
 
-def _taken(spec: CampaignSpec, differs: str) -> ConflictError:
+def _taken(campaign_spec: CampaignSpec, differs: str) -> ConflictError:
     return ConflictError(
-        f"a campaign {spec.name} ended here with another {differs}",
-        hint=f"start another one; or continue that one as it was: autoresearch campaign set {spec.name} count=N",
-        fix=with_other_prefix(spec),
+        f"a campaign {campaign_spec.name} ended here with another {differs}",
+        hint="start another one; or continue that one as it was: "
+        f"autoresearch campaign set {campaign_spec.name} count=N",
+        fix=with_other_prefix(campaign_spec),
         code="prefix_taken",
     )
 
 
-def with_other_prefix(spec: CampaignSpec) -> str:
+def with_other_prefix(campaign_spec: CampaignSpec) -> str:
     """The command that starts this campaign under another prefix."""
-    return shlex.join(("autoresearch", "campaign", spec.blueprint, "--set", f"prefix={spec.prefix}-2"))
+    return shlex.join(
+        ("autoresearch", "campaign", campaign_spec.blueprint, "--set", f"prefix={campaign_spec.prefix}-2")
+    )

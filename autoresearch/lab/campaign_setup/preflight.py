@@ -51,17 +51,17 @@ def _launch_settings(trainer_settings: TrainerSettings) -> LaunchSettings:
     return LaunchSettings(trainer_settings.trainer, recipe, resolved.blueprint.launch_command)
 
 
-def _refuse(spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
+def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
-    if fault := branch_fault(spec.branch("baseline")):
-        raise UsageError(f"the prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
-    if spec.rules.budget_gpu_hours is not None and not spec.gpus_per_run:
+    if fault := branch_fault(campaign_spec.branch("baseline")):
+        raise UsageError(f"the prefix {campaign_spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+    if campaign_spec.rules.budget_gpu_hours is not None and not campaign_spec.gpus_per_run:
         raise UsageError(
             "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
             hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
             code="no_gpu_to_count",
         )
-    return _doubtful_space(launch, tuple(spec.proposer.space))
+    return _doubtful_space(launch, tuple(campaign_spec.proposer.space))
 
 
 def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:

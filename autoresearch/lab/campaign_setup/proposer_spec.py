@@ -47,9 +47,9 @@ def _proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) ->
 def _sources(campaign_file: CampaignFile) -> dict[str, str]:
     """The origin of `proposer` and `space` if they were not given; they have no built-in value."""
     sources = {}
-    if not campaign_file.given("proposer"):
+    if not campaign_file.is_set("proposer"):
         sources["proposer"] = "a queue is named" if campaign_file["queue"] else "built-in"
-    if not campaign_file.given("space") and not campaign_file["queue"]:
+    if not campaign_file.is_set("space") and not campaign_file["queue"]:
         sources["space"] = "the trainer's own, low-risk"
     return sources
 

@@ -27,14 +27,14 @@ class QueueInvalid(BlueprintInvalid):
     code = "bad_queue"
 
 
-def refuse_queue(spec: CampaignSpec, launch: LaunchSettings, past: CampaignState | None) -> None:
+def refuse_queue(campaign_spec: CampaignSpec, launch: LaunchSettings, earlier_state: CampaignState | None) -> None:
     """Raise QueueInvalid with all errors of the queue. `past`: the state of the campaign that is to continue."""
-    if not spec.proposer.queue:
+    if not campaign_spec.proposer.queue:
         return
-    queue = Queue(Path(spec.proposer.queue), parse_any, line_numbers)
-    past_ideas = [idea.hypothesis for idea in past.ideas] if past else []
+    queue = Queue(Path(campaign_spec.proposer.queue), parse_any, line_numbers)
+    past_ideas = [idea.hypothesis for idea in earlier_state.ideas] if earlier_state else []
     tokens = [one.token for one in past_ideas if one.proposer == QUEUE]
-    queue.check([one.slug for one in past_ideas], partial(_misfit, launch, spec.recipe), gone=tokens)
+    queue.check([one.slug for one in past_ideas], partial(_misfit, launch, campaign_spec.recipe), gone=tokens)
     if faults := queue.faults():
         raise QueueInvalid(faults)
 
@@ -54,18 +54,25 @@ def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
     return findings
 
 
-def _misfit(launch: LaunchSettings, recipe: str, idea: Hypothesis) -> str:
+def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
     """Why the recipe or the command cannot take an idea's overrides; "" if it can, or if the idea brings its own."""
-    own = idea.blueprint or idea.patches or recipe in idea.files or idea.parent not in (BEST, BASELINE)
-    if own or not idea.overrides:
+    own = (
+        hypothesis.blueprint
+        or hypothesis.patches
+        or recipe in hypothesis.files
+        or hypothesis.parent not in (BEST, BASELINE)
+    )
+    if own or not hypothesis.overrides:
         return ""
     try:
-        inside, behind = launch.split(idea.overrides)
+        inside, behind = launch.split(hypothesis.overrides)
         apply_overrides(launch.recipe or {}, inside)
         if behind:
             launch.with_settings(behind)
     except BlueprintError as error:
-        unknown = [key for key in idea.overrides if launch.recipe and not holds(launch.recipe, key.removeprefix("+"))]
+        unknown = [
+            key for key in hypothesis.overrides if launch.recipe and not holds(launch.recipe, key.removeprefix("+"))
+        ]
         near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(launch.recipe or {}), 1)]
         hint = f"did you mean {near[0]}?" if near else error.hint
         return f"{error.message}{f' ({hint})' if hint else ''}"

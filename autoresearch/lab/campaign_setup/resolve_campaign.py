@@ -87,8 +87,8 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
 
 
 def _sources(
-    campaign_file: CampaignFile, targets: CampaignTargets, goal: CampaignGoal, proposer: CampaignProposer
+    campaign_file: CampaignFile, campaign_targets: CampaignTargets, goal: CampaignGoal, proposer: CampaignProposer
 ) -> dict[str, str]:
     """The origin of each key's value, for those who are to agree to the campaign."""
-    launcher = {} if targets.source == "built-in" else {"launcher": targets.source}
+    launcher = {} if campaign_targets.source == "built-in" else {"launcher": campaign_targets.source}
     return {**campaign_file.sources, **goal.sources, **launcher, **proposer.sources}

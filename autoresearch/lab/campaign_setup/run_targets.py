@@ -55,35 +55,41 @@ class CampaignGpus:
     uuids: tuple[str, ...]
     per_run: int
     needed: int  # by the recipe; 0 if it does not say, or if this is not to be checked
-    given: bool  # whether `per_run` was given
+    is_set: bool  # whether `per_run` was given
 
-    def findings(self, targets: CampaignTargets, settings: Settings, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    def findings(
+        self, campaign_targets: CampaignTargets, settings: Settings, environ: Mapping[str, str]
+    ) -> tuple[Finding, ...]:
         """Compare what the recipe asks for with what each run is given, here and on remote targets."""
         if not self.needed:
             return ()
-        remote = RemoteGpus(None, self.per_run if self.given else self.needed)
-        remote_targets = [target for target in targets.targets if not target.is_local]
+        remote = RemoteGpus(None, self.per_run if self.is_set else self.needed)
+        remote_targets = [target for target in campaign_targets.targets if not target.is_local]
         findings = [one for target in remote_targets for one in GpuRequest(self.needed).at(target, remote)]
-        if targets.here:
+        if campaign_targets.here:
             here = GpuRequest(self.needed, self.per_run, elsewhere(settings, self.needed))
             findings = [*here.compared(environ), *findings]
         return tuple(findings)
 
 
-def campaign_gpus(campaign_file: CampaignFile, targets: CampaignTargets, needed: int, parts: Parts) -> CampaignGpus:
+def campaign_gpus(
+    campaign_file: CampaignFile, campaign_targets: CampaignTargets, needed: int, parts: Parts
+) -> CampaignGpus:
     """The GPUs of a campaign whose recipe needs so many. UsageError if one run needs more than the pool here holds."""
-    uuids = _pool(campaign_file["gpus"], parts) if targets.here else ()
-    per_run, given = campaign_file["gpus_per_run"], campaign_file.given("gpus_per_run")
-    if not targets.here:
-        own = [target.options["gpus_per_run"] for target in targets.targets if "gpus_per_run" in target.options]
-        return CampaignGpus((), per_run if given else max(own, default=needed), needed, given)
+    uuids = _pool(campaign_file["gpus"], parts) if campaign_targets.here else ()
+    per_run, is_set = campaign_file["gpus_per_run"], campaign_file.is_set("gpus_per_run")
+    if not campaign_targets.here:
+        own = [
+            target.options["gpus_per_run"] for target in campaign_targets.targets if "gpus_per_run" in target.options
+        ]
+        return CampaignGpus((), per_run if is_set else max(own, default=needed), needed, is_set)
     if (per_run or 0) > len(uuids):
         raise UsageError(
             f"one run needs {per_run} GPUs, and the pool holds {len(uuids)}",
             hint="--gpus all, or --gpus 0,1: the pool; `--set gpus_per_run=N`: how many of it each run gets",
             code="too_few_gpus",
         )
-    return CampaignGpus(uuids, min(1, len(uuids)) if per_run is None else per_run, needed, given)
+    return CampaignGpus(uuids, min(1, len(uuids)) if per_run is None else per_run, needed, is_set)
 
 
 def _pool(value: str, parts: Parts) -> tuple[str, ...]:
@@ -103,7 +109,7 @@ def campaign_targets(campaign_file: CampaignFile, settings: Settings, note: str)
 
 def _with_slots(targets: tuple[Target, ...], campaign_file: CampaignFile, source: str) -> tuple[Target, ...]:
     """Each with its slots; if they contradict `parallel`, what was typed now wins over a file."""
-    parallel = campaign_file["parallel"] if campaign_file.given("parallel") else None
+    parallel = campaign_file["parallel"] if campaign_file.is_set("parallel") else None
     typed_now = source.startswith(("flag", "environment"))
     try:
         return with_slots(targets, parallel)

@@ -28,7 +28,7 @@ class TrainerCheck:
 def check_trainer(
     campaign_file: CampaignFile,
     trainer_settings: TrainerSettings,
-    targets: CampaignTargets,
+    campaign_targets: CampaignTargets,
     settings: Settings,
     parts: Parts,
 ) -> TrainerCheck:
@@ -39,7 +39,7 @@ def check_trainer(
     raise_on(findings)
     trainer_settings.refuse_seed()
     server = ask.server(trainer)
-    raise_on(server.check_server(blueprint, targets.targets, targets.parallel))
+    raise_on(server.check_server(blueprint, campaign_targets.targets, campaign_targets.parallel))
     environ = {**parts.environ, **blueprint.notes.env}
     needed = 0 if server.server_elsewhere(blueprint.notes) else trainer_settings.gpus_needed(environ)
     limits = limits_of(trainer_settings, settings)

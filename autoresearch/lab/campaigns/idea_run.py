@@ -118,25 +118,25 @@ def _is_local(campaign_spec: CampaignSpec) -> bool:
     return all(target.is_local for target in campaign_spec.places)
 
 
-def _in_worktree(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> ResolvedRun:
-    spec, options = run.spec, run.options
+def _in_worktree(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> ResolvedRun:
+    spec, options = resolved_run.spec, resolved_run.options
     return replace(
-        run,
+        resolved_run,
         spec=replace(spec, worktree=str(slot.path)),
-        options=replace(options, sandbox=sandbox_of(builder, slot, run)),
+        options=replace(options, sandbox=sandbox_of(builder, slot, resolved_run)),
     )
 
 
-def sandbox_of(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> RunSandbox | None:
+def sandbox_of(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> RunSandbox | None:
     """The sandbox for training an idea that an agent may edit; None if no agent is used or the sandbox is off."""
     spec = builder.spec
     if not spec.research.agent or spec.research.sandbox == "off":
         return None
     records = (Path(spec.directory).parent, Path(spec.trees))
-    codebase, home = Path(spec.repository), run.options.environment.get("HOME", "/")
+    codebase, home = Path(spec.repository), resolved_run.options.environment.get("HOME", "/")
     return RunSandbox(
         worktree=slot.path,
-        evaluation=evaluation_slot(builder.checkout, slot).path if run.spec.evaluate else None,
+        evaluation=evaluation_slot(builder.checkout, slot).path if resolved_run.spec.evaluate else None,
         writable=writable_paths(builder.evaluation.writable, codebase, home, records),
     )
 

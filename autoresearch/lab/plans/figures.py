@@ -44,28 +44,30 @@ def draw_campaign(directory: Path, name: str, state: CampaignState) -> Drawn:
     return Drawn((path, picture))
 
 
-def draw_stages(directory: Path, runs: Sequence[tuple[StageRun, Mapping[str, Any]]]) -> Path | None:
+def draw_stages(directory: Path, stage_runs: Sequence[tuple[StageRun, Mapping[str, Any]]]) -> Path | None:
     """Baseline and best of every stage side by side; None without values, or if their metrics differ."""
-    if len({record["metric"] for _, record in runs}) != 1:
+    if len({record["metric"] for _, record in stage_runs}) != 1:
         return None
-    values = [float(record["facts"][key]) for _, record in runs for key in ("baseline", "best") if _known(record, key)]
+    values = [
+        float(record["facts"][key]) for _, record in stage_runs for key in ("baseline", "best") if _known(record, key)
+    ]
     if not values:
         return None
-    noise = max((float(record["facts"]["noise"]) for _, record in runs if _known(record, "noise")), default=0.0)
+    noise = max((float(record["facts"]["noise"]) for _, record in stage_runs if _known(record, "noise")), default=0.0)
     edge = max(0.15 * (max(values) - min(values)), 1.5 * noise, 1e-9)
     low, high = min(values) - edge, max(values) + edge
-    frame = Frame(980, 320, 0.4, len(runs) + 0.6, low, high, top=22)
-    names = [(float(n), f"{n} {run.stage}") for n, (run, _) in enumerate(runs, 1)]
-    metric = str(runs[0][1]["metric"])
+    frame = Frame(980, 320, 0.4, len(stage_runs) + 0.6, low, high, top=22)
+    names = [(float(n), f"{n} {run.stage}") for n, (run, _) in enumerate(stage_runs, 1)]
+    metric = str(stage_runs[0][1]["metric"])
     parts = frame.axes(label=metric, x_label="stage", x_ticks=names, y_ticks=ticks(low, high))
-    for n, (run, record) in enumerate(runs, 1):
+    for n, (run, record) in enumerate(stage_runs, 1):
         parts += _stage(frame, n, run, record)
     path = directory / FOLDER / "stages.svg"
-    _write(path, frame.whole(parts, f"{metric}: baseline and best of {len(runs)} stages"))
+    _write(path, frame.whole(parts, f"{metric}: baseline and best of {len(stage_runs)} stages"))
     return path
 
 
-def _stage(frame: Frame, n: int, run: StageRun, record: Mapping[str, Any]) -> list[str]:
+def _stage(frame: Frame, n: int, stage_run: StageRun, record: Mapping[str, Any]) -> list[str]:
     facts, parts = record["facts"], []
     if _known(record, "baseline"):
         base = facts["baseline"]
@@ -74,10 +76,12 @@ def _stage(frame: Frame, n: int, run: StageRun, record: Mapping[str, Any]) -> li
             left, width = frame.x(n - 0.3), frame.x(n + 0.3) - frame.x(n - 0.3)
             height = round(low - top, 1)
             parts.append(f'<rect class="band" x="{left}" y="{top}" width="{width}" height="{height}"/>')
-        parts.append(mark("square", frame.x(n - 0.1), frame.y(base), "baseline", f"{run.stage}: baseline {base:.4g}"))
+        parts.append(
+            mark("square", frame.x(n - 0.1), frame.y(base), "baseline", f"{stage_run.stage}: baseline {base:.4g}")
+        )
     if _known(record, "best") and record["best"] != "baseline":
         shape, kind = ("ring", "confirmed") if record["best"] in record["confirmed"] else ("circle", "kept")
-        title = f"{run.stage}: {record['best']} {facts['best']:.4g}, {kind}"
+        title = f"{stage_run.stage}: {record['best']} {facts['best']:.4g}, {kind}"
         x, y = frame.x(n + 0.1), frame.y(facts["best"])
         parts.append(mark(shape, x, y, kind, title))
         words = escape(f"{record['best'][:24]} ({kind})")

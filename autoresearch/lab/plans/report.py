@@ -84,23 +84,23 @@ def write_report(plan_dir: PlanDir, view: PlanView, *, now: float) -> FinalRepor
 
 
 def _stage_report(
-    plan_dir: PlanDir, run: StageRun, stage: Stage | None, drawn: list[Path], remarks: list[str]
+    plan_dir: PlanDir, stage_run: StageRun, stage: Stage | None, drawn: list[Path], remarks: list[str]
 ) -> StageReport:
-    assert run.conclusion is not None and stage is not None
+    assert stage_run.conclusion is not None and stage is not None
     conditions = [stage.expectation.when, *(outcome.when for outcome in stage.outcomes if outcome.when)]
     facts_used = frozenset(word for condition in conditions for word in condition.words)
     figure = ""
     honest: tuple[str, ...] = ()
     try:
-        view = CampaignHistory(campaign_dir_of(plan_dir, run)).state()
-        campaign_figures = figures.draw_campaign(plan_dir.directory, run.campaign, view)
+        view = CampaignHistory(campaign_dir_of(plan_dir, stage_run)).state()
+        campaign_figures = figures.draw_campaign(plan_dir.directory, stage_run.campaign, view)
         drawn += campaign_figures.paths
         remarks += [remark for remark in campaign_figures.remarks if remark not in remarks]
         figure = _relative(plan_dir, campaign_figures.paths[0])
         honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
-        remarks.append(f"stage {run.stage}: its campaign can no longer be read: {error}")
-    return StageReport(run, run.conclusion, stage.question, facts_used, figure, honest)
+        remarks.append(f"stage {stage_run.stage}: its campaign can no longer be read: {error}")
+    return StageReport(stage_run, stage_run.conclusion, stage.question, facts_used, figure, honest)
 
 
 def _relative(plan_dir: PlanDir, path: Path | None) -> str:

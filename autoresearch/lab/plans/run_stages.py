@@ -124,24 +124,28 @@ def _end(plan_dir: PlanDir, parts: Parts, say: Say, reason: str) -> None:
     say(f"the plan has ended: {reason}")
 
 
-def _stage(plan_dir: PlanDir, view: PlanView, run: StageRun, parts: Parts, say: Say) -> Stopped | None:
+def _stage(plan_dir: PlanDir, view: PlanView, stage_run: StageRun, parts: Parts, say: Say) -> Stopped | None:
     """Follow the current stage to its conclusion; returns Stopped if its campaign needs somebody to continue it."""
-    campaign_dir = stages.campaign_dir_of(plan_dir, run)
+    campaign_dir = stages.campaign_dir_of(plan_dir, stage_run)
     if not campaign_dir.spec.exists():
         draft = register.draft_of(view, parts)
         register.need_same(plan_dir, view, draft)
-        campaign_dir = stages.begin_stage(plan_dir, run, draft, view.versions[run.version - 1].code, parts, say)
+        campaign_dir = stages.begin_stage(
+            plan_dir, stage_run, draft, view.versions[stage_run.version - 1].code, parts, say
+        )
     stages.ensure_controller(campaign_dir, parts, say)
     write_progress(plan_dir, view)
     failpoint("plan.following")
-    alone = view.approvals.get(run.version, {}).get("do") == "waived"
+    alone = view.approvals.get(stage_run.version, {}).get("do") == "waived"
     phase = stages.follow(campaign_dir, parts, say, alone=alone)
     if phase is not CampaignPhase.ENDED:
-        go_on = (f"autoresearch campaign resume {run.campaign}", f"autoresearch plan run {plan_dir.slug}")
-        return Stopped(phase.value, f"the campaign {run.campaign} of stage {run.stage} is {phase.value}", go_on)
-    stage = register.registered_plan(plan_dir, view, run.version).stage(run.stage)
-    assert stage is not None, run.stage
-    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **conclude_stage(run, stage, campaign_dir)}
+        go_on = (f"autoresearch campaign resume {stage_run.campaign}", f"autoresearch plan run {plan_dir.slug}")
+        return Stopped(
+            phase.value, f"the campaign {stage_run.campaign} of stage {stage_run.stage} is {phase.value}", go_on
+        )
+    stage = register.registered_plan(plan_dir, view, stage_run.version).stage(stage_run.stage)
+    assert stage is not None, stage_run.stage
+    record: dict[str, Any] = {"t": parts.clock(), "do": "concluded", **conclude_stage(stage_run, stage, campaign_dir)}
     summary = f"{stage.name}: expectation {record['met']}; {record['conclusion']} (next: {record['next']})"
     failpoint("plan.judged")
     add_record(plan_dir, record, f"plan {plan_dir.slug}: {summary[:300]}")

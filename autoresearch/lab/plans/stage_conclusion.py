@@ -15,7 +15,7 @@ from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records.campaign_records import CampaignDir, entries
 
 
-def conclude_stage(run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[str, Any]:
+def conclude_stage(stage_run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[str, Any]:
     """The record of a stage whose campaign has ended: result against expectation, and the next step."""
     state = CampaignHistory(campaign_dir).state()
     facts = stage_facts(state, entries(campaign_dir.verdicts))
@@ -25,7 +25,7 @@ def conclude_stage(run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> di
     best = state.best
     return {
         "stage": stage.name,
-        "campaign": run.campaign,
+        "campaign": stage_run.campaign,
         "expected": stage.expectation.sentence,
         "expectation": stage.expectation.when.text,
         "met": met.value,

@@ -37,23 +37,23 @@ def prefix_of(plan_dir: PlanDir, name: str, times: int) -> str:
     return f"{plan_dir.prefix}/{plan_dir.slug}-{name}{again}"
 
 
-def campaign_dir_of(plan_dir: PlanDir, run: StageRun) -> CampaignDir:
+def campaign_dir_of(plan_dir: PlanDir, stage_run: StageRun) -> CampaignDir:
     """The directory of a stage's campaign, which may not exist yet."""
-    return CampaignDir(plan_dir.directory.parents[1] / run.campaign)
+    return CampaignDir(plan_dir.directory.parents[1] / stage_run.campaign)
 
 
-def begin_stage(plan_dir: PlanDir, run: StageRun, draft: Draft, code: str, parts: Parts, say: Say) -> CampaignDir:
+def begin_stage(plan_dir: PlanDir, stage_run: StageRun, draft: Draft, code: str, parts: Parts, say: Say) -> CampaignDir:
     """Start the campaign of a stage on the code that its version was registered with; safe to repeat.
 
     Raises whatever prevents the start of a campaign.
     """
-    stage = draft.plan.stage(run.stage) if draft.plan else None
+    stage = draft.plan.stage(stage_run.stage) if draft.plan else None
     if stage is None:
-        raise NotFoundError(f"the plan has no stage {run.stage}", code="no_stage")
-    more: dict[str, Any] = {"prefix": run.prefix}
+        raise NotFoundError(f"the plan has no stage {stage_run.stage}", code="no_stage")
+    more: dict[str, Any] = {"prefix": stage_run.prefix}
     if not stage.campaign.get("base"):
         more["base"] = code
-    queue = _queue(plan_dir, run, stage, draft.path.parent)
+    queue = _queue(plan_dir, stage_run, stage, draft.path.parent)
     proposed = stage_campaign(draft, stage, parts, queue=queue, **more)
     for finding in preflight(proposed):
         if finding not in proposed.findings:  # those were shown by `plan check`
@@ -69,11 +69,11 @@ def ensure_controller(campaign_dir: CampaignDir, parts: Parts, say: Say) -> None
         say(f"{state.spec.name} runs; {attach}")
 
 
-def _queue(plan_dir: PlanDir, run: StageRun, stage: Stage, folder: Path) -> str:
+def _queue(plan_dir: PlanDir, stage_run: StageRun, stage: Stage, folder: Path) -> str:
     """Write the file of the stage's ideas, with absolute paths in it; returns its path, "" without any ideas."""
     if not stage.ideas:
         return ""
-    path = plan_dir.directory / f"{run.campaign}.yaml"
+    path = plan_dir.directory / f"{stage_run.campaign}.yaml"
     entries = (json.dumps(found_from_anywhere(entry, folder), ensure_ascii=False) for entry in stage.ideas)
     write_atomically(path, "".join(f"- {entry}\n" for entry in entries).encode())
     return str(path)

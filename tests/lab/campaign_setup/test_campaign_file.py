@@ -32,7 +32,7 @@ def test_flags_over_file_over_built_in(place: Path) -> None:
     assert (found["count"], found["parallel"], found["baseline"]) == (5, 2, DEFAULTS["baseline"])
     assert found["deadline"] == NOW + 36000
     assert found.sources["count"] == "flag --count" and found.sources["parallel"].endswith("campaign.yaml")
-    assert not found.given("baseline") and not found.given("metric")
+    assert not found.is_set("baseline") and not found.is_set("metric")
     assert found["include"] == ["data"] and found.blueprint == place / "exp.md"
 
 
@@ -45,7 +45,7 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
     one = found("prune=null", "guard=pytest -q", "queue=mine", parallel=2)
     assert (one["count"], one["prune"], one["guard"], one["parallel"]) == (24, "", ["pytest -q"], 2)
     assert one["queue"] == str(place / "mine")  # as a flag: seen from where it was typed
-    assert one.sources["guard"] == "flag --set" and not one.given("prune")
+    assert one.sources["guard"] == "flag --set" and not one.is_set("prune")
     for pairs, flags, says in (
         (("count=3",), {"count": 3}, "count is given twice: --count and --set count="),
         (("baseline=0",), {}, "flag --set: baseline: 0 is not a whole number of at least 1"),

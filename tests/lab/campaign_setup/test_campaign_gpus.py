@@ -33,7 +33,7 @@ def test_remote_runs_get_what_is_given_or_needed(
 ) -> None:
     target = Target("slurm", remote().kind, options=options)
     gpus = campaign_gpus(campaign_file(**keys), CampaignTargets((target,), "flag --launcher"), needed, PARTS)
-    assert (gpus.uuids, gpus.per_run, gpus.given) == ((), per_run, bool(keys))
+    assert (gpus.uuids, gpus.per_run, gpus.is_set) == ((), per_run, bool(keys))
 
 
 def test_local_runs_without_a_pool_get_none(campaign_file: Any) -> None:
