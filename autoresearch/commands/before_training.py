@@ -12,7 +12,7 @@ from autoresearch.commands import output
 
 def before_training(run_dir: Annotated[Path, typer.Argument(show_default=False)]) -> int:
     """See that the worktree holds the run's commit, and note what `prepare:` has changed in it."""
-    from autoresearch.lab.campaigns import worktree_check
+    from autoresearch.lab.ideas import worktree_check
     from autoresearch.records.recorded_run import RecordedRun
     from autoresearch.records.rundir import RunDir
 

@@ -66,7 +66,7 @@ def skip(
     """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
     from autoresearch.core.controller.scheduler import decided
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.campaigns.idea_sources import waiting_names
+    from autoresearch.lab.ideas.idea_sources import waiting_names
 
     what = what.strip()
     refuse_baseline(what)
@@ -150,7 +150,7 @@ def add(
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
-    from autoresearch.lab.campaigns.idea_sources import ADDED
+    from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
     campaign_dir = campaign_registry.find(campaign, real_parts())
@@ -178,7 +178,7 @@ def add(
 def refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
-    from autoresearch.lab.campaigns.idea_sources import ADDED
+    from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.lab.yaml_files import parse_any
     from autoresearch.proposers.queue_entry import QUEUE, token_of
 

@@ -278,7 +278,7 @@ def _said_and_logged(plan_dir: PlanDir) -> Any:
 
 def _detached(plan_dir: PlanDir, view: PlanView, parts: Parts, researcher: str, *, as_json: bool) -> int:
     """Start `plan control` in a session of its own."""
-    from autoresearch.core.text import naming
+    from autoresearch.core.text import branch_and_run_names as naming
     from autoresearch.lab import settings as project
     from autoresearch.lab.plans.plan_dir import create_plan_dir
     from autoresearch.lab.resolve.run_names import new_token

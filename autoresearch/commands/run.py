@@ -15,10 +15,10 @@ from autoresearch.commands.outcome import show_outcome
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
+from autoresearch.lab.launch.experiment import Experiment, begin, checked
+from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.experiment import Experiment, begin, checked
-from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir

@@ -34,7 +34,7 @@ from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.text.naming import slugify
+from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.records.secrets import mask_text
 
 QUEUE = "queue"

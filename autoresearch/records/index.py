@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from autoresearch.core.text.naming import RUN_ID
+from autoresearch.core.text.branch_and_run_names import RUN_ID
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines

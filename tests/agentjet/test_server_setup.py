@@ -20,7 +20,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.core.run.trainer import SourceFormat
-from autoresearch.core.text.naming import SESSION
+from autoresearch.core.text.branch_and_run_names import SESSION
 from autoresearch.errors import ConflictError
 from autoresearch.trainers import ask, registry
 

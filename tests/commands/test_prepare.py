@@ -19,11 +19,11 @@ import pytest
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab import settings as project
+from autoresearch.lab.launch.experiment import Experiment
+from autoresearch.lab.launch.launch import prepare
+from autoresearch.lab.launch.prepared_run import PreparedRun
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt_all
-from autoresearch.lab.runs.experiment import Experiment
-from autoresearch.lab.runs.launch import prepare
-from autoresearch.lab.runs.prepared_run import PreparedRun
 
 pytestmark = pytest.mark.system
 
@@ -32,8 +32,8 @@ import os, signal, sys
 from pathlib import Path
 from autoresearch.commands.wiring import parts
 from autoresearch.lab import settings
-from autoresearch.lab.runs.experiment import Experiment
-from autoresearch.lab.runs.launch import prepare
+from autoresearch.lab.launch.experiment import Experiment
+from autoresearch.lab.launch.launch import prepare
 path = Path(sys.argv[1])
 ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).resolve(), parts(),
                 ahead=sys.argv[2] == "ahead")

@@ -353,7 +353,7 @@ def test_ctrl_c_leaves_the_run_alone(bench: Any) -> None:
     ],
 )
 def test_ctrl_c_during_the_launch_says_what_is_left(bench: Any, where: str, said: str) -> None:
-    from autoresearch.lab.runs import experiment, launch, prepared_run
+    from autoresearch.lab.launch import experiment, launch, prepared_run
 
     def reached(name: str = "") -> None:
         if name == where:

@@ -6,7 +6,7 @@ import pytest
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.resolve.seeds import refuse, way_of, with_flag
+from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
 from autoresearch.trainers import registry
 
 GENERIC = registry.by_name("generic", ())

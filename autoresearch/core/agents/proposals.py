@@ -16,7 +16,7 @@ from autoresearch.core.agents.proposal_text import is_inside, one_line, value_of
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.text.naming import SLUG_MAX
+from autoresearch.core.text.branch_and_run_names import SLUG_MAX
 from autoresearch.core.text.regex import later
 
 AGENT = "agent"

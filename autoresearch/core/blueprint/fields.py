@@ -11,8 +11,8 @@ from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
 from autoresearch.core.run.swarm import Swarm
+from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.durations import parse_duration, problem
-from autoresearch.core.text.naming import slugify
 from autoresearch.errors import UsageError
 
 _FLAGS = ("keep_children", "resume", "record_metrics")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from autoresearch.core.text.naming import slugify
+from autoresearch.core.text.branch_and_run_names import slugify
 
 BASELINE = "baseline"
 BEST = "best"

@@ -9,7 +9,7 @@ from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.seeding import copies
-from autoresearch.core.text.naming import slugify
+from autoresearch.core.text.branch_and_run_names import slugify
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another

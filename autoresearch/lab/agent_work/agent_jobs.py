@@ -33,7 +33,7 @@ from autoresearch.lab.agents.turn import lost_turns, run_turn
 from autoresearch.lab.agents.turn_dir import TurnDir, next_directory, read_result
 from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint

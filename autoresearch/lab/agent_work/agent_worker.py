@@ -25,8 +25,8 @@ from autoresearch.core.controller.rules import past_deadline
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import clean_slot, edited_slot
-from autoresearch.lab.campaigns.commit_builder import IdeaRefused
 from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.failpoint import failpoint
 
@@ -175,7 +175,7 @@ class AgentWorker:
 
     def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
-        from autoresearch.lab.campaigns.follow_up import repair
+        from autoresearch.lab.ideas.follow_up import repair
 
         idea = next(one for one in state.ideas if one.index == idea.index)
         number, most = state.research.fixes.get(idea.index, 0), self.spec.max_fixes

@@ -17,7 +17,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.campaigns.commit_builder import OURS, CommitBuilder
+from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 from autoresearch.trainers import ask
 
 EDITED, CLEAN = "agent-a", "agent-b"

@@ -26,7 +26,7 @@ from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus, idea_lines
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.measure import measure
 from autoresearch.lab.runs import outcome
 from autoresearch.records import spec_file

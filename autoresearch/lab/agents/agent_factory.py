@@ -12,7 +12,7 @@ from autoresearch.core.campaign.state import Idea
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.turn import TurnEnvironment
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.results.explain import Explanation, explain_run
 from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import RecordedRun

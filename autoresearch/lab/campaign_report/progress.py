@@ -13,7 +13,7 @@ from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.memory import update_memory
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.records import evidence, finish_flag
 from autoresearch.records.campaign_records import CampaignDir
 

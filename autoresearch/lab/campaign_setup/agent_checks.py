@@ -43,7 +43,7 @@ def _needs_agent(campaign_spec: CampaignSpec) -> str:
 
 def _sandbox_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: Parts) -> tuple[Finding, ...]:
     """Why code that an agent edits would train outside of a sandbox, as a warning, or as an error if one is needed."""
-    from autoresearch.lab.runs.run_sandbox import why_no_sandbox, writable_paths
+    from autoresearch.lab.launch.run_sandbox import why_no_sandbox, writable_paths
 
     notes = blueprint.notes
     records, home = (Path(campaign_spec.directory).parent, Path(campaign_spec.trees)), parts.environ.get("HOME", "/")

@@ -13,7 +13,7 @@ from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout, NoCheckout
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.survey import survey
-from autoresearch.lab.runs.snapshot_code import masked_files
+from autoresearch.lab.launch.snapshot_code import masked_files
 
 
 @dataclass(frozen=True, slots=True)

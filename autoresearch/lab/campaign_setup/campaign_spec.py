@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.campaign_setup.agent_options import research_spec
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of

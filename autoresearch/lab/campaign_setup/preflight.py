@@ -14,7 +14,7 @@ from autoresearch.lab.campaign_setup.queue_checks import refuse_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
-from autoresearch.lab.resolve.overrides import LaunchSettings
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.trainers import ask
 

@@ -12,7 +12,7 @@ from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaigns.idea_sources import OPTIMISER
+from autoresearch.lab.ideas.idea_sources import OPTIMISER
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.proposers.registry import check_packages
 

@@ -15,7 +15,7 @@ from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import BlueprintError
-from autoresearch.lab.resolve.overrides import LaunchSettings, holds
+from autoresearch.lab.recipes.overrides import LaunchSettings, holds
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry

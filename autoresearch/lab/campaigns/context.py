@@ -14,7 +14,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir

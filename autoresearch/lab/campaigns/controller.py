@@ -18,13 +18,14 @@ from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.next_actions import next_actions, resume_actions
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
-from autoresearch.lab.campaigns import new_ideas, prepare_next, recovery, seed_curves
+from autoresearch.lab.campaigns import prepare_next, recovery, seed_curves
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.finish import finish
-from autoresearch.lab.campaigns.idea_sources import IdeaSources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.campaigns.trouble import is_full, is_trouble
+from autoresearch.lab.ideas import new_ideas
+from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.parts import Parts
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir

@@ -9,13 +9,13 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.text.naming import slugify
+from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_sources import IdeaSources
 from autoresearch.lab.campaigns.live_runs import LiveRuns
+from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 

@@ -11,10 +11,10 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_run import Ready, SharedOutputError
 from autoresearch.lab.campaigns.prepare_next import be_quick, keep_fix_story, note_prepared, prepare_run
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.campaigns.slots import SlotPool
+from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.failpoint import failpoint

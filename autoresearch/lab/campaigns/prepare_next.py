@@ -14,8 +14,8 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.campaigns.trouble import is_trouble
+from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collected import charged
 from autoresearch.records import evidence, journal

@@ -12,9 +12,9 @@ from autoresearch.core.campaign.state import CampaignState, IdeaRun
 from autoresearch.core.controller.actions import Action, Note, Say, WatchRun
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder, IdeaRefused
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.idea_commit import as_line, claim
+from autoresearch.lab.ideas.commit_builder import CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.idea_commit import as_line, claim
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.cancel import erase, take_back

@@ -13,7 +13,7 @@ from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.plans.model import SLUG_MAX, KeyPath, Stage, StagedPlan, read_plan
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile, read_campaign_file

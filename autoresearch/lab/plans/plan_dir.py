@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.plans.view import PlanView, fold
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo import checkout as repository

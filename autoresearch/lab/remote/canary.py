@@ -30,9 +30,9 @@ from autoresearch.core.run.job_launcher import (
     Want,
 )
 from autoresearch.core.run.targets import Kind, Target
+from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.lab.remote_files.remote_host import RemoteHost
-from autoresearch.lab.runs.runner_spec import RUNNER
 
 WITHIN_S = 120.0  # seconds; a queue may be longer, which is then reported
 LATE_S = 15.0  # seconds; files may arrive this long after the launcher reports the job as over

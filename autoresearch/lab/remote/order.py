@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab.launch.runner_spec import environment_bytes, keys_of_runner
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import attend, directory_of
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.runner_spec import environment_bytes, keys_of_runner
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.order_file import Order

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Job, Reach
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.remote_files.translate_paths import keys_of
-from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json

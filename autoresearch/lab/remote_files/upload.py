@@ -19,6 +19,7 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
 from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
 from autoresearch.lab.remote_files.interpreter import plain_word, search_for
@@ -32,7 +33,6 @@ from autoresearch.lab.remote_files.translate_paths import (
     texts_of,
 )
 from autoresearch.lab.resolve.trainer_settings import COPIES
-from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.records import events, journal
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun

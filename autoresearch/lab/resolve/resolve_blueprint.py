@@ -13,9 +13,9 @@ from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
+from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.blueprint_file import BlueprintFile
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.recipe_parents import inherited
 from autoresearch.lab.resolve.scripts import script_findings
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records import finish_flag

@@ -12,7 +12,7 @@ from pathlib import Path
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve import run_findings

@@ -11,10 +11,10 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
-from autoresearch.lab.runs.run_sandbox import RunSandbox
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.remote_files import remote_code

@@ -17,7 +17,8 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Sour
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
-from autoresearch.lab.resolve import gpu_check, seeds
+from autoresearch.lab.recipes import seeds
+from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job

@@ -14,7 +14,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff, diffstat
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.resolve import recipes
+from autoresearch.lab.recipes import recipe_of_run as recipes
 from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.trainers import registry
 

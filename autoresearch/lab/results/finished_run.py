@@ -97,7 +97,7 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     traceback = traceback_of(log, trainer) if failure or end.ending in BADLY else ""
     tampered, changed = _tampered(finished), ""
     if in_campaign and spec.worktree:
-        from autoresearch.lab.campaigns import worktree_check
+        from autoresearch.lab.ideas import worktree_check
 
         foreign, changed = worktree_check.after(RecordedRun(finished.rundir, spec))
         tampered += [f"{TAMPERED}{foreign}"] if foreign else []

@@ -15,15 +15,15 @@ from pathlib import Path
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like, moved
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import ReadsCommands
-from autoresearch.core.text.naming import slugify
+from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.recipes import recipe_of_run as recipes
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve import recipes
 from autoresearch.lab.resolve.import_proof import import_environment
-from autoresearch.lab.resolve.overrides import LaunchSettings
 from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.ledger_rows import LedgerMatch

@@ -6,10 +6,12 @@ import shlex
 import time
 from pathlib import Path
 
-from autoresearch.core.text.naming import branch_name, campaign_name
+from autoresearch.core.text.branch_and_run_names import branch_name, campaign_name
 from autoresearch.errors import UsageError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.lab.launch.launch import prepare
+from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote
 from autoresearch.lab.resolve.launch_options import one_target
@@ -17,8 +19,6 @@ from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, RunOptions
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.repro import Redone, import_path
-from autoresearch.lab.runs.launch import prepare
-from autoresearch.lab.runs.prepared_run import Launched
 from autoresearch.lab.settings import Settings
 from autoresearch.records import order_file
 from autoresearch.records.rundir import RunDir

@@ -17,7 +17,7 @@ def begun(rundir: RunDir) -> bool:
 
 
 def never_begun(rundir: RunDir) -> bool:
-    """Whether a run was prepared ahead and never started (see `lab.runs.launch.prepare`)."""
+    """Whether a run was prepared ahead and never started (see `lab.launch.launch.prepare`)."""
     return not begun(rundir) and (read_json(rundir.spec) or {}).get("await_launch") == "ahead"
 
 

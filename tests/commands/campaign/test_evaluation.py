@@ -123,7 +123,7 @@ def test_what_the_evaluation_names_is_protected(measured: Any) -> None:
     from autoresearch.core.agents.agent import AgentSpec
     from autoresearch.git_repo import checkout
     from autoresearch.lab.agent_work.edit_workspace import protection_of
-    from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+    from autoresearch.lab.ideas.commit_builder import CommitBuilder
 
     state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
     builder = CommitBuilder.of(state.spec, checkout.find(measured.bench.repo))

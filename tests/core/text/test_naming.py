@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoresearch.core.text import naming
+from autoresearch.core.text import branch_and_run_names as naming
 
 NASTY = (
     "",

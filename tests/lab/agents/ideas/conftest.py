@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
-from autoresearch.lab.campaigns.commit_builder import CommitBuilder
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
 
 BLUEPRINT = """\
 # Sort numbers

@@ -18,13 +18,13 @@ import pytest
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab import settings as project
+from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.lab.remote_files.remote_code import HOST_GIT, HostFiles, files_of, refuse_in_campaign
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
-from autoresearch.lab.runs.snapshot_code import keep_code
 from autoresearch.records import journal, order_file, spec_file
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order

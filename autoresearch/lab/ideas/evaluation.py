@@ -18,7 +18,7 @@ from autoresearch.errors import BlueprintError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.campaigns.worktree_paths import environment_in, path_map_in
+from autoresearch.lab.ideas.worktree_paths import environment_in, path_map_in
 from autoresearch.lab.resolve.path_mapping import Mapped, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.runner.spawn import FOR_EVALUATION

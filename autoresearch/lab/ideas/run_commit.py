@@ -7,11 +7,11 @@ from pathlib import Path
 
 from autoresearch.core.controller.scheduler import CHECKED, RunRequest, seed_of
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
-from autoresearch.lab.campaigns.commit_builder import BLUEPRINT, CommitBuilder
-from autoresearch.lab.campaigns.follow_up import follow_up
-from autoresearch.lab.campaigns.idea_blueprint import fields_of
+from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
+from autoresearch.lab.ideas.follow_up import follow_up
+from autoresearch.lab.ideas.idea_blueprint import fields_of
+from autoresearch.lab.recipes import seeds
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve import seeds
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.records.secrets import mask_text
 

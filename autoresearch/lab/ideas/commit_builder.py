@@ -18,8 +18,8 @@ from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.resolve.overrides import LaunchSettings, rewritten, variables
-from autoresearch.lab.resolve.recipe_parents import inherited
+from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten, variables
+from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import ask, registry
 

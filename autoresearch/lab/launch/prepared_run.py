@@ -10,12 +10,12 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
+from autoresearch.lab.launch.runner_session import await_report, close_previous, nudge, start_session
+from autoresearch.lab.launch.runner_spec import environment_bytes, keys_of_runner
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
-from autoresearch.lab.runs.run_sandbox import BUBBLEWRAP, why_no_sandbox
-from autoresearch.lab.runs.runner_session import await_report, close_previous, nudge, start_session
-from autoresearch.lab.runs.runner_spec import environment_bytes, keys_of_runner
 from autoresearch.launchers import gpus
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import evidence, spec_file
@@ -143,7 +143,7 @@ class PreparedRun:
 
 def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:
     """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
-    from autoresearch.lab.campaigns import worktree_check
+    from autoresearch.lab.ideas import worktree_check
 
     if recorded.spec.prepare:
         return {"before_training": worktree_check.command(recorded.rundir)}

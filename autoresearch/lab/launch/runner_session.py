@@ -13,9 +13,9 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
-from autoresearch.lab.runs.runner_spec import RUNNER
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir, write_json

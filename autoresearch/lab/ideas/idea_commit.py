@@ -17,11 +17,11 @@ from autoresearch.git_repo.comparison import code_fingerprint
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.git_repo.tree_changes import intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
-from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
-from autoresearch.lab.campaigns.idea_blueprint import difference, fields_of
 from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.idea_blueprint import difference, fields_of
+from autoresearch.lab.recipes.recipe_parents import inherited, parents
 from autoresearch.lab.render import render_blueprint
-from autoresearch.lab.resolve.recipe_parents import inherited, parents
 from autoresearch.lab.yaml_files import dump, load_mapping
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text

@@ -15,7 +15,7 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.worktrees import Slot
-from autoresearch.lab.campaigns.commit_builder import RECIPE, CommitBuilder
+from autoresearch.lab.ideas.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
 from autoresearch.lab.resolve.path_mapping import Mapped, PathMap, map_launch
 from autoresearch.lab.resolve.resolved_run import ResolvedRun

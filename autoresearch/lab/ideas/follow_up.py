@@ -13,8 +13,8 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.commit_object import commit_tree
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
-from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
-from autoresearch.lab.campaigns.idea_commit import protected_changes
+from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.idea_commit import protected_changes
 from autoresearch.lab.yaml_files import dump
 
 

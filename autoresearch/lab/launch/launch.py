@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.errors import AutoresearchError
+from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
+from autoresearch.lab.launch.prepared_run import STOPPED, Launched, PreparedRun
+from autoresearch.lab.launch.runner_session import start_session
+from autoresearch.lab.launch.runner_spec import write_spec
+from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.nrl_check import check_nrl
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
-from autoresearch.lab.runs.claim import claim, hide_records, prepare_result_dir, with_what_is_there
-from autoresearch.lab.runs.prepared_run import STOPPED, Launched, PreparedRun
-from autoresearch.lab.runs.runner_session import start_session
-from autoresearch.lab.runs.runner_spec import write_spec
-from autoresearch.lab.runs.snapshot_code import keep_code
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked

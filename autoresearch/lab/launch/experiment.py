@@ -10,6 +10,10 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import ConflictError
+from autoresearch.lab.launch.launch import launch
+from autoresearch.lab.launch.mark_refused import refusals_marked
+from autoresearch.lab.launch.prepared_run import Launched
+from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.blueprint_file import read_bytes
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
@@ -18,10 +22,6 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import sessions
 from autoresearch.lab.runs.adopt import adopt
-from autoresearch.lab.runs.launch import launch
-from autoresearch.lab.runs.mark_refused import refusals_marked
-from autoresearch.lab.runs.prepared_run import Launched
-from autoresearch.lab.runs.snapshot_code import check_snapshot
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir

@@ -12,8 +12,8 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
-from autoresearch.lab.resolve.overrides import variables
-from autoresearch.lab.resolve.recipe_parents import inherited
+from autoresearch.lab.recipes.overrides import variables
+from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.lab.yaml_files import parse_mapping

@@ -14,16 +14,16 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
-from autoresearch.lab.campaigns.commit_builder import BLUEPRINT, CommitBuilder
-from autoresearch.lab.campaigns.evaluation import evaluated_apart, evaluation_slot
-from autoresearch.lab.campaigns.run_commit import RunCommit, commit_run
-from autoresearch.lab.campaigns.worktree_paths import at_home_in, environment_in, proof
+from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
+from autoresearch.lab.ideas.evaluation import evaluated_apart, evaluation_slot
+from autoresearch.lab.ideas.run_commit import RunCommit, commit_run
+from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, proof
+from autoresearch.lab.launch.launch import prepare
+from autoresearch.lab.launch.prepared_run import PreparedRun
+from autoresearch.lab.launch.run_sandbox import RunSandbox, writable_paths
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
-from autoresearch.lab.runs.launch import prepare
-from autoresearch.lab.runs.prepared_run import PreparedRun
-from autoresearch.lab.runs.run_sandbox import RunSandbox, writable_paths
 from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 

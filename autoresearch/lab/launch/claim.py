@@ -10,11 +10,11 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.lab.launch.runner_spec import write_spec
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
-from autoresearch.lab.runs.runner_spec import write_spec
 from autoresearch.readers.read import mark_of, size_of
 from autoresearch.records import journal, ledger, spec_file
 from autoresearch.records.appending import make_directory

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.recipe_edits import diff_recipes
-from autoresearch.core.text.naming import slugify
-from autoresearch.lab.campaigns.commit_builder import ARGUMENTS, CommitBuilder
-from autoresearch.lab.resolve.overrides import variables
+from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.lab.ideas.commit_builder import ARGUMENTS, CommitBuilder
+from autoresearch.lab.recipes.overrides import variables
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import ask
 

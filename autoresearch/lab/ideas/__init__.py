@@ -1,0 +1,1 @@
+"""Ideas of a campaign turned into commits and runs, each in a worktree of its own."""

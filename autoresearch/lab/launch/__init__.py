@@ -1,0 +1,1 @@
+"""Launching a resolved run: claimed, its code kept on a branch, handed to the Runner."""

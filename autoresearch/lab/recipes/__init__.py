@@ -1,0 +1,1 @@
+"""Recipes and commands as a run changes them: overrides, parents, seeds."""
