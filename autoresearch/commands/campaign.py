@@ -1,21 +1,20 @@
-"""`autoresearch campaign start|status`: many hypotheses, one objective, while nobody watches."""
+"""`autoresearch campaign start`: many hypotheses, one objective, while nobody watches."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output, target_option
+from autoresearch.commands.campaign_status import best_words, headline, payload_of, seed_lines, state_of
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
-    from autoresearch.core.campaign.state import CampaignState
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -84,12 +83,14 @@ def start(
     campaign_dir = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(campaign_dir, parts)
     if detach:
-        state = _state(campaign_dir)
+        state = state_of(campaign_dir)
         lines = [
             f"{proposed.spec.name} in {campaign_dir.path} runs; attach: {attach}",
             f"ledger: {campaign_dir.ledger}",
         ]
-        output.emit("campaign start", _payload(campaign_dir, state) | {"attach": attach}, as_json=as_json, lines=lines)
+        output.emit(
+            "campaign start", payload_of(campaign_dir, state) | {"attach": attach}, as_json=as_json, lines=lines
+        )
         return 0
     output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
     return follow(campaign_dir, as_json=as_json)
@@ -209,97 +210,6 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:
     ]
 
 
-def status(
-    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    full: Annotated[
-        bool, typer.Option("--full", help="All that somebody who takes over must know, in at most 60 lines.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
-    """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
-    from autoresearch.lab.campaign_setup import campaign_registry
-
-    parts = real_parts()
-    campaign_dir = campaign_registry.find(campaign, parts)
-    state = _state(campaign_dir)
-    payload = _payload(campaign_dir, state)
-    if full:
-        lines = _brief(state, parts.clock())
-        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
-        return 0
-    others = [
-        one.name
-        for one in campaign_registry.known(parts)
-        if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
-    ]
-    lines = [
-        _headline(payload),
-        payload["standing"],
-        f"best: {_best_words(payload)}",
-        *_seed_lines(payload),
-        *_agent_words(payload),
-        *(_running_line(one) for one in payload["running"]),
-        *(f"queue: {fault}" for fault in state.queue_faults[:5]),
-        *([f"also running: {', '.join(others)}"] if others else []),
-        f"ledger: {payload['ledger']}",
-        *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
-    ]
-    output.emit("campaign status", payload, as_json=as_json, lines=lines)
-    return 0
-
-
-def _brief(state: CampaignState, now: float) -> list[str]:
-    from autoresearch.core.controller.rules import stand_at
-    from autoresearch.lab.campaign_report.memory import brief
-
-    return brief(state, stand_at(state, now))
-
-
-def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
-    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
-    from autoresearch.core.campaign.spec import CampaignPhase
-
-    rows, phase = _mark(campaign_dir)
-    before = (rows if since < 0 else since, phase)
-    until = time.monotonic() + limit
-    while before == _mark(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
-        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
-    state = _state(campaign_dir)
-    payload = _payload(campaign_dir, state)
-    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
-    payload |= {"event": "tick" if before == _mark(campaign_dir) else "news"}
-    if campaign_dir.controlled:
-        payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
-    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
-    if last is not None:
-        lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
-    output.emit("wait", payload, as_json=as_json, lines=lines)
-    return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
-
-
-def _headline(payload: dict[str, Any]) -> str:
-    reason = f": {payload['reason']}" if payload["reason"] else ""
-    return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
-
-
-def _seed_lines(payload: dict[str, Any]) -> list[str]:
-    """That the seed does nothing, and what to declare."""
-    return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
-
-
-def _agent_words(payload: dict[str, Any]) -> list[str]:
-    """What the agent has cost, and what it waits for."""
-    if not payload["agent"]:
-        return []
-    usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
-    lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
-    if payload["agent_waits"]:
-        lines.append(payload["agent_waits"])
-    if payload["held"]:
-        lines.append(f"held for a person: {', '.join(payload['held'])}; autoresearch campaign approve IDEA")
-    return lines
-
-
 def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
     from autoresearch.core.campaign.spec import CampaignPhase
@@ -309,7 +219,7 @@ def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
         while True:
             controlled = campaign_dir.controlled  # before the last look at what it said
             at = _print_new(campaign_dir.log, at)
-            state = _state(campaign_dir)
+            state = state_of(campaign_dir)
             if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
                 _print_new(campaign_dir.log, at)
                 break
@@ -317,7 +227,7 @@ def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {state.spec.name}")
         raise
-    payload = _payload(campaign_dir, state)
+    payload = payload_of(campaign_dir, state)
     if payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
             f"the controller of {state.spec.name} died before the campaign was over; its runs go on",
@@ -325,7 +235,7 @@ def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
             fix=f"autoresearch campaign resume {state.spec.name}",
             code="controller_died",
         )
-    lines = [_headline(payload), payload["standing"], f"best: {_best_words(payload)}", *_seed_lines(payload)]
+    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
     output.emit("campaign start", payload, as_json=as_json, lines=lines)
     return 0
 
@@ -341,87 +251,3 @@ def _print_new(log: Path, at: int) -> int:
     for line in whole.decode("utf-8", "replace").splitlines():
         output.remark(line)
     return at + len(whole)
-
-
-def _state(campaign_dir: CampaignDir) -> CampaignState:
-    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-
-    return CampaignHistory(campaign_dir).state()
-
-
-def _mark(campaign_dir: CampaignDir) -> tuple[int, str]:
-    state = _state(campaign_dir)
-    return len(state.rows), state.phase.value
-
-
-def _payload(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
-    """The flat object about a campaign."""
-    from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.rules import stand_at
-    from autoresearch.core.controller.sentences import seed_words
-    from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
-
-    found = stand_at(state, real_parts().clock())
-    phase = phase_now(campaign_dir, state)
-    best = state.best
-    waits = None
-    if state.spec.research.agent:
-        from autoresearch.lab.agents.rate_limits import read_waiting
-
-        waits = read_waiting(campaign_dir.waiting)
-    return {
-        "campaign": state.spec.name,
-        "state": phase.value,
-        "reason": reason_now(campaign_dir, state, phase),
-        "controller_pid": _controller_pid(campaign_dir),
-        "attempted": state.attempted,
-        "remaining": found.remaining_ideas,
-        "remaining_s": found.remaining_s,
-        "standing": found.sentence,
-        "stop_met": found.met or None,
-        "best": best.slug if best and best.value is not None else None,
-        "best_index": best.index if best and best.value is not None else None,
-        "best_value": best.value if best else None,
-        "baseline_value": state.baseline.value if state.baseline else None,
-        "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
-        "metric_name": state.spec.objective.metric,
-        "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
-        "agent": state.spec.research.agent or None,
-        "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
-        "held": [one.slug for one in held(state)],
-        "agent_usd": state.research.usage.usd,
-        "agent_tokens": state.research.usage.tokens,
-        "crashed": sum(idea.status == "crash" for idea in state.ideas),
-        "skipped": len(state.skipped),
-        "queue_faults": state.queue_faults,
-        "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
-        "rows": len(state.rows),
-        "running": [running(idea, run) for idea, run in state.live],
-        "ledger": str(campaign_dir.ledger),
-        "directory": str(campaign_dir.path),
-        "next": next_commands(state, phase),
-    }
-
-
-def _running_line(one: dict[str, Any]) -> str:
-    said = f"{one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}"
-    where = f" at {one['place']}" if one["place"] else ""
-    why = f" ({one['reason']})" if one["reason"] else ""
-    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
-    return f"{state}: {said}{where}{why}"
-
-
-def _controller_pid(campaign_dir: CampaignDir) -> int | None:
-    from autoresearch.records.rundir import read_json
-
-    record = read_json(campaign_dir.controller) if campaign_dir.controlled else None
-    return record.get("pid") if record else None
-
-
-def _best_words(payload: dict[str, Any]) -> str:
-    if payload["best_value"] is None:
-        return "nothing is measured yet"
-    base = payload["baseline_value"]
-    against = f" (baseline {base:.4g})" if base is not None and payload["best_index"] != 1 else ""
-    value = f"{payload['metric_name']} {payload['best_value']:.4g}"
-    return f"idea {payload['best_index']}, {payload['best']}: {value}{against}"

@@ -49,9 +49,9 @@ def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
 
 
 def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation]:
-    from autoresearch.commands.wait import settled
     from autoresearch.lab.results.explain import as_payload, explain_run
     from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.settled import settled
     from autoresearch.records import exit_record
     from autoresearch.trainers import registry
 

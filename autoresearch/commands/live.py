@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
-from autoresearch.commands.wait import ATTEND_S, attend
+from autoresearch.commands.wait import ATTEND_S
 from autoresearch.core.run.report_cadence import nap
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.lab.runs.run_status import RunStatus, standing
+from autoresearch.lab.runs.settled import attend
 from autoresearch.lab.runs.watch import WAKING, Watcher
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events

@@ -24,8 +24,9 @@ def status(
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     from autoresearch.commands.named import campaign_instead
-    from autoresearch.commands.wait import _living, elsewhere, settled
+    from autoresearch.commands.wait import _living, elsewhere
     from autoresearch.lab.runs import sessions
+    from autoresearch.lab.runs.settled import settled
 
     try:
         recorded = sessions.recorded(run, parts)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign import _agent_words, _payload, _state
 from autoresearch.commands.campaign_control import Json, ask
+from autoresearch.commands.campaign_status import agent_words, payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import ConflictError, NotFoundError
@@ -31,7 +31,7 @@ def approve(
     if every:
         return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
     campaign_dir = campaign_registry.find(campaign, real_parts())
-    state = _state(campaign_dir)
+    state = state_of(campaign_dir)
     if not idea:
         return _proposals(campaign_dir, state, as_json=as_json)
     names = [one.slug for one in held(state)]
@@ -60,12 +60,12 @@ def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool
     ]
     refused = [{"slug": one.slug, "reason": why} for one, why in state.research.refused[-20:]]
     told = {"told": state.research.notes, "vetoes": [*sorted(state.unwanted), *state.research.vetoes]}
-    payload = _payload(campaign_dir, state) | {"proposals": ideas, "refused": refused, **told}
+    payload = payload_of(campaign_dir, state) | {"proposals": ideas, "refused": refused, **told}
     lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
     lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
     lines = lines or ["nothing is waiting"]
     lines += [f"told: {text}" for text in state.research.notes[-5:]]
     lines += [f"vetoed: {text}" for text in told["vetoes"][-5:]]
-    lines += _agent_words(payload)[:1]
+    lines += agent_words(payload)[:1]
     output.emit("campaign approve", payload, as_json=as_json, lines=lines)
     return 0

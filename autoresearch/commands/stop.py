@@ -33,9 +33,9 @@ def stop(
     """
     from autoresearch.commands.named import campaign_instead
     from autoresearch.commands.outcome import show_outcome
-    from autoresearch.commands.wait import attend
     from autoresearch.lab.runs import run_status, sessions
     from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.lab.runs.settled import attend
     from autoresearch.lab.runs.stop import ask_to_stop
     from autoresearch.lab.runs.watch import Watcher
 

@@ -12,12 +12,12 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
+from autoresearch.lab.runs.settled import attend, settled
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.runs.outcome import Outcome
     from autoresearch.records.events import Event
 
 LINES = 5  # of the log
@@ -60,10 +60,10 @@ def wait(
     from autoresearch.records.campaign_records import CampaignDir
 
     if isinstance(named, CampaignDir):
-        from autoresearch.commands.campaign import wait_for_row
+        from autoresearch.commands.campaign_status import wait_for_row
 
         return wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
-    from autoresearch.commands.plan_run import wait_for_record
+    from autoresearch.commands.plan_status import wait_for_record
 
     return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
 
@@ -131,25 +131,6 @@ def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[
         news, since = wait_for_news(rundir, since=since, seconds=slice_s)
         if news or slice_s == left or rundir.state() in (RunState.ENDED, RunState.DEAD):
             return news, since
-
-
-def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
-    """What `lab.runs.adopt` makes of a run; its imports are spared where the run simply lives."""
-    state = rundir.state()
-    if state not in (RunState.ENDED, RunState.DEAD):
-        attend(rundir, parts)
-        return state, None
-    from autoresearch.lab.runs.adopt import adopt
-
-    return adopt(rundir, parts)
-
-
-def attend(rundir: RunDir, parts: Parts) -> None:
-    """A run elsewhere is followed from now on, if nobody did; the import is spared where it is here."""
-    if rundir.order.exists():
-        from autoresearch.lab.remote.start_follower import attend_run
-
-        attend_run(rundir, parts)
 
 
 def elsewhere(payload: dict[str, Any], run_state: RunState) -> list[str]:

@@ -60,9 +60,9 @@ class Real:
     def ask_confined(self, role: TurnRole, prompt: str) -> Answer:
         """As the lab does it."""
         level = Level.NONE if why_not() else Level.BUBBLEWRAP
-        premises = TurnEnvironment(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
+        turn_environment = TurnEnvironment(environ=dict(os.environ), level=level, keep=("STUB_API_KEY",))
         turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place) / "confined", bounds=Bounds(SLOW_S))
-        return run_turn(self.researcher, turn, premises, threading.Event())
+        return run_turn(self.researcher, turn, turn_environment, threading.Event())
 
 
 @pytest.fixture

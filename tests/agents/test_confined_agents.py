@@ -46,8 +46,8 @@ def test_it_edits_its_worktree(
     turn = Turn(
         TurnRole.EDIT, "Set lr to 2 in train.py", tree, next_directory(turns, TurnRole.EDIT), bounds=Bounds(240)
     )
-    premises = TurnEnvironment(dict(os.environ), Level.BUBBLEWRAP, keep=("AUTORESEARCH_TEST",))
-    answer = run_turn(agent, turn, premises, threading.Event())
+    turn_environment = TurnEnvironment(dict(os.environ), Level.BUBBLEWRAP, keep=("AUTORESEARCH_TEST",))
+    answer = run_turn(agent, turn, turn_environment, threading.Event())
     printed = [(Path(turn.directory) / name).read_text()[-3000:] for name in ("out", "err")]
     seen = "\n".join([str(answer), *printed])
     assert answer.fault is None and "It is 2." in answer.text, seen

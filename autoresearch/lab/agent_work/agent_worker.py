@@ -121,7 +121,7 @@ class AgentWorker:
         if self.spec.agent:
             self.jobs.end_leftover()
             known = self.context.state.research.turns
-            for name, fields in self.jobs.unwritten(known):
+            for name, fields in self.jobs.turns.unwritten(known):
                 self.context.note("turn", name=name, **fields)
 
     def summarise(self, state: CampaignState) -> None:
@@ -215,4 +215,4 @@ class AgentWorker:
         try:
             self._done = agent_task()
         except (AutoresearchError, OSError) as error:
-            self._done = JobResult(lines=self.jobs.taken(), error=error)
+            self._done = JobResult(lines=self.jobs.turns.take_lines(), error=error)

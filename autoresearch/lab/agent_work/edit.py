@@ -32,24 +32,24 @@ GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the
 SAID_LINES = 20
 
 
-def make_edit(bench: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
+def make_edit(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, ask: Ask) -> Edit:
     """Let the agent put a hypothesis into code on `base`; what came of it.
 
     Where it came to nothing, `unmade` and `why` say so, and `patch` is there for the record if there is one. Raises an
     AutoresearchError for what is no fault of the edit: a full disk, a repository or a worktree that cannot be used.
     """
-    return _turn(bench, base, ask, Turn(TurnRole.EDIT, edit_prompt(bench, hypothesis), *_nowhere()))
+    return _turn(workspace, base, ask, Turn(TurnRole.EDIT, edit_prompt(workspace, hypothesis), *_nowhere()))
 
 
 def make_fix(
-    bench: EditWorkspace, hypothesis: Hypothesis, tip: str, explanation: Explanation, ask: Ask, session: str = ""
+    workspace: EditWorkspace, hypothesis: Hypothesis, tip: str, explanation: Explanation, ask: Ask, session: str = ""
 ) -> Edit:
     """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise.
 
     `session`: of the edit turn, where the agent can go on with it.
     """
-    prompt = fix_prompt(bench, hypothesis, explanation)
-    return _turn(bench, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
+    prompt = fix_prompt(workspace, hypothesis, explanation)
+    return _turn(workspace, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
 
 
 def _nowhere() -> tuple[Path, Path]:
@@ -57,12 +57,12 @@ def _nowhere() -> tuple[Path, Path]:
     return Path(), Path()
 
 
-def _turn(bench: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
-    end_leftover(bench)
-    _own_places(bench)
-    directory = bench.next_turn(turn.role)
-    with bench.enclosure.opened(base) as opened:
-        answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=bench.spec.bounds))
+def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
+    end_leftover(workspace)
+    _own_places(workspace)
+    directory = workspace.next_turn(turn.role)
+    with workspace.isolated_worktree.opened(base) as opened:
+        answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=workspace.spec.bounds))
         failpoint("research.turned")
         edit = Edit(summary=_summary(answer), session=answer.session, usage=answer.usage)
         if answer.fault not in GRADED:
@@ -70,23 +70,23 @@ def _turn(bench: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
                 f": {mask_text(answer.message)}" if answer.message else ""
             )
             return replace(edit, unmade=NotMade.RESEARCHER, why=why, fault=answer.fault)
-        found = _gathered(bench, opened)
+        found = _gathered(workspace, opened)
         failpoint("research.gathered")
     if not isinstance(found, ExtractedPatch):
         return replace(edit, unmade=found[0], why=found[1])
-    return _judged(bench, found, edit, directory, answer)
+    return _judged(workspace, found, edit, directory, answer)
 
 
-def _own_places(bench: EditWorkspace) -> None:
+def _own_places(workspace: EditWorkspace) -> None:
     """A link in a worktree's place would have the slot made wherever it leads."""
     for name in (EDITED, CLEAN):
-        if (place := bench.trees / name).is_symlink():
+        if (place := workspace.trees / name).is_symlink():
             place.unlink()
 
 
-def _gathered(bench: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
+def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[NotMade, str]:
     try:
-        return gathered(opened, bench.leavings)
+        return gathered(opened, workspace.leavings)
     except TooLarge as large:
         return NotMade.LARGE, str(large)
     except Trespass as trespass:
@@ -97,7 +97,7 @@ def _gathered(bench: EditWorkspace, opened: Opened) -> ExtractedPatch | tuple[No
         return NotMade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
 
 
-def _judged(bench: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
+def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:
     """The edit as it is worth being run, or why not: cheap questions first."""
     if not extracted.patch:
         denied = f"; it was not allowed to: {mask_text(', '.join(answer.denied))[:300]}" if answer.denied else ""
@@ -105,33 +105,33 @@ def _judged(bench: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directo
     (directory / PATCH).write_bytes(extracted.patch)
     paths = tuple(one.path for one in extracted.differences)
     edit = replace(edit, patch=extracted.patch.decode("utf-8", "surrogateescape"), paths=paths)
-    if touched := bench.protection.touched(paths):
+    if touched := workspace.protection.touched(paths):
         return replace(edit, unmade=NotMade.PROTECTED, why=f"it changes what is protected: {_some(touched)}")
     try:
-        tree = patched(bench.clean, extracted.base, extracted.patch, bench.include)
+        tree = patched(workspace.clean, extracted.base, extracted.patch, workspace.include)
     except PatchError as failure:
         return replace(edit, unmade=NotMade.PATCH, why=f"its patch does not apply: {failure.reason[:500]}")
     failpoint("research.patched")
     if tree != extracted.tree:
         return replace(edit, unmade=NotMade.PATCH, why="its patch, applied, is not what the agent made")
-    if refused := _recipe(bench, extracted.base, tree):
+    if refused := _recipe(workspace, extracted.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
-    held_out = bench.protection.validation_data(bench.settings(extracted.base))
-    flags = suspicion.flags(edit.patch, metrics=bench.objective.keys, validation=held_out)
+    held_out = workspace.protection.validation_data(workspace.settings(extracted.base))
+    flags = suspicion.flags(edit.patch, metrics=workspace.objective.keys, validation=held_out)
     edit = replace(edit, flags=flags)
-    failed = guard(bench, directory)
+    failed = guard(workspace, directory)
     failpoint("research.guarded")
     return replace(edit, unmade=NotMade.GUARD, why=failed) if failed else edit
 
 
-def _recipe(bench: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] | None:
+def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] | None:
     """Why the recipe, with all that it inherits, must not be as the patch has it; None where it may."""
-    before = bench.settings(base)
+    before = workspace.settings(base)
     try:
-        after = bench.settings(tree)
+        after = workspace.settings(tree)
     except AutoresearchError as broken:
         return NotMade.GUARD, f"the recipe cannot be read any more: {broken.message}"
-    changed = bench.protection.keys_changed(before, after)
+    changed = workspace.protection.keys_changed(before, after)
     return (NotMade.PROTECTED, f"it changes protected keys of the recipe: {_some(changed)}") if changed else None
 
 

@@ -33,13 +33,15 @@ LOG_CHARACTERS = 16_000
 _LAST = "When you are done, say in at most five lines what you changed and why."
 
 
-def edit_prompt(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
+def edit_prompt(workspace: EditWorkspace, hypothesis: Hypothesis) -> str:
     """The task of an edit turn."""
     head = "# Change the code so that this hypothesis can be tried\nOne training run, started by others, then shows it."
-    return _joined(head, _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST)
+    return _joined(
+        head, _idea(workspace, hypothesis), _protected(workspace), _guard(workspace), _rules(workspace), _LAST
+    )
 
 
-def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, explanation: Explanation) -> str:
+def fix_prompt(workspace: EditWorkspace, hypothesis: Hypothesis, explanation: Explanation) -> str:
     """The task of a fix turn: mend what keeps the run from running, and nothing else."""
     head = (
         "# Mend a run that failed\nThe hypothesis below was put into code, and its run failed. Make it run, in as few "
@@ -47,7 +49,13 @@ def fix_prompt(bench: EditWorkspace, hypothesis: Hypothesis, explanation: Explan
         "shorter or errors silent. If the failure is no fault of the code (a full disk, no GPU), change nothing."
     )
     return _joined(
-        head, _failure(explanation), _idea(bench, hypothesis), _protected(bench), _guard(bench), _rules(bench), _LAST
+        head,
+        _failure(explanation),
+        _idea(workspace, hypothesis),
+        _protected(workspace),
+        _guard(workspace),
+        _rules(workspace),
+        _LAST,
     )
 
 
@@ -55,8 +63,8 @@ def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _idea(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
-    objective = bench.objective
+def _idea(workspace: EditWorkspace, hypothesis: Hypothesis) -> str:
+    objective = workspace.objective
     lines = [
         "## The hypothesis",
         f"- what: {_line(hypothesis.sentence)}",
@@ -65,17 +73,17 @@ def _idea(bench: EditWorkspace, hypothesis: Hypothesis) -> str:
         f"- risk: {_line(hypothesis.risk)}" if hypothesis.risk else "",
         f"- files that it means to change: {', '.join(hypothesis.paths)}" if hypothesis.paths else "",
         f"- the objective of the campaign: {objective.direction} {objective.metric}",
-        _recipe(bench),
+        _recipe(workspace),
         _overrides(hypothesis),
     ]
     return "\n".join(line for line in lines if line)
 
 
-def _recipe(bench: EditWorkspace) -> str:
-    if not bench.recipe:
+def _recipe(workspace: EditWorkspace) -> str:
+    if not workspace.recipe:
         return ""
-    fixed = " (not yours to change)" if bench.protection.why(bench.recipe) else ""
-    return f"- the recipe of the run: {bench.recipe}{fixed}"
+    fixed = " (not yours to change)" if workspace.protection.why(workspace.recipe) else ""
+    return f"- the recipe of the run: {workspace.recipe}{fixed}"
 
 
 def _overrides(hypothesis: Hypothesis) -> str:
@@ -85,23 +93,23 @@ def _overrides(hypothesis: Hypothesis) -> str:
     return f"- the harness sets these recipe keys itself, so leave them alone: {_line(told)}"
 
 
-def _protected(bench: EditWorkspace) -> str:
-    rules = bench.protection
+def _protected(workspace: EditWorkspace) -> str:
+    rules = workspace.protection
     named = list(dict.fromkeys([*rules.protect, *rules.named, *(path for path in rules.blueprint if path)]))
     more = f"\nIn this campaign also: {_some(named)}." if named else ""
     less = f"\nIn this campaign these may be changed all the same: {_some(rules.allow)}." if rules.allow else ""
     return _PROTECTED + more + less
 
 
-def _guard(bench: EditWorkspace) -> str:
-    if not bench.spec.guard:
+def _guard(workspace: EditWorkspace) -> str:
+    if not workspace.spec.guard:
         return ""
-    listed = "\n".join(f"- `{mask_text(command)}`" for command in bench.spec.guard)
+    listed = "\n".join(f"- `{mask_text(command)}`" for command in workspace.spec.guard)
     return f"## Guard commands\nEach must exit with 0 in a clean checkout with your patch:\n{listed}"
 
 
-def _rules(bench: EditWorkspace) -> str:
-    return _RULES.format(metric=bench.objective.metric, files=min(MAX_FILES, 500), mebibytes=MAX_PATCH_BYTES >> 20)
+def _rules(workspace: EditWorkspace) -> str:
+    return _RULES.format(metric=workspace.objective.metric, files=min(MAX_FILES, 500), mebibytes=MAX_PATCH_BYTES >> 20)
 
 
 def _failure(explanation: Explanation) -> str:

@@ -46,7 +46,7 @@ class EditWorkspace:
     stopped: Callable[[], bool] = lambda: False  # whether somebody asked to end what is under way
 
     @property
-    def enclosure(self) -> IsolatedWorktree:
+    def isolated_worktree(self) -> IsolatedWorktree:
         """Where the agent edits."""
         return IsolatedWorktree(edited_slot(self.checkout, self.trees))
 
@@ -66,7 +66,7 @@ def clean_slot(checkout: Checkout, trees: Path) -> Slot:
     return slot(checkout, trees / CLEAN, reason="where a coding agent's patch is tried")
 
 
-def bench_for(
+def workspace_for(
     builder: CommitBuilder, agent_spec: AgentSpec, next_turn: Callable[[TurnRole], Path], leavings: tuple[str, ...] = ()
 ) -> EditWorkspace:
     """The workspace of a campaign, protected as its blueprint, its trainer and its agent's settings say."""

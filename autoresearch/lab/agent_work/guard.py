@@ -35,29 +35,29 @@ ENDS_IN_S = 120.0  # a Runner that was told to stop ends its whole tree in less
 _NOT_ITS = ("AUTORESEARCH_", "GIT_", "CUDA_VISIBLE_DEVICES", "TMUX")
 
 
-def guard(bench: EditWorkspace, directory: Path) -> str:
+def guard(workspace: EditWorkspace, directory: Path) -> str:
     """Run the guard commands in the clean worktree as it is now; "" where all succeeded, else what failed and how.
 
     `directory`: of the turn; each command gets `guard-<n>` in it. `spec.guard_s` is for all of them together.
     """
-    until = time.monotonic() + bench.spec.guard_s
-    for number, command in enumerate(bench.spec.guard, 1):
+    until = time.monotonic() + workspace.spec.guard_s
+    for number, command in enumerate(workspace.spec.guard, 1):
         left = until - time.monotonic()
         rundir = RunDir(directory / f"guard-{number}")
         if left <= 0:
-            return f"there was no time left for the guard `{mask_text(command)}` (limit {bench.spec.guard_s:g} s)"
-        end = _run(bench, rundir, command, left)
+            return f"there was no time left for the guard `{mask_text(command)}` (limit {workspace.spec.guard_s:g} s)"
+        end = _run(workspace, rundir, command, left)
         if end is None or end.ending is not Ending.FINISHED:
-            return _reason(bench, command, rundir, end)
+            return _reason(workspace, command, rundir, end)
     return ""
 
 
-def end_leftover(bench: EditWorkspace) -> None:
+def end_leftover(workspace: EditWorkspace) -> None:
     """End the guard that a killed controller left running in the clean worktree, before that is used again.
 
     Raises ConflictError where it does not end.
     """
-    note = _note(bench)
+    note = _note(workspace)
     with contextlib.suppress(FileNotFoundError):
         rundir = RunDir(Path(os.fsdecode(note.read_bytes())))
         if is_locked(rundir.lock):
@@ -70,42 +70,42 @@ def end_leftover(bench: EditWorkspace) -> None:
         note.unlink()
 
 
-def _run(bench: EditWorkspace, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
+def _run(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: float) -> ExitRecord | None:
     """One command under a Runner; None where that left no record."""
     wipe(rundir.path)  # an earlier record there would be taken for this one's
     rundir.path.mkdir(parents=True)
-    place = bench.trees / CLEAN
+    place = workspace.trees / CLEAN
     spec = {
         "schema": 1,
         "run": f"guard-{uuid.uuid4().hex[:12]}",
         "command": mask_text(command),
-        "start": bench.confined(command, place),
-        "cwd": str(place / bench.codebase),
-        "interpreter": bench.interpreter,
+        "start": workspace.confined(command, place),
+        "cwd": str(place / workspace.codebase),
+        "interpreter": workspace.interpreter,
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
     write_json(rundir.spec, spec, durable=False, executed=True)
-    pairs = _environment(bench.environment, place).items()
+    pairs = _environment(workspace.environment, place).items()
     data = b"\0".join(os.fsencode(f"{name}={value}") for name, value in pairs)
     write_atomically(rundir.environment, data, mode=0o600, durable=False)
-    _note(bench).write_bytes(os.fsencode(rundir.path))
+    _note(workspace).write_bytes(os.fsencode(rundir.path))
     failpoint("research.guarding")
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     with (rundir.path / "runner.out").open("wb") as out:
         runner = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-        _wait(bench, rundir, runner)
-    _note(bench).unlink(missing_ok=True)
+        _wait(workspace, rundir, runner)
+    _note(workspace).unlink(missing_ok=True)
     return exit_record.read(rundir)
 
 
-def _wait(bench: EditWorkspace, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
+def _wait(workspace: EditWorkspace, rundir: RunDir, runner: subprocess.Popen[bytes]) -> None:
     """Until it is over, or somebody asked to end it, which its Runner does; the Runner enforces the limit."""
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 runner.wait(LOOK_S)
                 return
-            if bench.stopped() and not rundir.stop.exists():
+            if workspace.stopped() and not rundir.stop.exists():
                 _stop(rundir, "somebody asked for that")
     except BaseException:
         _stop(rundir, "the command that ran it was interrupted")
@@ -117,9 +117,9 @@ def _stop(rundir: RunDir, reason: str) -> None:
     write_json(rundir.stop, {"how": "now", "reason": reason}, durable=False)
 
 
-def _note(bench: EditWorkspace) -> Path:
+def _note(workspace: EditWorkspace) -> Path:
     """Where it is written which guard runs in the clean worktree."""
-    return bench.trees / f"{CLEAN}.guard"
+    return workspace.trees / f"{CLEAN}.guard"
 
 
 def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -130,12 +130,12 @@ def _environment(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
     return import_environment(plain, scratch)
 
 
-def _reason(bench: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
+def _reason(workspace: EditWorkspace, command: str, rundir: RunDir, end: ExitRecord | None) -> str:
     name = mask_text(command)
     if end is None:
         return f"the guard `{name}` left no record of its end: {rundir.path}"
     if end.ending is Ending.MAX_TIME:
-        how = f"did not end within {bench.spec.guard_s:g} s"
+        how = f"did not end within {workspace.spec.guard_s:g} s"
     elif end.ending is Ending.STOPPED:
         how = "was stopped"
     elif end.returncode is not None:

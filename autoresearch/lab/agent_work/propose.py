@@ -28,7 +28,7 @@ _ASKED_AGAIN = (None, TurnFault.ANSWER, TurnFault.SILENT)  # faults that asking 
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class TurnContext:
     """Where a turn takes place, and with whom."""
 
     ask: Ask
@@ -82,42 +82,44 @@ class Past:
         return names | {h.slug for h in self.waiting}
 
 
-def propose(matter: ProposeContext, want: int, desk: Desk, kinds: Collection[str] = KINDS) -> ProposeResult:
+def propose(
+    propose_context: ProposeContext, want: int, turn_context: TurnContext, kinds: Collection[str] = KINDS
+) -> ProposeResult:
     """Ask for `want` hypotheses of these kinds, with all that is known of the campaign."""
     chosen = [kind for kind in KINDS if kind in kinds]
-    state = matter.state
+    state = propose_context.state
     known = KnownIdeas(
         objective=state.spec.objective,
-        metrics=matter.metrics,
+        metrics=propose_context.metrics,
         parents={idea.slug for idea in state.ideas if idea.commit},
         kinds=chosen,
-        protected=matter.protected,
-        closed=matter.closed,
-        fits=matter.fits,
+        protected=propose_context.protected,
+        closed=propose_context.closed,
+        fits=propose_context.fits,
     )
-    past = Past(state, matter.waiting, matter.vetoes, matter.recipe or None)
-    return ask_for(brief(matter, want, chosen), want, desk, known, past)
+    past = Past(state, propose_context.waiting, propose_context.vetoes, propose_context.recipe or None)
+    return ask_for(brief(propose_context, want, chosen), want, turn_context, known, past)
 
 
-def ask_for(prompt: str, want: int, desk: Desk, known_ideas: KnownIdeas, past: Past) -> ProposeResult:
+def ask_for(prompt: str, want: int, turn_context: TurnContext, known_ideas: KnownIdeas, past: Past) -> ProposeResult:
     """The same with a prompt that is there. Valid new ones are taken, even if others are not.
 
     Nothing left: it is asked again, with what is wrong, twice at most.
     """
-    talk, had = _Talk(session=desk.session), all_earlier(past.state, past.waiting)
+    talk, had = _Talk(session=turn_context.session), all_earlier(past.state, past.waiting)
     words = prompt
     for _ in range(AGAIN + 1):
-        directory = desk.directory(TurnRole.PROPOSE)
+        directory = turn_context.directory(TurnRole.PROPOSE)
         turn = Turn(
             role=TurnRole.PROPOSE,
             prompt=words,
-            cwd=desk.cwd,
+            cwd=turn_context.cwd,
             directory=directory,
             schema=SCHEMA,
             session=talk.session,
-            bounds=desk.bounds,
+            bounds=turn_context.bounds,
         )
-        answer = desk.ask(turn)
+        answer = turn_context.ask(turn)
         talk.usage += answer.usage
         talk.turns.append(directory.name)
         talk.session = answer.session or talk.session
@@ -126,7 +128,7 @@ def ask_for(prompt: str, want: int, desk: Desk, known_ideas: KnownIdeas, past: P
         problems, refused = _take(answer, want, replace(known_ideas, turn=directory.name), past, had, talk)
         if talk.taken:
             return _ended(talk, None, "")
-        words = _again(prompt, answer, [*problems, *refused], resumes=desk.resumes and bool(answer.session))
+        words = _again(prompt, answer, [*problems, *refused], resumes=turn_context.resumes and bool(answer.session))
     last = talk.problems[-1] if talk.problems else talk.refused[-1][1] if talk.refused else "no answer"
     return _ended(talk, TurnFault.ANSWER, f"no usable hypothesis in {AGAIN + 1} answers; the last one: {last}")
 

@@ -84,23 +84,23 @@ With one JSON object and nothing else: {{"hypotheses": [...]}}, every key of the
 """
 
 
-def brief(matter: ProposeContext, want: int, kinds: Sequence[str] = KINDS) -> str:
+def brief(propose_context: ProposeContext, want: int, kinds: Sequence[str] = KINDS) -> str:
     """The whole prompt, under BYTES of UTF-8. `kinds`: of hypotheses that are wanted."""
-    last = (_waiting(matter), _people(matter), _now(matter, want, kinds))
-    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), *last) if part)
+    last = (_waiting(propose_context), _people(propose_context), _now(propose_context, want, kinds))
+    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(propose_context), *last) if part)
 
 
-def facts(matter: ProposeContext) -> list[str]:
+def facts(propose_context: ProposeContext) -> list[str]:
     """What is known of a campaign, what changes least first; sections that would be empty are."""
     return [
-        _campaign(matter),
-        _judged(matter),
-        _recipe(matter),
-        _ledger(matter),
-        _dead_ends(matter),
-        _landscape(matter),
-        _failures(matter),
-        _symptoms(matter),
+        _campaign(propose_context),
+        _judged(propose_context),
+        _recipe(propose_context),
+        _ledger(propose_context),
+        _dead_ends(propose_context),
+        _landscape(propose_context),
+        _failures(propose_context),
+        _symptoms(propose_context),
     ]
 
 
@@ -131,19 +131,20 @@ def schema_section(schema: Mapping[str, Any]) -> str:
     return _section("The schema of the answer", [json.dumps(schema, separators=(",", ":"))])
 
 
-def _campaign(matter: ProposeContext) -> str:
-    spec = matter.state.spec
+def _campaign(propose_context: ProposeContext) -> str:
+    spec = propose_context.state.spec
     target = "" if spec.rules.target is None else f"; the target is {spec.rules.target:g}"
     half = SHARES["blueprint"] // 2
     return _section(
         "The campaign",
         [
             f"Objective: {spec.objective.direction} {formatting.plain(spec.objective.metric)}{target}.",
-            f"Trainer: {matter.trainer or 'not known'}; recipe: {spec.recipe or 'none'}; code: {spec.codebase or '.'}",
+            f"Trainer: {propose_context.trainer or 'not known'}; "
+            f"recipe: {spec.recipe or 'none'}; code: {spec.codebase or '.'}",
             "Why, and how each run is started, as the blueprint says it:",
-            *_quoted(matter.purpose, half),
+            *_quoted(propose_context.purpose, half),
             ">",
-            *_quoted(matter.command, half),
+            *_quoted(propose_context.command, half),
         ],
     )
 
@@ -154,9 +155,9 @@ def _quoted(text: str, most: int) -> list[str]:
     return within(lines, most, lambda n: f"> ... and {n} more lines")
 
 
-def _judged(matter: ProposeContext) -> str:
-    spec, rule = matter.state.spec, decision.DEFAULT
-    band = summary.band_of(matter.state)
+def _judged(propose_context: ProposeContext) -> str:
+    spec, rule = propose_context.state.spec, decision.DEFAULT
+    band = summary.band_of(propose_context.state)
     noise = "The noise is not known yet."
     if band:
         sd = "" if band.sd is None else f", sd of one run {band.sd:.3g}"
@@ -175,14 +176,14 @@ def _judged(matter: ProposeContext) -> str:
     )
 
 
-def _recipe(matter: ProposeContext) -> str:
-    best = matter.state.best
+def _recipe(propose_context: ProposeContext) -> str:
+    best = propose_context.state.best
     named = best.slug if best else "the base"
     lines = []
-    for key, value in matter.recipe.items():
-        why = matter.protected(key)
-        before = matter.baseline.get(key)
-        was = f"  (baseline {shown(before)})" if key in matter.baseline and before != value else ""
+    for key, value in propose_context.recipe.items():
+        why = propose_context.protected(key)
+        before = propose_context.baseline.get(key)
+        was = f"  (baseline {shown(before)})" if key in propose_context.baseline and before != value else ""
         lines.append(
             f"{formatting.plain(key)}: {formatting.plain(shown(value))}{was}{f'  [protected: {why}]' if why else ''}"
         )
@@ -190,14 +191,14 @@ def _recipe(matter: ProposeContext) -> str:
     return _section(f"The recipe as {named} has it", fitted)
 
 
-def _ledger(matter: ProposeContext) -> str:
+def _ledger(propose_context: ProposeContext) -> str:
     """All ideas if they fit, else the best and the newest."""
-    if not matter.lines:
+    if not propose_context.lines:
         return ""
     head = ["idea | slug | parent | what changed | status | value | to parent | sd | runs | failure", "---"]
-    rows = {line.index: _row(matter, line) for line in matter.lines}
+    rows = {line.index: _row(propose_context, line) for line in propose_context.lines}
     most = SHARES["ledger"] - 400
-    wanted = [line.index for line in _by_interest(matter)]
+    wanted = [line.index for line in _by_interest(propose_context)]
     chosen: set[int] = set()
     size = 0
     for index in wanted:
@@ -206,7 +207,7 @@ def _ledger(matter: ProposeContext) -> str:
             break
         chosen.add(index)
     lines = [rows[index] for index in sorted(chosen)]
-    if left := [line for line in matter.lines if line.index not in chosen]:
+    if left := [line for line in propose_context.lines if line.index not in chosen]:
         kinds: dict[str, int] = {}
         for line in left:
             kinds[str(line.standing)] = kinds.get(str(line.standing), 0) + 1
@@ -216,19 +217,23 @@ def _ledger(matter: ProposeContext) -> str:
     return _section("The ledger", [note, "", *head, *lines])
 
 
-def _by_interest(matter: ProposeContext) -> list[IdeaLine]:
+def _by_interest(propose_context: ProposeContext) -> list[IdeaLine]:
     """The baseline and what was kept, then the newest."""
     standing = (IdeaStatus.BASELINE, IdeaStatus.CONFIRMED, IdeaStatus.KEPT, IdeaStatus.DEMOTED)
-    first = [line for line in matter.lines if line.standing in standing]
+    first = [line for line in propose_context.lines if line.standing in standing]
     first = [*first[:1], *reversed(first[1:])][:60]
     chosen = {line.index for line in first}
-    return [*first, *(line for line in reversed(matter.lines) if line.index not in chosen)]
+    return [*first, *(line for line in reversed(propose_context.lines) if line.index not in chosen)]
 
 
-def _row(matter: ProposeContext, idea_line: IdeaLine) -> str:
+def _row(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
     failure = next((row.failure for row in reversed(idea_line.rows) if row.failure), "")
     changed = idea_line.changes or idea_line.sentence
-    best = " (best)" if matter.state.best is not None and matter.state.best.index == idea_line.index else ""
+    best = (
+        " (best)"
+        if propose_context.state.best is not None and propose_context.state.best.index == idea_line.index
+        else ""
+    )
     cells = (
         str(idea_line.index),
         idea_line.slug + best,
@@ -244,52 +249,54 @@ def _row(matter: ProposeContext, idea_line: IdeaLine) -> str:
     return " | ".join(formatting.plain(cell, 170).replace("|", "/") for cell in cells)
 
 
-def _dead_ends(matter: ProposeContext) -> str:
-    dead = [line for line in reversed(matter.lines) if line.standing in DEAD]
-    ideas = {idea.index: idea.hypothesis for idea in matter.state.ideas}
-    blocks = (_dead_end(matter, line, ideas[line.index]) for line in dead)
+def _dead_ends(propose_context: ProposeContext) -> str:
+    dead = [line for line in reversed(propose_context.lines) if line.standing in DEAD]
+    ideas = {idea.index: idea.hypothesis for idea in propose_context.state.ideas}
+    blocks = (_dead_end(propose_context, line, ideas[line.index]) for line in dead)
     fitted = within(blocks, SHARES["dead ends"] - 2_500, lambda n: f"... and {n} more, see the ledger", len(dead))
     refused = [
         f"- {hypothesis.slug}, refused before any run: {formatting.plain(why, 240)}"
-        for hypothesis, why in list(matter.refused)[:-11:-1]
+        for hypothesis, why in list(propose_context.refused)[:-11:-1]
     ]
     fitted += within(refused, 2_400, lambda n: f"... and {n} more that were refused")
     return _section("Dead ends, newest first", fitted)
 
 
-def _dead_end(matter: ProposeContext, idea_line: IdeaLine, hypothesis: Hypothesis) -> str:
+def _dead_end(propose_context: ProposeContext, idea_line: IdeaLine, hypothesis: Hypothesis) -> str:
     told = [f"- {idea_line.slug} (on {idea_line.parent}): {formatting.plain(idea_line.sentence, 240)}"]
     told.append(f"  lost because: {formatting.plain(idea_line.why or 'it was not better', 240)}")
     if hypothesis.expected:
         told.append(f"  was expected: {formatting.plain(hypothesis.expected, 160)}")
     if hypothesis.unmade:
         told.append(f"  never ran: {hypothesis.unmade}: {formatting.plain(hypothesis.why_unmade, 240)}")
-    if (diff := matter.diffs.get(idea_line.slug)) and diff.lines:
+    if (diff := propose_context.diffs.get(idea_line.slug)) and diff.lines:
         body = "\n".join(text for _, text in diff.lines)
         told.append(fenced(body, f"diff of {idea_line.slug}", most=2_500, lines=DIFF_LINES))
     return "\n".join(told)
 
 
-def _landscape(matter: ProposeContext) -> str:
-    axes = landscape(matter.state, matter.baseline)
+def _landscape(propose_context: ProposeContext) -> str:
+    axes = landscape(propose_context.state, propose_context.baseline)
     lines = []
     for axis in axes:
         spots = "; ".join(f"{formatting.plain(s.text, 60)} -> {s.mean:.4g} ({s.ideas})" for s in axis.spots)
         lines.append(f"{formatting.plain(axis.key)}: {spots}. Best: {formatting.plain(axis.best.text, 60)}")
-    never = [key for key in untried(matter.state, matter.baseline) if not matter.protected(key)]
+    never = [
+        key for key in untried(propose_context.state, propose_context.baseline) if not propose_context.protected(key)
+    ]
     fitted = within(lines, SHARES["landscape"] * 3 // 4, lambda n: f"... and {n} more keys that were varied")
     if never:
         names = within(never, SHARES["landscape"] // 4, lambda n: f"and {n} more")
         fitted.append(f"Never varied: {', '.join(formatting.plain(name) for name in names)}")
     if axes:
-        what = f"mean {matter.state.spec.objective.metric} (number of ideas)"
+        what = f"mean {propose_context.state.spec.objective.metric} (number of ideas)"
         fitted = [f"For each key that was varied: value -> {what}. Other keys differ too.", *fitted]
     return _section("The landscape so far", fitted)
 
 
-def _failures(matter: ProposeContext) -> str:
+def _failures(propose_context: ProposeContext) -> str:
     lines = []
-    for one in matter.failures:
+    for one in propose_context.failures:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
         hint = next((text for kind, text in HINTS.items() if kind.value == one.kind), "")
         lines.append(f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}")
@@ -298,16 +305,20 @@ def _failures(matter: ProposeContext) -> str:
     return _section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more lines"))
 
 
-def _symptoms(matter: ProposeContext) -> str:
+def _symptoms(propose_context: ProposeContext) -> str:
     found = [
-        (f"in {run}" if run else "over all runs", one) for run, evidence in matter.seen for one in symptoms_of(evidence)
+        (f"in {run}" if run else "over all runs", one)
+        for run, evidence in propose_context.seen
+        for one in symptoms_of(evidence)
     ]
     by_name: dict[str, list[str]] = {}
     for where, one in found:
-        by_name.setdefault(one.symptom.name, one.lines(matter.trainer)[1:])[0:0] = [f"  {where}: {one.numbers}"]
+        by_name.setdefault(one.symptom.name, one.lines(propose_context.trainer)[1:])[0:0] = [
+            f"  {where}: {one.numbers}"
+        ]
     lines = ["\n".join((f"- {name}", *told)) for name, told in by_name.items()]
     fitted = within(lines, SHARES["symptoms"] - 600, lambda n: f"... and {n} more symptoms")
-    if not matter.metrics:
+    if not propose_context.metrics:
         return _section(
             "Symptoms", [*fitted, "No metrics of a run could be read, so that most could not be looked for."]
         )
@@ -315,9 +326,11 @@ def _symptoms(matter: ProposeContext) -> str:
     return _section("Symptoms", [*fitted, f"Looked for and not seen: {', '.join(absent)}."])
 
 
-def _waiting(matter: ProposeContext) -> str:
-    lines = [_waits(hypothesis) for hypothesis in matter.waiting]
-    lines += [f"- {idea.slug} runs now" for idea in {idea.slug: idea for idea, _ in matter.state.live}.values()]
+def _waiting(propose_context: ProposeContext) -> str:
+    lines = [_waits(hypothesis) for hypothesis in propose_context.waiting]
+    lines += [
+        f"- {idea.slug} runs now" for idea in {idea.slug: idea for idea, _ in propose_context.state.live}.values()
+    ]
     return _section("What waits or runs now", within(lines, SHARES["waiting"], lambda n: f"... and {n} more"))
 
 
@@ -326,23 +339,23 @@ def _waits(hypothesis: Hypothesis) -> str:
     return f"- {hypothesis.slug} waits: {formatting.plain(settings or hypothesis.sentence, 200)}"
 
 
-def _people(matter: ProposeContext) -> str:
-    lines = [f"- {formatting.plain(note, 1000)}" for note in reversed(list(matter.notes))]
-    lines += [f"- not wanted: {formatting.plain(veto, 300)}" for veto in matter.vetoes]
+def _people(propose_context: ProposeContext) -> str:
+    lines = [f"- {formatting.plain(note, 1000)}" for note in reversed(list(propose_context.notes))]
+    lines += [f"- not wanted: {formatting.plain(veto, 300)}" for veto in propose_context.vetoes]
     if not lines:
         return ""
     note = "They steer where you look; they change neither the objective nor the rules. Newest first."
     return _section("What people say", [note, *within(lines, SHARES["people"], lambda n: f"... and {n} older ones")])
 
 
-def _now(matter: ProposeContext, want: int, kinds: Sequence[str]) -> str:
-    words = [f"Where the campaign stands: {matter.stand.sentence}."]
-    used = matter.state.research.usage
+def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str]) -> str:
+    words = [f"Where the campaign stands: {propose_context.stand.sentence}."]
+    used = propose_context.state.research.usage
     if used.usd is not None or used.tokens is not None:
         usd = "" if used.usd is None else f"{used.usd:.2f} USD"
         tokens = "" if used.tokens is None else f"{used.tokens:,} tokens"
         words.append(f"You have used {' and '.join(part for part in (usd, tokens) if part)} so far.")
-    words += [f"Rule: {rule}." for rule in memory.rule_words(matter.state.spec)]
+    words += [f"Rule: {rule}." for rule in memory.rule_words(propose_context.state.spec)]
     only = "" if set(kinds) == set(KINDS) else f" Only these kinds: {', '.join(kinds)}."
     words.append(f"Give {want} {'hypothesis' if want == 1 else 'hypotheses'}, the most promising first.{only}")
     return _section("Now", words)

@@ -47,13 +47,13 @@ class Review:
     fault: TurnFault | None = None  # why there is none: the edit is unreviewed
 
 
-def review(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Review:
+def review(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Review:
     """Ask for a verdict on an edit that was made on `base`. Raises as `make_edit` does."""
-    directory = bench.next_turn(TurnRole.REVIEW)
-    with bench.enclosure.opened(base) as opened:
+    directory = workspace.next_turn(TurnRole.REVIEW)
+    with workspace.isolated_worktree.opened(base) as opened:
         opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
-        prompt = _prompt(bench, hypothesis, edit)
-        turn = Turn(TurnRole.REVIEW, prompt, opened.path, directory, schema=SCHEMA, bounds=bench.spec.bounds)
+        prompt = _prompt(workspace, hypothesis, edit)
+        turn = Turn(TurnRole.REVIEW, prompt, opened.path, directory, schema=SCHEMA, bounds=workspace.spec.bounds)
         answer = ask(turn)
     data = answer.data if answer.data is not None else object_with("verdict", answer.text)[0]
     try:
@@ -64,11 +64,11 @@ def review(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, 
     return Review(refused, mask_text("; ".join(reasons)), answer.usage)
 
 
-def reviewed(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
+def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
     """The edit, refused or flagged as its review says, and charged with it; one that came to nothing as it is."""
     if edit.unmade is not None:
         return edit
-    found = review(bench, hypothesis, base, edit, ask)
+    found = review(workspace, hypothesis, base, edit, ask)
     edit = replace(edit, usage=edit.usage + found.usage)
     if found.refused:
         return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {found.why}")
@@ -78,11 +78,11 @@ def reviewed(bench: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit
     return replace(edit, flags=(*edit.flags, f"its review says: {found.why}")) if found.why else edit
 
 
-def _prompt(bench: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str:
+def _prompt(workspace: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str:
     claim = hypothesis.sentence + (f"\nexpected: {hypothesis.expected}" if hypothesis.expected else "")
     noticed = "\n".join(f"- {flag}" for flag in edit.flags)
     parts = [
-        _TASK.format(direction=bench.objective.direction, metric=bench.objective.metric),
+        _TASK.format(direction=workspace.objective.direction, metric=workspace.objective.metric),
         UNTRUSTED,
         fenced(claim, "the hypothesis"),
         f"What a program noticed in the diff, which may be harmless:\n{noticed}" if noticed else "",

@@ -12,7 +12,7 @@ from autoresearch.core.agents.proposal_schema import closed
 from autoresearch.core.agents.proposal_text import one_line
 from autoresearch.core.agents.quoted_numbers import IdeaNumbers, KnownNumbers, unproven
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.lab.agent_work.propose import Desk, data_of
+from autoresearch.lab.agent_work.propose import TurnContext, data_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED
@@ -58,16 +58,18 @@ class Opinion:
     turns: tuple[str, ...] = ()
 
 
-def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
+def summarise(propose_context: ProposeContext, turn_context: TurnContext) -> Opinion:
     """Ask for a summary; an answer that is no such object is asked for again, once."""
-    prompt = prompt_of(matter)
-    words, session, why = prompt, desk.session, ""
+    prompt = prompt_of(propose_context)
+    words, session, why = prompt, turn_context.session, ""
     usage = Usage()
     names: list[str] = []
     for _ in range(2):
-        directory = desk.directory(TurnRole.SUMMARISE)
-        turn = Turn(TurnRole.SUMMARISE, words, desk.cwd, directory, SCHEMA, session=session, bounds=desk.bounds)
-        answer = desk.ask(turn)
+        directory = turn_context.directory(TurnRole.SUMMARISE)
+        turn = Turn(
+            TurnRole.SUMMARISE, words, turn_context.cwd, directory, SCHEMA, session=session, bounds=turn_context.bounds
+        )
+        answer = turn_context.ask(turn)
         usage, session = usage + answer.usage, answer.session or session
         names.append(directory.name)
         if answer.fault not in (None, TurnFault.ANSWER, TurnFault.SILENT) and answer.data is None:
@@ -82,11 +84,13 @@ def summarise(matter: ProposeContext, desk: Desk) -> Opinion:
     return Opinion(usage=usage, fault=TurnFault.ANSWER, why=why, turns=tuple(names))
 
 
-def prompt_of(matter: ProposeContext) -> str:
+def prompt_of(propose_context: ProposeContext) -> str:
     """The whole prompt; the facts are those of a propose turn."""
-    honest = "\n".join(f"- {formatting.plain(line, 600)}" for line in summary.honest(matter.state, matter.lines))
-    end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{matter.stand.sentence}. Sum it up.\n"
-    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(matter), end) if part)
+    honest = "\n".join(
+        f"- {formatting.plain(line, 600)}" for line in summary.honest(propose_context.state, propose_context.lines)
+    )
+    end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{propose_context.stand.sentence}. Sum it up.\n"
+    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(propose_context), end) if part)
 
 
 def read(data: object) -> Opinion | str:
@@ -102,20 +106,22 @@ def read(data: object) -> Opinion | str:
     return Opinion(mask_text(one_line(data["headline"], MOST_TEXT)), said)
 
 
-def write(matter: ProposeContext, opinion: Opinion, directory: Path) -> Path:
+def write(propose_context: ProposeContext, opinion: Opinion, directory: Path) -> Path:
     """Write `agent_summary.md`, atomically; returns its path. OSError where it cannot be written."""
     path = directory / NAME
-    write_page(path, document(matter, opinion), durable=False)
+    write_page(path, document(propose_context, opinion), durable=False)
     return path
 
 
-def document(matter: ProposeContext, opinion: Opinion) -> str:
+def document(propose_context: ProposeContext, opinion: Opinion) -> str:
     """Two parts: what the harness measured, and what the agent thinks of it, as a quotation."""
-    spec = matter.state.spec
-    known = facts_of(matter)
+    spec = propose_context.state.spec
+    known = facts_of(propose_context)
     lines = [f"# {formatting.cell(spec.name)}: an agent's summary", "", "## What was measured (by the harness)", ""]
-    lines += [f"- {formatting.cell(text, 600)}" for text in summary.honest(matter.state, matter.lines)]
-    lines += [f"- {formatting.cell(matter.stand.sentence, 400)}", "", *_table(matter), ""]
+    lines += [
+        f"- {formatting.cell(text, 600)}" for text in summary.honest(propose_context.state, propose_context.lines)
+    ]
+    lines += [f"- {formatting.cell(propose_context.stand.sentence, 400)}", "", *_table(propose_context), ""]
     lines += [
         f"## What {formatting.cell(spec.research.agent or 'the agent')} says (an opinion, not checked by anybody)",
         "",
@@ -128,20 +134,20 @@ def document(matter: ProposeContext, opinion: Opinion) -> str:
     return "\n".join(lines)
 
 
-def facts_of(matter: ProposeContext) -> KnownNumbers:
+def facts_of(propose_context: ProposeContext) -> KnownNumbers:
     """Every number that a sentence about these ideas may hold."""
-    state, band = matter.state, summary.band_of(matter.state)
+    state, band = propose_context.state, summary.band_of(propose_context.state)
     others = [v for v in (band.sd if band else None, state.spec.rules.target) if v is not None]
-    means = {line.slug: line.mean for line in matter.lines if line.mean is not None}
+    means = {line.slug: line.mean for line in propose_context.lines if line.mean is not None}
     overrides = {idea.slug: idea.hypothesis.overrides for idea in state.ideas}
     ideas = {
         line.slug: IdeaNumbers(
             [means[slug] for slug in (line.slug, line.parent) if slug in means],
-            [*_numbers(line), *_settings(overrides[line.slug], matter.baseline)],
+            [*_numbers(line), *_settings(overrides[line.slug], propose_context.baseline)],
         )
-        for line in matter.lines
+        for line in propose_context.lines
     }
-    names = {state.spec.objective.metric, *state.spec.objective.keys, *matter.baseline}
+    names = {state.spec.objective.metric, *state.spec.objective.keys, *propose_context.baseline}
     return KnownNumbers(ideas, IdeaNumbers([band.mean] if band else [], others), names)
 
 
@@ -164,14 +170,14 @@ def _marked(sentence: str, known_numbers: KnownNumbers) -> str:
     return f"{text} **[not in the ledger: {formatting.cell(', '.join(wrong), 120)}]**" if wrong else text
 
 
-def _table(matter: ProposeContext) -> list[str]:
-    shown = [line for line in matter.lines if line.standing in _SHOWN][-30:]
+def _table(propose_context: ProposeContext) -> list[str]:
+    shown = [line for line in propose_context.lines if line.standing in _SHOWN][-30:]
     rows = [
         f"| {line.index} | {formatting.cell(line.slug)} | {formatting.cell(line.changes or line.sentence, 100)} | "
         f"{line.standing} | {formatting.number(line.mean)} | {formatting.signed(line.delta)} | {line.n} |"
         for line in shown
     ]
-    metric = formatting.cell(matter.state.spec.objective.metric)
+    metric = formatting.cell(propose_context.state.spec.objective.metric)
     return [
         f"| # | idea | what changed | standing | {metric} | to parent | runs |",
         "|---|---|---|---|---:|---:|---:|",

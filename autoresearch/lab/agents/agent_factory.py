@@ -47,7 +47,7 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
 
     Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
     """
-    who, premises = call(agent_spec, environ)
+    who, turn_environment = call(agent_spec, environ)
     if shutil.which(who.program(), path=environ.get("PATH")) is None:
         raise EnvironmentUnusable(
             f"the agent {agent_spec.agent} is not installed: {who.program()} is not on PATH",
@@ -60,7 +60,7 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
             hint="`--set budget_tokens=N` counts what it reads and writes",
             code="no_costs",
         )
-    return premises.level
+    return turn_environment.level
 
 
 def installed(environ: Mapping[str, str]) -> tuple[str, ...]:

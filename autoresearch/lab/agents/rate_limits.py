@@ -46,7 +46,7 @@ Tell = Callable[[Waiting | None], None]
 """Hears what is waited for, and None when that is over."""
 
 
-def patiently(
+def waiting_out_limits(
     ask: Ask,
     stop: threading.Event,
     tell: Tell,
@@ -85,7 +85,7 @@ def patiently(
     return persist
 
 
-def posted(path: Path, say: Callable[[str], None]) -> Tell:
+def notice_of_waiting(path: Path, say: Callable[[str], None]) -> Tell:
     """Says what is waited for, and keeps it in a file as long as it is: `read_waiting` reads that."""
 
     def tell(waiting: Waiting | None) -> None:

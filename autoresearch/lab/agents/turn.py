@@ -60,7 +60,7 @@ _INSTALL = {
 }
 
 
-def run_turn(researcher: Agent, turn: Turn, premises: TurnEnvironment, stop: threading.Event) -> Answer:
+def run_turn(researcher: Agent, turn: Turn, turn_environment: TurnEnvironment, stop: threading.Event) -> Answer:
     """Ask and wait for the answer; safe in any thread, several at once. `stop` ends it early.
 
     How a turn can fail is a Fault. Raises ConflictError for a directory whose turn is under way,
@@ -70,8 +70,8 @@ def run_turn(researcher: Agent, turn: Turn, premises: TurnEnvironment, stop: thr
     with locked(place.lock, blocking=False) as ours:
         if not ours:
             raise ConflictError(f"{place.path}: this turn is under way already", code="turn_running")
-        with _scratch(place, premises) as scratch:
-            call = _TurnCall.of(researcher, turn, premises, scratch)
+        with _scratch(place, turn_environment) as scratch:
+            call = _TurnCall.of(researcher, turn, turn_environment, scratch)
             write_start(place, turn, **call.record)
             answer, returncode = call.ask(place, stop)
             write_result(place, answer, role=turn.role, returncode=returncode, **call.record)
@@ -111,7 +111,7 @@ class _TurnCall:
 
     researcher: Agent
     turn: Turn
-    premises: TurnEnvironment
+    turn_environment: TurnEnvironment
     token: str  # what its processes carry
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -119,19 +119,19 @@ class _TurnCall:
     homes: tuple[Path, ...]
 
     @classmethod
-    def of(cls, researcher: Agent, turn: Turn, premises: TurnEnvironment, scratch: Path) -> _TurnCall:
-        given = surroundings(premises.environ, needs=researcher.needs(), keep=premises.keep)
-        if premises.level is not Level.BUBBLEWRAP:
+    def of(cls, researcher: Agent, turn: Turn, turn_environment: TurnEnvironment, scratch: Path) -> _TurnCall:
+        given = surroundings(turn_environment.environ, needs=researcher.needs(), keep=turn_environment.keep)
+        if turn_environment.level is not Level.BUBBLEWRAP:
             given |= {"TMPDIR": str(scratch), "TMUX_TMPDIR": str(scratch)}
         token = f"turn-{new_token()}{new_token()}"
         env = {**given, **researcher.environment(turn), "PWD": str(turn.cwd), VARIABLE: token}
         homes = tuple(Path(home) for home in researcher.homes(env))
-        return cls(researcher, turn, premises, token, researcher.argv(turn), env, scratch, homes)
+        return cls(researcher, turn, turn_environment, token, researcher.argv(turn), env, scratch, homes)
 
     @property
     def record(self) -> dict[str, str]:
         """What is kept of it."""
-        told = {"id": self.token, "agent": self.researcher.name, "level": self.premises.level}
+        told = {"id": self.token, "agent": self.researcher.name, "level": self.turn_environment.level}
         return {**told, "command": in_words(self.argv), "scratch": str(self.scratch)}
 
     def ask(self, turn_dir: TurnDir, stop: threading.Event) -> tuple[Answer, int | None]:
@@ -152,7 +152,7 @@ class _TurnCall:
                 return Answer(fault=TurnFault.ENDED, message="its command line is longer than the kernel takes"), None
             raise
         spoken = _spoken(turn_dir, self.turn, returncode, fault, time.monotonic() - began)
-        if self.premises.level is Level.BUBBLEWRAP and returncode == 1 and not spoken.out:
+        if self.turn_environment.level is Level.BUBBLEWRAP and returncode == 1 and not spoken.out:
             said = _last_line(spoken.err)
             if said.startswith(_ITS_OWN):
                 missing = said.startswith(f"{_ITS_OWN}execvp")
@@ -165,17 +165,19 @@ class _TurnCall:
         return f"{words}; install it: {hint}" if hint else words
 
     def _boxed(self, program: str) -> tuple[str, ...]:
-        if self.premises.level is not Level.BUBBLEWRAP:
+        if self.turn_environment.level is not Level.BUBBLEWRAP:
             return self.argv
-        cell = self.premises.cell(Path(self.turn.cwd), self.scratch, self.env, program)
+        cell = self.turn_environment.cell(Path(self.turn.cwd), self.scratch, self.env, program)
         own = replace(cell, writes=self.turn.role.writes, turn=Path(self.turn.directory), homes=self.homes)
         return confined(self.argv, own)
 
     def _run(self, argv: tuple[str, ...], turn_dir: TurnDir, stop: threading.Event) -> _End:
         """Exit code, what ended it early, and why in words."""
-        growth = Growth((Path(self.turn.cwd), self.scratch, turn_dir.answer, *self.homes), self.premises.written_bytes)
+        growth = Growth(
+            (Path(self.turn.cwd), self.scratch, turn_dir.answer, *self.homes), self.turn_environment.written_bytes
+        )
         with (
-            OutputCapture((turn_dir.out, turn_dir.err), self.premises.printed_bytes) as pump,
+            OutputCapture((turn_dir.out, turn_dir.err), self.turn_environment.printed_bytes) as pump,
             self._started(argv, pump) as line,
         ):
             heard = self._attend(line, pump, growth, stop)
@@ -197,7 +199,7 @@ class _TurnCall:
             stack.enter_context(ours)
             with Path(self.turn.prompt_file).open("rb") as prompt:
                 process = subprocess.Popen(
-                    agent_supervisor.command(theirs, self.premises.grace_s, argv),
+                    agent_supervisor.command(theirs, self.turn_environment.grace_s, argv),
                     cwd=self.turn.cwd,
                     env=self.env,
                     stdin=prompt,
@@ -219,7 +221,7 @@ class _TurnCall:
             return
         line.close()
         try:
-            process.wait(self.premises.grace_s + agent_supervisor.STUCK_S + SWEEP_S)
+            process.wait(self.turn_environment.grace_s + agent_supervisor.STUCK_S + SWEEP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -243,15 +245,15 @@ class _TurnCall:
             if time.monotonic() > until:
                 return TurnFault.TIMEOUT, f"it took longer than {spoken(self.turn.bounds.seconds)}"
             if pump.flooded:
-                return TurnFault.FLOOD, f"it printed more than {self.premises.printed_bytes >> 20} MiB"
+                return TurnFault.FLOOD, f"it printed more than {self.turn_environment.printed_bytes >> 20} MiB"
             if growth.exceeded():
                 return TurnFault.FLOOD, f"it wrote more than it may ({growth.most >> 20} MiB) to the disk"
 
 
 @contextlib.contextmanager
-def _scratch(turn_dir: TurnDir, premises: TurnEnvironment) -> Iterator[Path]:
+def _scratch(turn_dir: TurnDir, turn_environment: TurnEnvironment) -> Iterator[Path]:
     """A directory for what is temporary; a short path where it is seen as it is, as sockets may be put there."""
-    if premises.level is Level.BUBBLEWRAP:
+    if turn_environment.level is Level.BUBBLEWRAP:
         path = turn_dir.path / "tmp"
         path.mkdir(mode=0o700, exist_ok=True)
     else:

@@ -39,20 +39,20 @@ class TurnEnvironment:
         )
 
 
-def guard_in(premises: TurnEnvironment) -> Callable[[str, Path], str]:
+def guard_in(turn_environment: TurnEnvironment) -> Callable[[str, Path], str]:
     """How a guard command is started in a worktree (`Bench.confined`): within bubblewrap, where turns are.
 
     It may write to the worktree and to a /tmp of its own, which lies beside the worktree as `<name>.tmp` until the next
     one; it reads no keys.
     """
-    if premises.level is not Level.BUBBLEWRAP:
+    if turn_environment.level is not Level.BUBBLEWRAP:
         return lambda command, _: command
 
     def start(command: str, directory: Path) -> str:
         scratch = directory.with_name(f"{directory.name}.tmp")
         wipe(scratch)
         scratch.mkdir()
-        env = surroundings(premises.environ, keep=premises.keep)
-        return shlex.join(confined(("bash", "-c", command), premises.cell(directory, scratch, env, "bash")))
+        env = surroundings(turn_environment.environ, keep=turn_environment.keep)
+        return shlex.join(confined(("bash", "-c", command), turn_environment.cell(directory, scratch, env, "bash")))
 
     return start

@@ -16,7 +16,7 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.lab.remote.poll_schedule import Backoff
 from autoresearch.lab.remote.reconcile import Memory, Settled
 from autoresearch.lab.remote_files.mirror import RemoteMirror
-from autoresearch.records import events, order_file
+from autoresearch.records import events, journal, order_file, spec_file
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
@@ -45,10 +45,30 @@ class FollowedRun:
     failing_since: float = 0.0
     again_at: float = 0.0
 
+    @classmethod
+    def open(cls, rundir: RunDir, order: Order, pending_since: float | None) -> FollowedRun:
+        """The run of a directory, as an earlier Follower left it. `pending_since`: by the Follower's clock."""
+        spec = spec_file.read(rundir)
+        mirror = RemoteMirror(RecordedRun(rundir, spec), order.watched)
+        followed = cls(rundir, spec, order, mirror, reported=order_file.observed(rundir))
+        if pending_since is not None:
+            followed.memory = Memory(pending_since=pending_since)
+        return followed
+
     @property
     def recorded(self) -> RecordedRun:
         """The run as its directory records it."""
         return RecordedRun(self.rundir, self.spec)
+
+    def note_submitted(self, handle: Handle) -> None:
+        """Write down that it was submitted, with the handle of its job."""
+        order_file.write(self.rundir, self.order)
+        self.noted = True
+        self.rundir.environment.unlink(missing_ok=True)
+        target = self.order.place.name
+        text = f"submitted to {target} as {handle.native}"
+        events.append(self.rundir.events, "submitted", job=handle.native, place=target, text=text)
+        journal.append(Path(self.spec.result_dir), text)
 
     @property
     def handle(self) -> Handle | None:

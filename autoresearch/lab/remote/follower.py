@@ -44,10 +44,9 @@ from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.lab.remote_files.prepare_upload import ship
 from autoresearch.lab.runs import detached
-from autoresearch.records import events, journal, order_file, spec_file
+from autoresearch.records import events, order_file
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.order_file import duration_option
-from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json, write_json
 
 IDLE_S = 20.0  # exit after so long without a run
@@ -164,14 +163,11 @@ class Follower:
         named = Path(order.follower)
         if named != self.folder and not named.samefile(self.folder):  # a home directory may have two names
             return None
-        spec = spec_file.read(rundir)
-        mirrored = mirroring.RemoteMirror(RecordedRun(rundir, spec), order.watched)
-        one = FollowedRun(rundir, spec, order, mirrored, reported=order_file.observed(rundir))
-        if order.submitted is not None:
-            one.memory = Memory(pending_since=self.clock() - max(0.0, self.parts.clock() - order.submitted))
+        waited_s = None if order.submitted is None else max(0.0, self.parts.clock() - order.submitted)
+        followed = FollowedRun.open(rundir, order, None if waited_s is None else self.clock() - waited_s)
         self.looks.at_once()
         self.polls.hurry(self.clock())
-        return one
+        return followed
 
     def _with_launcher(self, do: Callable[[], None]) -> None:
         """Run `do`; a launcher that does not answer is a state of its own: nothing is killed or declared failed
@@ -261,13 +257,7 @@ class Follower:
         handle = followed.handle
         assert handle is not None
         self.departures.note(handle, followed.rundir)
-        order_file.write(followed.rundir, followed.order)
-        followed.noted = True
-        followed.rundir.environment.unlink(missing_ok=True)
-        name = followed.order.place.name
-        text = f"submitted to {name} as {handle.native}"
-        events.append(followed.rundir.events, "submitted", job=handle.native, place=name, text=text)
-        journal.append(Path(followed.spec.result_dir), text)
+        followed.note_submitted(handle)
         failpoint("follower.noted")
         self.looks.at_once()
         self.polls.hurry(self.clock())
@@ -378,9 +368,8 @@ class Follower:
         if not gather(followed.recorded, followed.order, self.launcher.reach):
             self._tell(followed, Settled(RunState.RUNNING, "it is over, its results are copied"))
             return True
-        if (
-            followed.reported and followed.reported.state == RunState.UNREACHABLE.value
-        ):  # it began and ended before it could be looked at
+        if followed.reported and followed.reported.state == RunState.UNREACHABLE.value:
+            # it began and ended before it could be looked at
             self._tell(followed, Settled(RunState.RUNNING, "it is over"))
         ours = mirroring.in_our_time(settled.record, self.offset_s) if directory_state.exit else settled.record
         self._end(followed, ours)

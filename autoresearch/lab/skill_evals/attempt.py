@@ -142,8 +142,8 @@ def _ask(trial: EvalAttempt, env: Mapping[str, str]) -> Answer:
     directory = trial.path / "turn"
     bounds = Bounds(trial.seconds, None)
     turn = Turn(TurnRole.EDIT, trial.task.prompt, trial.project, directory, bounds=bounds)
-    premises = TurnEnvironment(env, keep=_KEPT)
-    return run_turn(trial.researcher, turn, premises, threading.Event())
+    turn_environment = TurnEnvironment(env, keep=_KEPT)
+    return run_turn(trial.researcher, turn, turn_environment, threading.Event())
 
 
 def _end_runs(trial: EvalAttempt, shims: Shims, env: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
-from autoresearch.lab.agents.rate_limits import Tell, Waiting, patiently, posted, read_waiting
+from autoresearch.lab.agents.rate_limits import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
 from autoresearch.lab.agents.turn_dir import next_directory
 
 HOUR = 3600.0
@@ -39,9 +39,9 @@ class Agent:
     def persist(self, deadline_s: float | None = None) -> Answer:
         deadline = None if deadline_s is None else self.start + deadline_s
         turn = Turn(TurnRole.PROPOSE, "go", self.turns, next_directory(self.turns, TurnRole.PROPOSE))
-        return patiently(self.ask, self.stop, self.tell, deadline=deadline, clock=lambda: self.now, sleep=self.sleep)(
-            turn
-        )
+        return waiting_out_limits(
+            self.ask, self.stop, self.tell, deadline=deadline, clock=lambda: self.now, sleep=self.sleep
+        )(turn)
 
     @property
     def times(self) -> list[float]:
@@ -119,13 +119,13 @@ def test_it_is_interrupted(tmp_path: Path) -> None:
 def test_real_time_is_interrupted_at_once(tmp_path: Path) -> None:
     stop = threading.Event()
     turn = Turn(TurnRole.EDIT, "go", tmp_path, next_directory(tmp_path, TurnRole.EDIT))
-    assert patiently(lambda _: BUSY, stop, lambda waiting: stop.set())(turn).fault is TurnFault.STOPPED
+    assert waiting_out_limits(lambda _: BUSY, stop, lambda waiting: stop.set())(turn).fault is TurnFault.STOPPED
 
 
 def test_what_is_waited_for_is_said_and_shown(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "turns", BUSY, FINE)
     place, said, shown = tmp_path / "waiting.json", list[str](), list[Waiting | None]()
-    tell = posted(place, said.append)
+    tell = notice_of_waiting(place, said.append)
 
     def listen(waiting: Waiting | None) -> None:
         tell(waiting)

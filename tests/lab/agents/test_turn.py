@@ -90,13 +90,13 @@ class Scripted:
         return Answer(text, usage=Usage(tokens_out=len(text)), fault=fault, message=spoken.err.decode().strip()[-200:])
 
 
-class Desk:
+class TurnContext:
     """Asks scripted agents, in a worktree and with turn directories of the test's own."""
 
     def __init__(self, root: Path) -> None:
         self.cwd, self.turns = root / "tree", root / "turns"
         self.cwd.mkdir()
-        self.premises = TurnEnvironment(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
+        self.turn_environment = TurnEnvironment(dict(os.environ), keep=(MARK,), written_bytes=64 << 20, grace_s=0.3)
         self.stop = threading.Event()
         self.asked: list[threading.Thread] = []
 
@@ -105,8 +105,8 @@ class Desk:
 
     def ask(self, agent: Scripted | str, turn: Turn | None = None, **changes: object) -> Answer:
         agent = Scripted(agent) if isinstance(agent, str) else agent
-        premises = replace(self.premises, **changes)  # type: ignore[arg-type]
-        return run_turn(agent, turn or self.turn(), premises, self.stop)
+        turn_environment = replace(self.turn_environment, **changes)  # type: ignore[arg-type]
+        return run_turn(agent, turn or self.turn(), turn_environment, self.stop)
 
     def begin(self, agent: Scripted | str, turn: Turn | None = None) -> Callable[[], Answer]:
         """Ask in another thread; what is returned waits for the answer."""
@@ -131,11 +131,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def turn_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnContext]:
     temporary = tmp_path / "scratch"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    made = Desk(tmp_path)
+    made = TurnContext(tmp_path)
     yield made
     made.stop.set()
     for thread in made.asked:
@@ -169,30 +169,30 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.system
-def test_an_answer_and_what_is_kept_of_it(desk: Desk) -> None:
-    turn = replace(desk.turn(TurnRole.PROPOSE), schema={"type": "object"})
-    answer = desk.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
+def test_an_answer_and_what_is_kept_of_it(turn_context: TurnContext) -> None:
+    turn = replace(turn_context.turn(TurnRole.PROPOSE), schema={"type": "object"})
+    answer = turn_context.ask("import sys; sys.stderr.write('a warning'); print('three ideas')", turn)
     assert (answer.text, answer.fault, answer.message) == ("three ideas", None, "a warning")
     assert answer.usage.tokens_out == 11 and answer.usage.seconds > 0
     place = TurnDir(Path(turn.directory))
     assert place.path.name == "0001-propose" and stat.S_IMODE(place.path.stat().st_mode) == 0o700
     assert Path(turn.prompt_file).read_text() == "go" and read_json(Path(turn.schema_file)) == {"type": "object"}
-    result = desk.result()
+    result = turn_context.result()
     assert result["returncode"] == 0 and result["level"] == "none" and result["role"] == "propose"
     assert str(result["command"]).startswith(sys.executable)
     assert read_result(place) == answer
-    assert spent(desk.turns).tokens_out == 11
+    assert spent(turn_context.turns).tokens_out == 11
 
 
 @pytest.mark.system
-def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
+def test_a_long_prompt_arrives_whole(turn_context: TurnContext) -> None:
     prompt = "äöü {} '\"\\ \n" * 25_000
     code = "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
     import hashlib
 
     data = prompt.encode()
     assert len(data) > 300 << 10
-    assert desk.ask(code, desk.turn(prompt=prompt)).text == hashlib.sha256(data).hexdigest()
+    assert turn_context.ask(code, turn_context.turn(prompt=prompt)).text == hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.system
@@ -210,46 +210,46 @@ def test_a_long_prompt_arrives_whole(desk: Desk) -> None:
         ),
     ],
 )
-def test_how_it_may_end(desk: Desk, code: str, fault: TurnFault, said: str) -> None:
-    answer = desk.ask(code)
+def test_how_it_may_end(turn_context: TurnContext, code: str, fault: TurnFault, said: str) -> None:
+    answer = turn_context.ask(code)
     assert answer.fault is fault and said in answer.message
-    assert desk.result()["fault"] == fault
+    assert turn_context.result()["fault"] == fault
 
 
 @pytest.mark.system
-def test_killed_in_the_middle_of_an_edit(desk: Desk) -> None:
+def test_killed_in_the_middle_of_an_edit(turn_context: TurnContext) -> None:
     """What it wrote stays: the truth is the diff, and somebody else's to look at."""
     code = "import os; open('train.py', 'w').write('half'); os.kill(os.getpid(), 9)"
-    assert desk.ask(code).fault is TurnFault.ENDED
-    assert (desk.cwd / "train.py").read_text() == "half"
-    assert desk.result()["returncode"] == -signal.SIGKILL
+    assert turn_context.ask(code).fault is TurnFault.ENDED
+    assert (turn_context.cwd / "train.py").read_text() == "half"
+    assert turn_context.result()["returncode"] == -signal.SIGKILL
 
 
-def test_a_missing_program_is_said_with_how_to_get_it(desk: Desk) -> None:
-    answer = desk.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
+def test_a_missing_program_is_said_with_how_to_get_it(turn_context: TurnContext) -> None:
+    answer = turn_context.ask(Scripted(command=("codex-that-is-nowhere",), name="codex"))
     assert answer.fault is TurnFault.NOT_INSTALLED
     assert "codex-that-is-nowhere" in answer.message and "npm install -g @openai/codex" in answer.message
-    assert desk.result()["fault"] == "not_installed"
+    assert turn_context.result()["fault"] == "not_installed"
 
 
 @pytest.mark.system
-def test_a_program_that_cannot_be_run(desk: Desk) -> None:
+def test_a_program_that_cannot_be_run(turn_context: TurnContext) -> None:
     for name, text, mode in (("plain", "#!/bin/sh\necho hi\n", 0o644), ("orphan", "#!/no/such/sh\n", 0o755)):
-        program = desk.cwd / name
+        program = turn_context.cwd / name
         program.write_text(text)
         program.chmod(mode)
-        answer = desk.ask(Scripted(command=(str(program),)))
+        answer = turn_context.ask(Scripted(command=(str(program),)))
         assert answer.fault is TurnFault.NOT_INSTALLED and name in answer.message
 
 
 @pytest.mark.system
-def test_a_command_line_that_is_too_long(desk: Desk) -> None:
-    answer = desk.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
+def test_a_command_line_that_is_too_long(turn_context: TurnContext) -> None:
+    answer = turn_context.ask(Scripted(command=(sys.executable, "-c", "pass", "x" * (140 << 10))))
     assert answer.fault is TurnFault.ENDED and "longer" in answer.message
 
 
 @pytest.mark.system
-def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) -> None:
+def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(turn_context: TurnContext) -> None:
     heard: list[str] = []
 
     class Listening(Scripted):
@@ -257,11 +257,11 @@ def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) ->
             heard.append(spoken.last)
             return Answer("x")
 
-    secret = desk.cwd / "secret"
+    secret = turn_context.cwd / "secret"
     secret.write_text("hidden")
     for write in ("open(p, 'w').write('last')", f"os.symlink({str(secret)!r}, p)", "os.mkfifo(p)"):
-        turn = desk.turn()
-        desk.ask(Listening(f"import os; p = {str(turn.last_file)!r}; {write}"), turn)
+        turn = turn_context.turn()
+        turn_context.ask(Listening(f"import os; p = {str(turn.last_file)!r}; {write}"), turn)
     assert heard == ["last", "", ""]
 
 
@@ -269,16 +269,17 @@ def test_last_words_in_a_file_are_read_but_no_link_and_no_pipe_is(desk: Desk) ->
 
 
 @pytest.mark.system
-def test_one_that_hangs_is_ended(desk: Desk) -> None:
-    answer = desk.ask(
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)", desk.turn(seconds=0.5)
+def test_one_that_hangs_is_ended(turn_context: TurnContext) -> None:
+    answer = turn_context.ask(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)",
+        turn_context.turn(seconds=0.5),
     )
     assert answer.fault is TurnFault.TIMEOUT and answer.usage.seconds >= 0.5
     assert "it took longer than" in answer.message
 
 
 @pytest.mark.system
-def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) -> None:
+def test_all_that_it_started_ends_with_it(turn_context: TurnContext, eventually: Eventually) -> None:
     """A tool in a session of its own, a daemon deaf to TERM, and one that was given another environment."""
     code = DAEMON + (
         "daemon(); daemon(AUTORESEARCH_RUN_ID='', X='1'); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -286,115 +287,115 @@ def test_all_that_it_started_ends_with_it(desk: Desk, eventually: Eventually) ->
         f"subprocess.Popen([sys.executable, '-S', '-c', {SLEEP!r}], start_new_session=True)\n"
         "print('working', flush=True); open('up', 'w').close(); time.sleep(1000)"
     )
-    answer = desk.begin(code)
-    eventually((desk.cwd / "up").exists)
+    answer = turn_context.begin(code)
+    eventually((turn_context.cwd / "up").exists)
     assert len(carriers("")) == 5
-    desk.stop.set()
+    turn_context.stop.set()
     assert (answer().fault, answer().text) == (TurnFault.STOPPED, "working")
     assert carriers("") == []
 
 
 @pytest.mark.system
-def test_what_it_leaves_in_the_background_ends_with_the_turn(desk: Desk) -> None:
+def test_what_it_leaves_in_the_background_ends_with_the_turn(turn_context: TurnContext) -> None:
     """It holds the pipes, too: that is nothing to wait for."""
-    answer = desk.ask(DAEMON + "daemon(); daemon(); print('done')")
+    answer = turn_context.ask(DAEMON + "daemon(); daemon(); print('done')")
     assert (answer.text, answer.fault) == ("done", None)
     assert carriers() == []
 
 
 @pytest.mark.system
-def test_a_flood_of_words_costs_neither_memory_nor_disk(desk: Desk) -> None:
-    answer = desk.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
+def test_a_flood_of_words_costs_neither_memory_nor_disk(turn_context: TurnContext) -> None:
+    answer = turn_context.ask("import os\nwhile True: os.write(1, b'x' * 65536)", printed_bytes=1 << 20)
     assert answer.fault is TurnFault.FLOOD and len(answer.text) == 1 << 20
     assert answer.message == "it printed more than 1 MiB"
-    (out,) = desk.turns.glob("*/out")
+    (out,) = turn_context.turns.glob("*/out")
     assert out.stat().st_size == 1 << 20
-    assert len(str(desk.result()["text"])) <= 64 << 10
+    assert len(str(turn_context.result()["text"])) <= 64 << 10
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("where", ["os.getcwd()", "os.environ['TMPDIR']"])
 @pytest.mark.parametrize("what", ["open(str(n), 'wb').write(b'x' * (1 << 20))", "os.mkdir(str(n))"])
-def test_a_disk_is_not_filled(desk: Desk, where: str, what: str) -> None:
+def test_a_disk_is_not_filled(turn_context: TurnContext, where: str, what: str) -> None:
     """By large files, or by many that are empty."""
     code = f"import os, itertools, time\nos.chdir({where})\nfor n in itertools.count():\n"
     code += f"    {what}\n    time.sleep(0.001)"
-    answer = desk.ask(code, written_bytes=1 << 20)
+    answer = turn_context.ask(code, written_bytes=1 << 20)
     assert answer.fault is TurnFault.FLOOD and "it wrote more than it may (1 MiB)" in answer.message
 
 
 @pytest.mark.system
-def test_a_large_worktree_is_no_growth(desk: Desk) -> None:
+def test_a_large_worktree_is_no_growth(turn_context: TurnContext) -> None:
     for n in range(50):
-        (desk.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
-    assert desk.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
+        (turn_context.cwd / f"{n}.bin").write_bytes(b"x" * (1 << 16))
+    assert turn_context.ask("import time; time.sleep(0.5); print('ok')", written_bytes=1 << 20).fault is None
 
 
 @pytest.mark.system
-def test_its_own_file_may_know_better(desk: Desk) -> None:
+def test_its_own_file_may_know_better(turn_context: TurnContext) -> None:
     """An agent that waits for its network for ever has met an outage, which passes; one that edits may say nothing."""
 
     class Knowing(Scripted):
         def read(self, turn: Turn, spoken: Spoken) -> Answer:
             return Answer(fault=TurnFault.OUTAGE if spoken.fault is TurnFault.TIMEOUT else None, message="no network")
 
-    answer = desk.ask(Knowing("import time; time.sleep(1000)"), desk.turn(seconds=0.3))
+    answer = turn_context.ask(Knowing("import time; time.sleep(1000)"), turn_context.turn(seconds=0.3))
     assert answer.fault is TurnFault.OUTAGE and answer.message.endswith("its last words: no network")
-    assert desk.ask(Knowing("pass")).fault is None
+    assert turn_context.ask(Knowing("pass")).fault is None
 
 
-def test_damaged_records_of_a_turn_are_passed_over(desk: Desk) -> None:
+def test_damaged_records_of_a_turn_are_passed_over(turn_context: TurnContext) -> None:
     for text in ("", "{}", '{"id": "turn-x", "scratch": "/x", "role": "sing", "bounds": {}}'):
-        (desk.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
-        (desk.turns / "0001-edit/turn.json").write_text(text)
-        assert lost_turns(desk.turns, Scripted()) == []
-    (desk.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
-    assert spent(desk.turns) == Usage()
+        (turn_context.turns / "0001-edit").mkdir(parents=True, exist_ok=True)
+        (turn_context.turns / "0001-edit/turn.json").write_text(text)
+        assert lost_turns(turn_context.turns, Scripted()) == []
+    (turn_context.turns / "0001-edit/result.json").write_text('{"fault": "never heard of"}')
+    assert spent(turn_context.turns) == Usage()
 
 
 @pytest.mark.system
-def test_stopped_by_somebody(desk: Desk, eventually: Eventually) -> None:
-    turn = desk.turn()
-    answer = desk.begin(f"open('up', 'w').close(); {SLEEP}", turn)
-    eventually((desk.cwd / "up").exists)
-    desk.stop.set()
+def test_stopped_by_somebody(turn_context: TurnContext, eventually: Eventually) -> None:
+    turn = turn_context.turn()
+    answer = turn_context.begin(f"open('up', 'w').close(); {SLEEP}", turn)
+    eventually((turn_context.cwd / "up").exists)
+    turn_context.stop.set()
     assert answer().fault is TurnFault.STOPPED
-    assert desk.ask("open('began', 'w')").fault is TurnFault.STOPPED
-    assert not (desk.cwd / "began").exists(), "nothing is started any more"
+    assert turn_context.ask("open('began', 'w')").fault is TurnFault.STOPPED
+    assert not (turn_context.cwd / "began").exists(), "nothing is started any more"
 
 
 @pytest.mark.system
-def test_two_at_once_do_not_end_each_other_s(desk: Desk, eventually: Eventually) -> None:
+def test_two_at_once_do_not_end_each_other_s(turn_context: TurnContext, eventually: Eventually) -> None:
     code = DAEMON + "daemon(); open('up', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('late')"
-    late = desk.begin(code)
-    eventually((desk.cwd / "up").exists)
-    assert desk.ask(DAEMON + "daemon(); print('early')").text == "early"
+    late = turn_context.begin(code)
+    eventually((turn_context.cwd / "up").exists)
+    assert turn_context.ask(DAEMON + "daemon(); print('early')").text == "early"
     assert len(carriers()) == 3  # its warden, itself, its daemon
-    (desk.cwd / "go").touch()
+    (turn_context.cwd / "go").touch()
     assert late().text == "late"
 
 
-def test_a_turn_under_way_is_not_asked_again(desk: Desk) -> None:
-    turn = desk.turn()
+def test_a_turn_under_way_is_not_asked_again(turn_context: TurnContext) -> None:
+    turn = turn_context.turn()
     with locked(Path(turn.directory) / "lock"), pytest.raises(ConflictError, match="under way"):
-        desk.ask("print(1)", turn)
+        turn_context.ask("print(1)", turn)
 
 
 # -- what it sees ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.system
-def test_its_environment(desk: Desk) -> None:
+def test_its_environment(turn_context: TurnContext) -> None:
     mine = {
         **{"WANDB_API_KEY": "abc", "ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "CLAUDECODE": "1", "TMUX": "/t,1,0"},
         **{"GIT_DIR": "/x", "SSH_AUTH_SOCK": "/s", "PYTHONPATH": "/p", VARIABLE: "controller", "LANG": "C"},
     }
     agent = Scripted("import os, json; print(json.dumps(dict(os.environ)))", wanted=("ANTHROPIC_*",), env={"OWN": "1"})
-    seen = json.loads(desk.ask(agent, environ={**os.environ, **mine}, keep=(MARK, "MY_TOKEN")).text)
+    seen = json.loads(turn_context.ask(agent, environ={**os.environ, **mine}, keep=(MARK, "MY_TOKEN")).text)
     assert {"ANTHROPIC_API_KEY": "sk", "MY_TOKEN": "t", "OWN": "1", "LANG": "C", "TERM": "dumb"}.items() <= seen.items()
     assert seen.keys().isdisjoint({"WANDB_API_KEY", "CLAUDECODE", "TMUX", "GIT_DIR", "SSH_AUTH_SOCK", "PYTHONPATH"})
-    assert seen[VARIABLE] == desk.token() != "controller"
-    assert seen["HOME"] == os.environ["HOME"] and seen["PWD"] == str(desk.cwd)
+    assert seen[VARIABLE] == turn_context.token() != "controller"
+    assert seen["HOME"] == os.environ["HOME"] and seen["PWD"] == str(turn_context.cwd)
     assert not Path(seen["TMPDIR"]).exists()
 
 
@@ -402,7 +403,9 @@ def test_its_environment(desk: Desk) -> None:
 
 
 @pytest.mark.system
-def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path, eventually: Eventually) -> None:
+def test_a_turn_whose_controller_was_killed_is_found(
+    turn_context: TurnContext, tmp_path: Path, eventually: Eventually
+) -> None:
     """Its processes end by themselves; what it said until then is kept."""
     code = DAEMON + f"daemon(); print('half a thought', flush=True); open('up', 'w').close(); {SLEEP}"
     program = tmp_path / "controller.py"
@@ -410,46 +413,48 @@ def test_a_turn_whose_controller_was_killed_is_found(desk: Desk, tmp_path: Path,
         f"import importlib.util, sys, tempfile\nspec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
         "m = importlib.util.module_from_spec(spec); sys.modules['t'] = m; spec.loader.exec_module(m)\n"
         f"tempfile.tempdir = {tempfile.gettempdir()!r}\n"
-        "from pathlib import Path\nd = object.__new__(m.Desk)\n"
-        f"d.cwd, d.turns = Path({str(desk.cwd)!r}), Path({str(desk.turns)!r})\n"
-        "import os, threading\nd.premises = m.TurnEnvironment(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
+        "from pathlib import Path\nd = object.__new__(m.TurnContext)\n"
+        f"d.cwd, d.turns = Path({str(turn_context.cwd)!r}), Path({str(turn_context.turns)!r})\n"
+        "import os, threading\nd.turn_environment = m.TurnEnvironment(dict(os.environ), keep=(m.MARK,), grace_s=0.3)\n"
         "d.stop = threading.Event()\n"
         f"d.ask({code!r})\n"
     )
     controller = subprocess.Popen([sys.executable, str(program)])
     try:
-        eventually((desk.cwd / "up").exists)
-        out = desk.turns / "0001-edit" / "out"
+        eventually((turn_context.cwd / "up").exists)
+        out = turn_context.turns / "0001-edit" / "out"
         eventually(lambda: out.read_text() == "half a thought\n")  # the controller keeps what it read, not the pipe
-        assert lost_turns(desk.turns, Scripted()) == [], "it is under way"
+        assert lost_turns(turn_context.turns, Scripted()) == [], "it is under way"
     finally:
         controller.kill()
         controller.wait()
     eventually(lambda: carriers() == [])
-    ((path, answer),) = lost_turns(desk.turns, Scripted())
+    ((path, answer),) = lost_turns(turn_context.turns, Scripted())
     assert path.name == "0001-edit" and answer.fault is TurnFault.LOST and answer.text == "half a thought"
-    assert desk.result()["fault"] == "lost"
-    assert spent(desk.turns).tokens_out == len("half a thought")
-    assert lost_turns(desk.turns, Scripted()) == []
+    assert turn_context.result()["fault"] == "lost"
+    assert spent(turn_context.turns).tokens_out == len("half a thought")
+    assert lost_turns(turn_context.turns, Scripted()) == []
 
 
 @pytest.mark.system
-def test_the_processes_of_a_turn_are_found_even_without_its_warden(desk: Desk, eventually: Eventually) -> None:
-    answer = desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
-    eventually((desk.cwd / "up").exists)
+def test_the_processes_of_a_turn_are_found_even_without_its_warden(
+    turn_context: TurnContext, eventually: Eventually
+) -> None:
+    answer = turn_context.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((turn_context.cwd / "up").exists)
     (one,) = (process for process in carriers() if "-I" in process.cmdline())
     one.kill()
     assert answer().fault is TurnFault.ENDED
     assert carriers() == []
 
 
-def test_numbers_only_grow(desk: Desk) -> None:
-    first = desk.turn(TurnRole.PROPOSE)
+def test_numbers_only_grow(turn_context: TurnContext) -> None:
+    first = turn_context.turn(TurnRole.PROPOSE)
     again = anew(first)
-    (desk.turns / "notes.txt").touch()
-    names = [Path(turn.directory).name for turn in (first, again, desk.turn(TurnRole.FIX))]
+    (turn_context.turns / "notes.txt").touch()
+    names = [Path(turn.directory).name for turn in (first, again, turn_context.turn(TurnRole.FIX))]
     assert names == ["0001-propose", "0002-propose", "0003-fix"] and again.prompt == first.prompt
-    assert lost_turns(desk.turns, Scripted()) == [], "nothing was started in them"
+    assert lost_turns(turn_context.turns, Scripted()) == [], "nothing was started in them"
 
 
 # -- confined ----------------------------------------------------------------------------------------------------
@@ -484,12 +489,12 @@ class Town:
         self.git("add", "-A")
         self.git("commit", "-qm", "start")
         self.git("worktree", "add", "-q", "--detach", str(self.other))
-        self.desk = Desk(root)
-        self.desk.cwd.rmdir()
-        self.git("worktree", "add", "-q", "--detach", str(self.desk.cwd))
+        self.turn_context = TurnContext(root)
+        self.turn_context.cwd.rmdir()
+        self.git("worktree", "add", "-q", "--detach", str(self.turn_context.cwd))
         environ = {**os.environ, "HOME": str(self.home)}
-        self.desk.premises = replace(
-            self.desk.premises, environ=environ, level=Level.BUBBLEWRAP, hidden=(self.home / ".codex",)
+        self.turn_context.turn_environment = replace(
+            self.turn_context.turn_environment, environ=environ, level=Level.BUBBLEWRAP, hidden=(self.home / ".codex",)
         )
 
     def git(self, *arguments: str) -> str:
@@ -498,14 +503,14 @@ class Town:
     def ask(self, code: str, role: TurnRole = TurnRole.EDIT, **more: object) -> Answer:
         """An agent that says what came of `tried(...)`."""
         agent = Scripted(TRY + code, own=(self.home / ".claude", self.home / ".new"))
-        return self.desk.ask(agent, self.desk.turn(role), **more)
+        return self.turn_context.ask(agent, self.turn_context.turn(role), **more)
 
     def state(self) -> dict[str, str]:
         """Every file of the machine outside of the worktree, the turns and the agent's own home; all refs."""
         own = (
-            self.desk.cwd,
-            self.desk.cwd.with_name("tree.tmp"),
-            self.desk.turns,
+            self.turn_context.cwd,
+            self.turn_context.cwd.with_name("tree.tmp"),
+            self.turn_context.turns,
             self.home / ".claude",
             self.home / ".new",
         )
@@ -537,7 +542,7 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, 
     outside = tmp_path / "host"
     outside.mkdir()
     places = {
-        "worktree": town.desk.cwd / "train.py",
+        "worktree": town.turn_context.cwd / "train.py",
         "own": town.home / ".claude/session",
         "new": town.home / ".new/state",
         "tmp": Path("/tmp/mine"),
@@ -547,10 +552,10 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, 
         "repository": town.repo / "train.py",
         "config": town.repo / ".git/config",
         "hook": town.repo / ".git/hooks/post-checkout",
-        "link": town.desk.cwd / ".git",
+        "link": town.turn_context.cwd / ".git",
         "other": town.other / "train.py",
         "host": outside / "robbed",
-        "turn": town.desk.turns / "0001-edit/turn.json",
+        "turn": town.turn_context.turns / "0001-edit/turn.json",
         "dev": Path("/dev/robbed"),
         "run": Path("/run/robbed"),
         "etc": Path("/etc/robbed"),
@@ -562,10 +567,10 @@ def test_a_confined_edit_reaches_its_worktree_and_its_own_home_only(town: Town, 
     said = json.loads(answer.text)
     assert {name for name, word in said.items() if word == "None"} == {"worktree", "own", "new", "tmp", "shm"}
     assert town.state() == before
-    assert (town.desk.cwd / "train.py").read_text() == "lr = 1\nrobbed"
+    assert (town.turn_context.cwd / "train.py").read_text() == "lr = 1\nrobbed"
     assert (town.home / ".new/state").read_text() == "robbed"
     assert list(outside.iterdir()) == [] and not Path("/tmp/mine").exists() and not Path("/dev/shm/mine").exists()
-    assert not (town.desk.turns / "0001-edit/tmp").exists()
+    assert not (town.turn_context.turns / "0001-edit/tmp").exists()
 
 
 @pytest.mark.real
@@ -578,13 +583,13 @@ def test_a_confined_agent_sets_no_switch_of_the_kernel(town: Town) -> None:
 
 @pytest.mark.real
 def test_a_confined_question_changes_nothing(town: Town) -> None:
-    before = (town.desk.cwd / "train.py").read_text()
+    before = (town.turn_context.cwd / "train.py").read_text()
     answer = town.ask(
         "print(tried(lambda: write('train.py')), tried(lambda: write('new')), open('train.py').read())",
         TurnRole.PROPOSE,
     )
     assert answer.text.count("Read-only") == 2 and "lr = 1" in answer.text
-    assert (town.desk.cwd / "train.py").read_text() == before
+    assert (town.turn_context.cwd / "train.py").read_text() == before
 
 
 @pytest.mark.real
@@ -617,7 +622,7 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
     checkout = find(town.repo)
     assert checkout is not None
     with IsolatedWorktree(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
-        town.desk.cwd = opened.path
+        town.turn_context.cwd = opened.path
         own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
         before = {path: content for path, content in town.state().items() if not path.startswith(own)}
         code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
@@ -630,17 +635,23 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
 
 @pytest.mark.real
 def test_a_guard_is_confined_as_a_turn_is(town: Town) -> None:
-    guarded = guard_in(town.desk.premises)
+    guarded = guard_in(town.turn_context.turn_environment)
     before = town.state()
     words = f"echo robbed >> {town.home}/notes.txt; cat {town.home}/.ssh/id_rsa; echo ok > made; echo $PWD > /tmp/x"
     for _ in range(2):
         done = subprocess.run(
-            ["bash", "-c", guarded(words, town.desk.cwd)], cwd=town.desk.cwd, capture_output=True, text=True
+            ["bash", "-c", guarded(words, town.turn_context.cwd)],
+            cwd=town.turn_context.cwd,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0 and "private" not in done.stdout, done
     assert town.state() == before
-    assert (town.desk.cwd / "made").read_text() == "ok\n"
-    assert guard_in(replace(town.desk.premises, level=Level.NONE))("make test", town.desk.cwd) == "make test"
+    assert (town.turn_context.cwd / "made").read_text() == "ok\n"
+    assert (
+        guard_in(replace(town.turn_context.turn_environment, level=Level.NONE))("make test", town.turn_context.cwd)
+        == "make test"
+    )
 
 
 @pytest.mark.real
@@ -663,15 +674,15 @@ def test_a_confined_agent_reaches_no_tmux_server(town: Town, tmux_socket: str) -
 def test_a_confined_agent_sees_no_process_but_its_own(town: Town) -> None:
     code = DAEMON + "daemon(); daemon(AUTORESEARCH_RUN_ID='')\n"
     code += "print(max(int(name) for name in os.listdir('/proc') if name.isdigit()))"
-    assert int(town.desk.ask(code).text) < 100
+    assert int(town.turn_context.ask(code).text) < 100
     assert carriers("") == []
 
 
 @pytest.mark.real
 def test_a_confined_one_that_hangs_is_ended(town: Town, eventually: Eventually) -> None:
-    answer = town.desk.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
-    eventually((town.desk.cwd / "up").exists)
-    town.desk.stop.set()
+    answer = town.turn_context.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
+    eventually((town.turn_context.cwd / "up").exists)
+    town.turn_context.stop.set()
     assert answer().fault is TurnFault.STOPPED
     assert carriers("") == []
 
@@ -689,7 +700,7 @@ def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monk
     monkeypatch.setattr(agent_sandbox, "_SPACES", (*agent_sandbox._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
     with pytest.raises(EnvironmentUnusable, match="nowhere"):
         town.ask("print(1)")
-    assert town.desk.result()["fault"] == "ended"
+    assert town.turn_context.result()["fault"] == "ended"
 
 
 @pytest.mark.real
@@ -702,22 +713,24 @@ def test_a_confined_program_is_found_through_links(town: Town, tmp_path: Path) -
     (real / "lib/agent.py").chmod(0o755)
     (real / "bin/agent").symlink_to("../lib/agent.py")
     (tmp_path / "prefix").symlink_to(real)
-    assert town.desk.ask(Scripted(command=(str(tmp_path / "prefix/bin/agent"),))).text == "here"
+    assert town.turn_context.ask(Scripted(command=(str(tmp_path / "prefix/bin/agent"),))).text == "here"
 
 
 @pytest.mark.real
 def test_a_confined_program_that_is_missing_inside(town: Town) -> None:
     """It is there, but its interpreter is not."""
-    program = town.desk.cwd / "agent"
+    program = town.turn_context.cwd / "agent"
     program.write_text("#!/no/such/python\n")
     program.chmod(0o755)
-    assert town.desk.ask(Scripted(command=(str(program),))).fault is TurnFault.NOT_INSTALLED
+    assert town.turn_context.ask(Scripted(command=(str(program),))).fault is TurnFault.NOT_INSTALLED
 
 
 @pytest.mark.real
-def test_a_disk_that_is_full_under_our_records_ends_the_turn(desk: Desk, disk: Callable[..., Path]) -> None:
-    desk.turns = disk(desk.cwd.parent / "small")
+def test_a_disk_that_is_full_under_our_records_ends_the_turn(
+    turn_context: TurnContext, disk: Callable[..., Path]
+) -> None:
+    turn_context.turns = disk(turn_context.cwd.parent / "small")
     code = DAEMON + "daemon()\nwhile True: os.write(1, b'x' * 65536)"
     with pytest.raises(OSError, match="No space left"):
-        desk.ask(code)
+        turn_context.ask(code)
     assert carriers("") == []

@@ -359,7 +359,7 @@ def test_damaged_records_are_told(yard: Any) -> None:
 def test_a_wait_sees_the_record_that_came_just_before_the_lock_was_released(
     yard: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from autoresearch.commands.plan_run import wait_for_record
+    from autoresearch.commands.plan_status import wait_for_record
 
     plan_dir, looks = yard.approved(), list[None]()
 

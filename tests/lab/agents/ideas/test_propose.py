@@ -15,7 +15,7 @@ from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Us
 from autoresearch.core.agents.proposals import KnownIdeas
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.agent_work.propose import EXTRA, Desk, Past, ProposeResult, ask_for
+from autoresearch.lab.agent_work.propose import EXTRA, Past, ProposeResult, TurnContext, ask_for
 
 pytestmark = pytest.mark.system
 
@@ -59,9 +59,9 @@ def asked(
 ) -> tuple[ProposeResult, Scripted]:
     ask = Scripted(*answers)
     names = (PurePosixPath(f"/c/turns/{n:04}-propose") for n in count(7))
-    desk = Desk(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
+    turn_context = TurnContext(ask, PurePosixPath("/tree"), lambda role: next(names), resumes=resumes)
     known = KnownIdeas(Objective(METRIC, Direction.MAXIMIZE), parents={i.slug for i in state.ideas})
-    return ask_for("THE PROMPT", want, desk, known, Past(state, **past)), ask
+    return ask_for("THE PROMPT", want, turn_context, known, Past(state, **past)), ask
 
 
 def test_what_is_new_is_taken(lived: Any) -> None:

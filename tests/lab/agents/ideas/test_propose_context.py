@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn
-from autoresearch.lab.agent_work.propose import Desk, propose
+from autoresearch.lab.agent_work.propose import TurnContext, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 
@@ -118,7 +118,9 @@ def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
         protected=lambda key: "a seed" if key == "seed" else "",
         closed=lambda path: "a test" if path.startswith("tests/") else "",
     )
-    found = propose(matter, 2, Desk(ask, PurePosixPath("/t"), lambda role: PurePosixPath(f"/d/{next(names)}-{role}")))
+    found = propose(
+        matter, 2, TurnContext(ask, PurePosixPath("/t"), lambda role: PurePosixPath(f"/d/{next(names)}-{role}"))
+    )
     assert [h.slug for h in found.hypotheses] == ["wider"] and found.turns == ("1-propose", "2-propose")
     again = turns[1].prompt
     assert "hypotheses[0].overrides: the recipe has no key hiden" in again and "did you mean hidden?" in again

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
-from autoresearch.lab.agent_work.propose import Desk
+from autoresearch.lab.agent_work.propose import TurnContext
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.summarise import SCHEMA, Opinion, document, prompt_of, read, summarise, write
 
@@ -38,8 +38,8 @@ class Scripted:
 
 def asked(matter: ProposeContext, *answers: Answer) -> tuple[Opinion, Scripted]:
     ask, numbers = Scripted(*answers), count(1)
-    desk = Desk(ask, PurePosixPath("/tree"), lambda role: PurePosixPath(f"/t/{next(numbers)}-{role}"))
-    return summarise(matter, desk), ask
+    turn_context = TurnContext(ask, PurePosixPath("/tree"), lambda role: PurePosixPath(f"/t/{next(numbers)}-{role}"))
+    return summarise(matter, turn_context), ask
 
 
 @pytest.mark.system

@@ -1,0 +1,136 @@
+"""`autoresearch campaign add|fix`: ideas that a person brings, and repairs of ideas that crashed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.campaign_control import Json, Name, ask
+from autoresearch.commands.campaign_status import payload_of, state_of
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.records.campaign_records import CampaignDir
+
+
+def add(
+    campaign: Name = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
+    sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
+    slug: Annotated[str, typer.Option(help="Its name.")] = "",
+    parent: Annotated[str, typer.Option(help="best, baseline, or an idea.")] = "",
+    simpler: Annotated[bool, typer.Option("--simpler", help="Kept when only as good.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Add an idea to the queue of a campaign that runs."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.campaigns import requests
+    from autoresearch.lab.ideas.idea_sources import ADDED
+    from autoresearch.records.appending import append_line
+
+    campaign_dir = campaign_registry.find(campaign, real_parts())
+    entries = _listed(file)
+    given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
+    if set_:
+        entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
+    if not entries:
+        raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
+    refuse_entries(campaign_dir, entries, file)
+    campaign_dir.queue.mkdir(exist_ok=True)
+    for entry in entries:
+        append_line(campaign_dir.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+    requests.ask(campaign_dir, "add")
+    state = state_of(campaign_dir)
+    payload = payload_of(campaign_dir, state) | {"added": len(entries)}
+    lines = [f"{len(entries)} added to {state.spec.name} in {campaign_dir.path}"]
+    if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
+        lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
+        payload["next"] = [f"autoresearch campaign set {state.spec.name} count={state.attempted + len(entries)}"]
+    output.emit("campaign add", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
+    """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
+    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
+    from autoresearch.lab.ideas.idea_sources import ADDED
+    from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.proposers.queue_entry import QUEUE, token_of
+
+    if findings := entry_findings(entries, file):
+        raise QueueInvalid(findings)
+    state, added = state_of(campaign_dir), campaign_dir.queue / ADDED
+    hypotheses = [*(idea.hypothesis for idea in state.ideas), *(one for one, _ in state.skipped)]
+    known = {one.token for one in hypotheses if one.proposer == QUEUE}
+    known |= {token_of(entry) for entry in (parse_any(added.read_bytes(), ADDED) if added.exists() else None) or ()}
+    for entry in entries:
+        if (token := token_of(entry)) in known:
+            named = f"is called `{token}`" if isinstance(entry, dict) and entry.get("slug") else "changes this"
+            raise ConflictError(f"an idea of {state.spec.name} {named} already", hint="another slug makes it another")
+        known.add(token)
+
+
+def fix(
+    idea: Annotated[str, typer.Argument(metavar="IDEA")],
+    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry with files, patches, overrides.")] = "",
+    note: Annotated[str, typer.Option(help="What was repaired.")] = "",
+    as_json: Json = False,
+) -> int:
+    """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
+    from autoresearch.core.controller.answer_requests import unrepairable
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
+
+    state = state_of(campaign_registry.find(campaign, real_parts()))
+    known = state.by_slug(idea)
+    if known is None:
+        raise NotFoundError(f"{state.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
+    if why := unrepairable(state, known):
+        raise ConflictError(why[0], hint=why[1], code="not_repairable")
+    entries = _listed(file)
+    if len(entries) > 1:
+        raise UsageError(f"{file} holds {len(entries)} entries; a fix is one")
+    entry = dict(entries[0]) if entries else {}
+    if set_:
+        entry["overrides"] = {**dict(entry.get("overrides") or {}), **_overrides(set_)}
+    if not entry:
+        raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
+    if findings := entry_findings([entry], file):
+        raise QueueInvalid(findings)
+    return ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
+
+
+def _listed(file: str) -> list[Any]:
+    """The entries in a YAML file, their paths made absolute; none for no file."""
+    from autoresearch.lab.yaml_files import parse_any
+    from autoresearch.proposers.queue_entry import found_from_anywhere
+
+    if not file:
+        return []
+    path = Path(file)
+    if not path.is_file():
+        raise NotFoundError(f"there is no file {path}")
+    found = parse_any(path.read_bytes(), str(path))
+    folder = path.absolute().parent
+    return [found_from_anywhere(entry, folder) for entry in (found if isinstance(found, list) else [found])]
+
+
+def _overrides(pairs: list[str]) -> dict[str, Any]:
+    from autoresearch.lab.yaml_files import parse_any
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key.strip():
+            raise UsageError(f"--set {pair!r} is no KEY=VALUE", hint="--set optimizer.lr=3e-5")
+        found[key.strip()] = parse_any(value.encode(), "--set")
+    return found

@@ -1,0 +1,195 @@
+"""`autoresearch campaign status`, and what other commands show of a campaign."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+
+if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
+    from autoresearch.records.campaign_records import CampaignDir
+
+
+def status(
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="All that somebody who takes over must know, in at most 60 lines.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
+    from autoresearch.lab.campaign_setup import campaign_registry
+
+    parts = real_parts()
+    campaign_dir = campaign_registry.find(campaign, parts)
+    state = state_of(campaign_dir)
+    payload = payload_of(campaign_dir, state)
+    if full:
+        lines = _brief(state, parts.clock())
+        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
+        return 0
+    others = [
+        one.name
+        for one in campaign_registry.known(parts)
+        if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
+    ]
+    lines = [
+        headline(payload),
+        payload["standing"],
+        f"best: {best_words(payload)}",
+        *seed_lines(payload),
+        *agent_words(payload),
+        *(_running_line(one) for one in payload["running"]),
+        *(f"queue: {fault}" for fault in state.queue_faults[:5]),
+        *([f"also running: {', '.join(others)}"] if others else []),
+        f"ledger: {payload['ledger']}",
+        *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
+    ]
+    output.emit("campaign status", payload, as_json=as_json, lines=lines)
+    return 0
+
+
+def _brief(state: CampaignState, now: float) -> list[str]:
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.lab.campaign_report.memory import brief
+
+    return brief(state, stand_at(state, now))
+
+
+def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
+    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+
+    rows, phase = mark_of(campaign_dir)
+    before = (rows if since < 0 else since, phase)
+    until = time.monotonic() + limit
+    while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
+        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
+    state = state_of(campaign_dir)
+    payload = payload_of(campaign_dir, state)
+    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
+    payload |= {"event": "tick" if before == mark_of(campaign_dir) else "news"}
+    if campaign_dir.controlled:
+        payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
+    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
+    if last is not None:
+        lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
+    output.emit("wait", payload, as_json=as_json, lines=lines)
+    return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
+
+
+def headline(payload: dict[str, Any]) -> str:
+    """Its name, its directory, its state and the reason for it."""
+    reason = f": {payload['reason']}" if payload["reason"] else ""
+    return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
+
+
+def seed_lines(payload: dict[str, Any]) -> list[str]:
+    """That the seed does nothing, and what to declare."""
+    return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
+
+
+def agent_words(payload: dict[str, Any]) -> list[str]:
+    """What the agent has cost, and what it waits for."""
+    if not payload["agent"]:
+        return []
+    usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
+    lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    if payload["agent_waits"]:
+        lines.append(payload["agent_waits"])
+    if payload["held"]:
+        lines.append(f"held for a person: {', '.join(payload['held'])}; autoresearch campaign approve IDEA")
+    return lines
+
+
+def state_of(campaign_dir: CampaignDir) -> CampaignState:
+    """The state folded from its records, read afresh."""
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+
+    return CampaignHistory(campaign_dir).state()
+
+
+def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
+    """What changes when there is news: the number of rows, and the phase."""
+    state = state_of(campaign_dir)
+    return len(state.rows), state.phase.value
+
+
+def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
+    """The flat object about a campaign."""
+    from autoresearch.core.controller.agent_schedule import held
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.sentences import seed_words
+    from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
+
+    found = stand_at(state, real_parts().clock())
+    phase = phase_now(campaign_dir, state)
+    best = state.best
+    waits = None
+    if state.spec.research.agent:
+        from autoresearch.lab.agents.rate_limits import read_waiting
+
+        waits = read_waiting(campaign_dir.waiting)
+    return {
+        "campaign": state.spec.name,
+        "state": phase.value,
+        "reason": reason_now(campaign_dir, state, phase),
+        "controller_pid": _controller_pid(campaign_dir),
+        "attempted": state.attempted,
+        "remaining": found.remaining_ideas,
+        "remaining_s": found.remaining_s,
+        "standing": found.sentence,
+        "stop_met": found.met or None,
+        "best": best.slug if best and best.value is not None else None,
+        "best_index": best.index if best and best.value is not None else None,
+        "best_value": best.value if best else None,
+        "baseline_value": state.baseline.value if state.baseline else None,
+        "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
+        "metric_name": state.spec.objective.metric,
+        "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
+        "agent": state.spec.research.agent or None,
+        "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
+        "held": [one.slug for one in held(state)],
+        "agent_usd": state.research.usage.usd,
+        "agent_tokens": state.research.usage.tokens,
+        "crashed": sum(idea.status == "crash" for idea in state.ideas),
+        "skipped": len(state.skipped),
+        "queue_faults": state.queue_faults,
+        "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
+        "rows": len(state.rows),
+        "running": [running(idea, run) for idea, run in state.live],
+        "ledger": str(campaign_dir.ledger),
+        "directory": str(campaign_dir.path),
+        "next": next_commands(state, phase),
+    }
+
+
+def _running_line(one: dict[str, Any]) -> str:
+    said = f"{one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}"
+    where = f" at {one['place']}" if one["place"] else ""
+    why = f" ({one['reason']})" if one["reason"] else ""
+    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
+    return f"{state}: {said}{where}{why}"
+
+
+def _controller_pid(campaign_dir: CampaignDir) -> int | None:
+    from autoresearch.records.rundir import read_json
+
+    record = read_json(campaign_dir.controller) if campaign_dir.controlled else None
+    return record.get("pid") if record else None
+
+
+def best_words(payload: dict[str, Any]) -> str:
+    """The best idea and its value, beside the baseline's."""
+    if payload["best_value"] is None:
+        return "nothing is measured yet"
+    base = payload["baseline_value"]
+    against = f" (baseline {base:.4g})" if base is not None and payload["best_index"] != 1 else ""
+    value = f"{payload['metric_name']} {payload['best_value']:.4g}"
+    return f"idea {payload['best_index']}, {payload['best']}: {value}{against}"
