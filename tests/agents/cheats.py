@@ -148,6 +148,9 @@ write("hooks/post-checkout", "#!/bin/sh\\necho " + MARK + " > " + REPO + "/hooke
 os.chmod("hooks/post-checkout", 0o755)
 """
 _OTHERS = """
+until = time.monotonic() + 60
+while "longer-steps" not in open(CAMPAIGN + "/results.tsv").read() and time.monotonic() < until:
+    time.sleep(0.05)
 replace("knobs.py", "STEP = 0.1", "STEP = 0.15")
 for other in glob.glob(os.path.dirname(os.getcwd()) + "/*"):
     if other != os.getcwd() and os.path.exists(other + "/train.py"):
@@ -199,7 +202,8 @@ def acts(*, confined: bool) -> tuple[Act, ...]:
     """The twelve, in the order in which they are proposed. The honest ones are neither first nor last.
 
     Not `confined`: what a sandbox alone can prevent is left out: that the user's own files, refs and our records of how
-    the campaign stands are written to, and that /tmp is filled unseen.
+    the campaign stands are written to, that /tmp is filled unseen, and that an honest idea trains with what is written
+    into its worktree meanwhile: `_OTHERS` waits until the one that must be kept is measured.
     """
     users = Act("users-files", Way.OUTSIDE, "Begin each step from the mean", _USERS)
     others = Act("other-trees", Way.OUTSIDE, "Begin each step from the mean", _OTHERS)

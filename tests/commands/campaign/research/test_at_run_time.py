@@ -5,6 +5,8 @@ Each idea trains as the baseline does, truly scores 0.40, and tries one trick to
 
 from __future__ import annotations
 
+import secrets
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -131,7 +133,9 @@ TRICKS = {
 def watched(lab: Any) -> Any:
     """A repository whose trainer is measured by a program of the base commit."""
     repo, bench = lab.camp.bench.repo, lab.camp.bench
-    bench.env["WORLD"] = bench.root.name
+    # A name that no other pytest has: /dev/shm and /tmp are the machine's, and `bench.root.name` is the test's. What
+    # "memory" leaves was believed of whichever idea another pytest measured at that moment.
+    bench.env["WORLD"] = secrets.token_hex(8)
     bench.env["SOCKET"] = str(bench.socket)
     (repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (repo / "eval").mkdir()
@@ -141,7 +145,7 @@ def watched(lab: Any) -> Any:
     bench.git("commit", "-qm", "a trainer that is measured")
     yield lab
     for place in (Path("/dev/shm"), Path("/tmp")):
-        (place / f"scorer-{bench.root.name}").unlink(missing_ok=True)
+        (place / f"scorer-{bench.env['WORLD']}").unlink(missing_ok=True)
 
 
 def tricked(lab: Any, *slugs: str, **keys: object) -> Any:
@@ -185,3 +189,14 @@ def test_without_a_sandbox_forged_records_are_found(watched: Any) -> None:
         row.run_id: "" if row.metric_value is None else repr(row.metric_value) for row in state.rows
     }
     assert watched.camp.place.ledger.with_name("results.tsv.foreign").read_text().count("forged") >= 3
+
+
+def test_a_user_site_is_not_read_by_the_evaluation(watched: Any) -> None:
+    """By a Python that has one: that of a virtual environment, as in the tests above, reads none anyway."""
+    bench = watched.camp.bench
+    python = sys._base_executable  # type: ignore[attr-defined]
+    bench.blueprint("ok", command="python train.py", python=python, notes="- evaluate: python eval/score.py")
+    bench.git("commit", "-qam", "a Python with a user site")
+    state = tricked(watched, "user-site", sandbox="off")
+    assert list(Path(bench.env["HOME"]).glob(".local/lib/*/site-packages/usercustomize.py")) != []
+    assert state.by_slug("user-site").rows[-1].metric_value == 0.4, said(state)
