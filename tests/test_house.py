@@ -76,6 +76,7 @@ ON_DISK = frozenset(  # fields that are keys of files and of JSON output
 WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.library|\.mirror)")
 MOST_LINES = 500
 MOST_LINES_ALONE = 800
+MOST_IMPORTS = 20  # of the house's own modules; most files need half of that
 MOST_BROAD_EXCEPTS = 2
 
 
@@ -383,6 +384,13 @@ def _aliases(source: Source) -> set[str]:
     return {target.id for target in assigned if isinstance(target, ast.Name)}
 
 
+def few_imports(sources: Sequence[Source]) -> list[str]:
+    """A file that needs more of the house than this does several things."""
+    modules = {source.module for source in sources}
+    counts = {source.path: len({m for m, _ in targets(source, modules)} - {source.module}) for source in sources}
+    return [f"{path}: {n} imports, {MOST_IMPORTS} at most" for path, n in counts.items() if n > MOST_IMPORTS]
+
+
 def files_stay_small(sources: Sequence[Source]) -> list[str]:
     faults = []
     for source in sources:
@@ -428,6 +436,7 @@ RULES: tuple[Rule, ...] = (
     one_class_one_meaning,
     one_parameter_one_class,
     no_vague_names,
+    few_imports,
     files_stay_small,
     public_things_are_explained,
     no_workplace,
@@ -597,6 +606,10 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
         ({TMUX: "class A:\n    found: int"}, "tmux.py:3: A.found says nothing"),
         ({TMUX: "class A:\n    async def _told(self): ..."}, "tmux.py:3: _told says nothing"),
     ],
+    few_imports: [
+        ({HERE: "".join(f"import autoresearch.core.b{n}\n" for n in range(21))}, "a.py: 21 imports, 20 at most"),
+        ({HERE: "".join(lazily(f"import autoresearch.core.b{n}") for n in range(21))}, "21 imports"),
+    ],
     files_stay_small: [
         ({HERE: "\n" * 500}, "501 lines, 500 at most"),
         ({RUNNER: "\n" * 800}, "801 lines, 800 at most"),
@@ -647,6 +660,7 @@ FINE: dict[Rule, list[dict[str, str]]] = {
         {LAB: "def f(target, placed, a_place):\n    found = wanted(target)\n    return found.told"},
         {LAB: "class Order:\n    place: str\nx: int\nplaces: int = 1"},
     ],
+    few_imports: [{HERE: "".join(f"import autoresearch.core.b{n % 20}\n" for n in range(30)) + "import math"}],
     files_stay_small: [{HERE: "\n" * 499, RUNNER: "\n" * 799}],
     public_things_are_explained: [{HERE: "def _f(): ...\nclass A:\n    " + DOC + "    def g(self): ..."}],
     no_workplace: [{HERE: "x = '/home/me/w" + "ork/shared'\ny = '/w" + "orkspace/main'"}],

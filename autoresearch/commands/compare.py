@@ -23,11 +23,11 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Compare two runs: metrics, recipe by key, code, environment, limits."""
-    from autoresearch.lab.results import ledger_rows
+    from autoresearch.lab.results import row_lookup
     from autoresearch.lab.results.compare import compare as compared
 
     parts = real_parts()
-    found = compared(ledger_rows.find(a, parts), ledger_rows.find(b, parts))
+    found = compared(row_lookup.find(a, parts), row_lookup.find(b, parts))
     if as_json:
         output.emit("compare", _payload(found), as_json=True)
         return 0

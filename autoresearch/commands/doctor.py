@@ -31,10 +31,10 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Check tmux, git, disk, GPUs and sandboxes on this machine. Exits 6 where a run could not start."""
+    """Check tmux, git, disk, GPUs and sandboxes on this host. Exits 6 where a run could not start."""
     from autoresearch.git_repo import checkout as repository
     from autoresearch.lab import settings as project
-    from autoresearch.launchers import host_sandbox_check, machine, volume
+    from autoresearch.launchers import host, host_sandbox_check, volume
     from autoresearch.launchers.tmux import TmuxLauncher
     from autoresearch.records.index import state_home
 
@@ -44,8 +44,8 @@ def doctor(
     repo = repository.find(here)
     home = (repo.root if repo else here) / "reports" / "auto_research"
     inspections = _inspected(settings, blueprint, home if canary else None) if launcher or canary else []
-    around = machine.look([here, state_home()], git_directory=repo.git_dir if repo else None)
-    found = machine.findings(around, TmuxLauncher(settings.text("tmux_socket")))
+    around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
+    found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
     big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"

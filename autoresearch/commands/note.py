@@ -22,7 +22,7 @@ def note(
 
     What an agent is told changes neither the objective nor the rules of its campaign.
     """
-    from autoresearch.commands.named import resolve
+    from autoresearch.commands.name_lookup import resolve
 
     name, text = _name_and_text(words or [])
     named = resolve(name, real_parts())

@@ -23,7 +23,7 @@ def report(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Write the report of a campaign (report.md, report.html, progress.png) or of a plan (final_report.md, figures)."""
-    from autoresearch.commands.named import report_of
+    from autoresearch.commands.name_lookup import report_of
 
     parts = real_parts()
     named = report_of(name, parts)

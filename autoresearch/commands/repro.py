@@ -26,12 +26,12 @@ def repro(
 ) -> int:
     """Check a row's commit out again and print what to type; with --run, launch it."""
     from autoresearch.lab import settings as project
-    from autoresearch.lab.results import ledger_rows
+    from autoresearch.lab.results import row_lookup
     from autoresearch.lab.results.repro import redo
     from autoresearch.lab.results.rerun import run_again
 
     parts = real_parts()
-    redone = redo(ledger_rows.find(row, parts), parts)
+    redone = redo(row_lookup.find(row, parts), parts)
     payload = _payload(redone)
     if not run:
         payload["next"] = [f"autoresearch repro {row} --run"]

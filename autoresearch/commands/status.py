@@ -23,7 +23,7 @@ def status(
 
 
 def _one(run: str, parts: Parts, *, as_json: bool) -> int:
-    from autoresearch.commands.named import campaign_instead
+    from autoresearch.commands.name_lookup import campaign_instead
     from autoresearch.commands.wait import _living, elsewhere
     from autoresearch.lab.runs import sessions
     from autoresearch.lab.runs.settled import settled

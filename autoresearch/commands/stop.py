@@ -31,7 +31,7 @@ def stop(
 
     Of a run that is over, what is left is closed: its tmux session, and the server of AgentJet's swarm mode.
     """
-    from autoresearch.commands.named import campaign_instead
+    from autoresearch.commands.name_lookup import campaign_instead
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab.runs import run_status, sessions
     from autoresearch.lab.runs.adopt import adopt

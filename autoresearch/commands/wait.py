@@ -47,7 +47,7 @@ def wait(
     A run returns early on its end, first step, error or limit; a campaign on its next row, a plan on its next record,
     both on a pause and at the end.
     """
-    from autoresearch.commands.named import resolve
+    from autoresearch.commands.name_lookup import resolve
 
     try:
         limit = parse_duration(seconds)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.records import earlier
+from autoresearch.records import earlier_runs
 from autoresearch.records.appending import sync_directory, unwritable
 from autoresearch.records.rundir import write_all, write_atomically
 from autoresearch.records.secrets import mask_values
@@ -112,10 +112,10 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
         result_dir.mkdir(parents=True, exist_ok=True)
         found = read(path)
         if found.ours and found.run != str(content["run"]):
-            earlier.move(result_dir, [path], found.run)
+            earlier_runs.move(result_dir, [path], found.run)
             found = Flag(exists=False)
-        elif (unfinished := earlier.unfinished(result_dir)).is_dir():
-            earlier.move(result_dir, (), read(unfinished / NAME).run)  # continue an interrupted move
+        elif (unfinished := earlier_runs.unfinished(result_dir)).is_dir():
+            earlier_runs.move(result_dir, (), read(unfinished / NAME).run)  # continue an interrupted move
         data = _bytes(mask_values({**content, **_foreign(found)}))
         if found.text != data.decode():
             _put(result_dir, data)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
-from autoresearch.records import earlier, finish_flag
+from autoresearch.records import earlier_runs, finish_flag
 from autoresearch.records.appending import append_line, unwritable
 from autoresearch.records.rundir import write_all
 from autoresearch.records.secrets import clean_text
@@ -95,7 +95,7 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
     # the flag is moved last, because it names the run that the records belong to
     files = [result_dir / NAME, result_dir / RESULTS, *more, flag]
     try:
-        return earlier.move(result_dir, files, _whose(result_dir) or _whose(earlier.unfinished(result_dir)))
+        return earlier_runs.move(result_dir, files, _whose(result_dir) or _whose(earlier_runs.unfinished(result_dir)))
     except OSError as error:
         raise unwritable(result_dir, error) from error
 
@@ -117,7 +117,7 @@ def owner(result_dir: Path) -> str:
 def has_run(result_dir: Path) -> bool:
     """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
     flag = finish_flag.read(result_dir / finish_flag.NAME)
-    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier.DIRECTORY)
+    names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier_runs.DIRECTORY)
     return (flag.exists and not flag.refused) or any((result_dir / name).exists() for name in names)
 
 

@@ -6,7 +6,7 @@ openrlhf/utils/logging_utils.py (the prefix; TensorBoard below `<tensorboard_dir
 openrlhf/cli/train_ppo_ray.py (flags with dots). Each step prints a sampled answer, which may quote anything, so only
 lines with the logger's own prefix count. `kl` is the distance to the reference, `ppo_kl` to the sampling policy; during
 --critic.freezing_steps a step's dict has neither. `rollout/reward_mean` is computed before batches are cut, `reward`
-after it. SFT, DPO and reward models print only progress bars, see `openrlhf_kinds`.
+after it. SFT, DPO and reward models print only progress bars, see `openrlhf_commands`.
 
 Overrides: flags at the end of the command; there is no recipe. Leaves behind: the Ray job, which outlives its client,
 and checkpoints below --ckpt.path, resumed only with --ckpt.load_enable. Graceful stop: `ray job stop ID`. It has no
@@ -26,9 +26,9 @@ from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import openrlhf_kinds, ray_job, shared_patterns
+from autoresearch.trainers import openrlhf_commands, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
-from autoresearch.trainers.openrlhf_kinds import BAR_STEP, BAR_VALIDATION, PPO
+from autoresearch.trainers.openrlhf_commands import BAR_STEP, BAR_VALIDATION, PPO
 from autoresearch.trainers.shared_patterns import CLOSED, optional_later
 
 _GROUPED = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")  # estimators that compare a prompt's samples
@@ -96,7 +96,7 @@ class OpenRlhf:
 
     def recognises(self, command: str) -> bool:
         """`python -m openrlhf.cli.train_ppo_ray ...`, mostly after `ray job submit`, or `deepspeed --module ...`."""
-        return openrlhf_kinds.COMMAND.search(command) is not None
+        return openrlhf_commands.COMMAND.search(command) is not None
 
     def signals(self) -> tuple[SignalPattern, ...]:
         """Steps, evaluations, NaN, fatal lines; a moving bar suspends the first-step limit for two minutes."""
@@ -108,11 +108,11 @@ class OpenRlhf:
 
     def read_line(self, line: str) -> Reading | None:
         """Read a line of the trainer's own logger, or a progress bar followed by metrics."""
-        return read_event(line) or openrlhf_kinds.read_bar(line)
+        return read_event(line) or openrlhf_commands.read_bar(line)
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The rollouts' mean reward, as evaluation metrics are named after data sets; the loss for SFT, DPO and RM."""
-        kind = openrlhf_kinds.kind(recipe)
+        kind = openrlhf_commands.kind(recipe)
         if kind != PPO:
             loss = "gpt_loss" if kind == "sft" else "loss"
             return Objective(f"eval_{loss}" if _evaluates(recipe) else loss, Direction.MINIMIZE)
@@ -122,7 +122,7 @@ class OpenRlhf:
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
         """TensorBoard's files, for PPO with a directory; the other trainers count steps differently there."""
         where = text_of(recipe, "logger.tensorboard_dir")
-        if not where or openrlhf_kinds.kind(recipe) != PPO:
+        if not where or openrlhf_commands.kind(recipe) != PPO:
             return ()
         return (Source(SourceFormat.TENSORBOARD, f"{where}/{text_of(recipe, 'logger.wandb.run_name') or '*'}"),)
 
@@ -132,7 +132,7 @@ class OpenRlhf:
 
     def recording(self, recipe: Recipe, directory: str) -> Recording | None:
         """Write TensorBoard files into the run's directory; for PPO only, and not for a job on other hosts."""
-        if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_kinds.kind(recipe) != PPO:
+        if look_up(recipe, "logger.tensorboard_dir") is not None or openrlhf_commands.kind(recipe) != PPO:
             return None
         if ray_job.elsewhere(recipe):
             return None
@@ -142,7 +142,7 @@ class OpenRlhf:
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's flags over it, plus the kind of training and where its Ray job runs."""
-        return {**with_flags(recipe, command), **openrlhf_kinds.of_command(command), **ray_job.beside(command)}
+        return {**with_flags(recipe, command), **openrlhf_commands.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """`--a.b_c value` for each key."""
@@ -160,10 +160,10 @@ class OpenRlhf:
         """The checkpoint of the actor, or of the only model, if --ckpt.load_enable is given."""
         if not true_at(recipe, "ckpt.load_enable"):
             return ()
-        return (f"{_checkpoints(recipe)}/{'_actor' if openrlhf_kinds.kind(recipe) == PPO else 'latest'}",)
+        return (f"{_checkpoints(recipe)}/{'_actor' if openrlhf_commands.kind(recipe) == PPO else 'latest'}",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        return openrlhf_kinds.gpus(recipe)
+        return openrlhf_commands.gpus(recipe)
 
     def seed(self, recipe: Recipe) -> int | None:
         """`--train.seed`, 42 if unset."""
@@ -190,7 +190,7 @@ def _evaluates(recipe: Recipe) -> bool:
 
 
 def _checkpoints(recipe: Recipe) -> str:
-    return text_of(recipe, "ckpt.path") or f"./ckpt/checkpoints_{openrlhf_kinds.kind(recipe)}"
+    return text_of(recipe, "ckpt.path") or f"./ckpt/checkpoints_{openrlhf_commands.kind(recipe)}"
 
 
 def _lint(recipe: Recipe) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at,
 from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.durations import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job, shared_patterns, verl_kinds
+from autoresearch.trainers import ray_job, shared_patterns, verl_loops
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 
 _PATH = "VERL_FILE_LOGGER_PATH"
@@ -117,7 +117,7 @@ class Verl:
         If the KL penalty is part of the reward, the reward falls as the policy moves; the score without it is used
         then.
         """
-        if verl_kinds.is_sft(recipe):
+        if verl_loops.is_sft(recipe):
             return Objective("val/loss" if text_of(recipe, "data.val_files") else "train/loss", Direction.MINIMIZE)
         penalised = true_at(recipe, "algorithm.use_kl_in_reward")
         return Objective("critic/score/mean" if penalised else "critic/rewards/mean", Direction.MAXIMIZE)
@@ -127,7 +127,7 @@ class Verl:
 
         The environment may redirect them: VERL_FILE_LOGGER_PATH, VERL_FILE_LOGGER_ROOT, TENSORBOARD_DIR.
         """
-        project, experiment = verl_kinds.names(recipe)
+        project, experiment = verl_loops.names(recipe)
         loggers = _loggers(recipe)
         found = []
         if "file" in loggers:
@@ -149,13 +149,13 @@ class Verl:
             return None
         path = f"{directory}/metrics.jsonl"
         keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
-        if not verl_kinds.is_sft(recipe):
+        if not verl_loops.is_sft(recipe):
             keys[f"{_RUNTIME_ENV}.{_PATH}"] = path
         return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's hydra overrides over it, plus its loop and where its Ray job runs."""
-        return {**with_hydra(recipe, command), **verl_kinds.of_command(command), **ray_job.beside(command)}
+        return {**with_hydra(recipe, command), **verl_loops.of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """hydra's `++a.b=c` for each key."""
@@ -169,12 +169,12 @@ class Verl:
         """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
         if text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
             return ()
-        folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_kinds.names(recipe)))
+        folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_loops.names(recipe)))
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs of the trainer and of every separate resource pool, see `verl_kinds`."""
-        return verl_kinds.gpus(recipe) if _configured(recipe) or verl_kinds.is_sft(recipe) else None
+        """GPUs of the trainer and of every separate resource pool, see `verl_loops`."""
+        return verl_loops.gpus(recipe) if _configured(recipe) or verl_loops.is_sft(recipe) else None
 
     def read_line(self, line: str) -> Reading | None:
         """Read a step line; one with both training and validation is a STEP with all its metrics."""
@@ -186,7 +186,7 @@ class Verl:
 
     def seed(self, recipe: Recipe) -> int | None:
         """`data.seed`, which orders the prompts (sampling has its own actor_rollout_ref.rollout.seed, which is 42)."""
-        return None if verl_kinds.is_sft(recipe) else whole_number(recipe, "data.seed")
+        return None if verl_loops.is_sft(recipe) else whole_number(recipe, "data.seed")
 
     @property
     def seed_key(self) -> str:
@@ -194,7 +194,7 @@ class Verl:
 
     def seed_key_in(self, recipe: Recipe) -> str:
         """Empty for SFT: nothing reads its trainer.seed, and its sampler always starts from 0."""
-        return "" if verl_kinds.is_sft(recipe) else self.seed_key
+        return "" if verl_loops.is_sft(recipe) else self.seed_key
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints, dumps, and the experiment's name, which all of them use by default."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.commands import named
+from autoresearch.commands import name_lookup
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.plans import plan_dir
@@ -74,43 +74,43 @@ def test_the_one_that_lives_else_the_run(
     for name, make, alive in zip(("run", "campaign", "plan"), (run, campaign, plan), lives, strict=True):
         if alive is not None:
             known[name, "lr"] = make(lives=alive)
-    found: Any = named.resolve("lr", PARTS)
+    found: Any = name_lookup.resolve("lr", PARTS)
     assert found.kind == kind
 
 
 def test_a_full_id_and_last_mean_a_run_although_it_is_over(known: dict[tuple[str, str], Any]) -> None:
     for name in ("lr-ab12cd", "last", "/here/reports/lr"):
         known["run", name], known["campaign", name] = run(lives=False), campaign(lives=True)
-        found: Any = named.resolve(name, PARTS)
+        found: Any = name_lookup.resolve(name, PARTS)
         assert found.kind == "run", name
 
 
 def test_the_newest_campaign_and_plan_have_names(known: dict[tuple[str, str], Any]) -> None:
     known["campaign", ""], known["plan", ""] = campaign(lives=False), plan(lives=False)
-    kinds: list[Any] = [named.resolve(name, PARTS) for name in ("last-campaign", "last-plan")]
+    kinds: list[Any] = [name_lookup.resolve(name, PARTS) for name in ("last-campaign", "last-plan")]
     assert [one.kind for one in kinds] == ["campaign", "plan"]
 
 
 @pytest.mark.parametrize("name", ["nobody", "last", "last-campaign", "last-plan", "", "x" * 5000, "a\0"])
 def test_none_is_one_sentence(known: dict[tuple[str, str], Any], name: str) -> None:
     with pytest.raises(NotFoundError) as caught:
-        named.resolve(name, PARTS)
+        name_lookup.resolve(name, PARTS)
     assert caught.value.message.startswith("no ") and caught.value.fix == "look"
 
 
 def test_a_report_is_of_the_campaign_unless_only_its_slug_was_typed(known: dict[tuple[str, str], Any]) -> None:
     known["plan", "lr"] = plan(lives=False)
-    alone: Any = named.report_of("lr", PARTS)
+    alone: Any = name_lookup.report_of("lr", PARTS)
     assert alone.kind == "plan"
     for name, kind in (("lr", "plan"), ("20260101-lr", "campaign"), ("", "campaign")):
         known["campaign", name] = campaign(lives=False)
-        found: Any = named.report_of(name, PARTS)
+        found: Any = name_lookup.report_of(name, PARTS)
         assert found.kind == kind, name
 
 
 def test_a_command_about_runs_names_the_one_about_campaigns(known: dict[tuple[str, str], Any]) -> None:
     error = NotFoundError("no run answers", hint="h", fix="f")
-    assert named.campaign_instead("lr", PARTS, error, "campaign stop") is error
+    assert name_lookup.campaign_instead("lr", PARTS, error, "campaign stop") is error
     known["campaign", "lr"] = campaign(lives=True)
-    other = named.campaign_instead("lr", PARTS, error, "campaign stop")
+    other = name_lookup.campaign_instead("lr", PARTS, error, "campaign stop")
     assert (other.message, other.fix) == ("lr is a campaign", "autoresearch campaign stop lr")

@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.results import ledger_rows
+from autoresearch.lab.results import row_lookup
 from autoresearch.lab.results.compare import compare, metrics_of
 from autoresearch.records.index import Index
 
@@ -29,22 +29,22 @@ def parts(tmp_path: Path) -> Parts:
 
 def test_a_row_answers_to_campaign_index_and_replicate(lived: Any, parts: Parts) -> None:
     where = str(lived.place.path)
-    assert ledger_rows.find(f"{where}:1.2", parts).run == "baseline-000002"
-    found = ledger_rows.find(f"{where}:9", parts)
+    assert row_lookup.find(f"{where}:1.2", parts).run == "baseline-000002"
+    found = row_lookup.find(f"{where}:9", parts)
     assert (found.run, len(found.rows), len(found.values)) == ("best-000001", 4, 3)  # a confirmation is apart
     assert found.mean == pytest.approx(0.70333, abs=1e-4) and found.sd and found.campaign
-    assert ledger_rows.find(str(lived.place.path / "best-1"), parts).run == "best-000001"
+    assert row_lookup.find(str(lived.place.path / "best-1"), parts).run == "best-000001"
 
 
 @pytest.mark.parametrize("name", ["{}:99", "{}:1.9", "nothing", "nothing:1", ":", "a:b", "", "x" * 5000, "\0:1"])
 def test_what_is_not_there_is_said(lived: Any, parts: Parts, name: str) -> None:
     with pytest.raises(NotFoundError):
-        ledger_rows.find(name.format(lived.place.path), parts)
+        row_lookup.find(name.format(lived.place.path), parts)
 
 
 def test_two_ideas_differ_where_they_do(lived: Any, parts: Parts) -> None:
     where = lived.place.path
-    found = compare(ledger_rows.find(f"{where}:1.1", parts), ledger_rows.find(f"{where}:9.2", parts))
+    found = compare(row_lookup.find(f"{where}:1.1", parts), row_lookup.find(f"{where}:9.2", parts))
     assert found.config == {"lr": (0.1, 0.3)}
     assert found.code.endswith("files, +2 -0") and "best.py" in found.diff
     assert ".autoresearch" not in found.diff and "lr: 0.3" not in found.diff
@@ -58,17 +58,17 @@ def test_two_ideas_differ_where_they_do(lived: Any, parts: Parts) -> None:
 
 def test_replicates_of_one_idea_are_the_same(lived: Any, parts: Parts) -> None:
     where = lived.place.path
-    found = compare(ledger_rows.find(f"{where}:1.1", parts), ledger_rows.find(f"{where}:1.2", parts))
+    found = compare(row_lookup.find(f"{where}:1.1", parts), row_lookup.find(f"{where}:1.2", parts))
     assert (found.config, found.code, found.limits, found.environment) == ({}, "the same commit", {}, {})
 
 
 def test_a_run_directory_that_is_gone_still_has_its_row(lived: Any, parts: Parts) -> None:
     shutil.rmtree(lived.place.path / "best-1")
     where = lived.place.path
-    found = compare(ledger_rows.find(f"{where}:1.1", parts), ledger_rows.find(f"{where}:9.1", parts))
+    found = compare(row_lookup.find(f"{where}:1.1", parts), row_lookup.find(f"{where}:9.1", parts))
     assert found.limits == {} and found.config == {"lr": (0.1, 0.3)}
     shutil.rmtree(lived.root)
-    found = compare(ledger_rows.find(f"{where}:1.1", parts), ledger_rows.find(f"{where}:9.1", parts))
+    found = compare(row_lookup.find(f"{where}:1.1", parts), row_lookup.find(f"{where}:9.1", parts))
     assert found.code == "unknown: the commits are not in one repository"
 
 
@@ -77,4 +77,4 @@ def test_other_metrics_are_not_subtracted(campaign: Callable[..., Any], parts: P
     made.idea("other")
     made.run("other", 3.0, metric_name="loss")
     where = made.place.path
-    assert compare(ledger_rows.find(f"{where}:1", parts), ledger_rows.find(f"{where}:2", parts)).difference is None
+    assert compare(row_lookup.find(f"{where}:1", parts), row_lookup.find(f"{where}:2", parts)).difference is None

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.finding import Severity
-from autoresearch.launchers import machine, program
-from autoresearch.launchers.machine import Disk, Surroundings
+from autoresearch.launchers import host, program
+from autoresearch.launchers.host import Disk, Surroundings
 from autoresearch.launchers.tmux import TmuxLauncher
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Surroundings:
     (tmp_path / ".git").mkdir()
-    return machine.look([tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"})
+    return host.look([tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"})
 
 
 @pytest.mark.system
@@ -31,13 +31,13 @@ def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
     (disk,) = here.disks
     assert (disk.directory, disk.existing, disk.writable) == (tmp_path / "not" / "yet", tmp_path, True)
     assert abs(disk.free_bytes - shutil.disk_usage(tmp_path).free) < 1 << 30
-    assert machine.look(environ={}).git_directory_writable is None
+    assert host.look(environ={}).git_directory_writable is None
 
 
 @pytest.mark.system
 def test_a_good_machine_has_no_findings(here: Surroundings, tmux_socket: str) -> None:
     roomy = tuple(dataclasses.replace(disk, free_bytes=1 << 30) for disk in here.disks)
-    assert machine.findings(dataclasses.replace(here, disks=roomy), TmuxLauncher(tmux_socket)) == []
+    assert host.findings(dataclasses.replace(here, disks=roomy), TmuxLauncher(tmux_socket)) == []
     assert not Path(tmux_socket).exists()  # looking starts no server
 
 
@@ -64,20 +64,20 @@ def test_each_thing_that_is_wrong_is_said_once(
     worse: dict[str, object], severity: Severity, code: str, here: Surroundings, tmux_socket: str
 ) -> None:
     bad = dataclasses.replace(dataclasses.replace(here, disks=()), **worse)  # type: ignore[arg-type]
-    (finding,) = machine.findings(bad, TmuxLauncher(tmux_socket))
+    (finding,) = host.findings(bad, TmuxLauncher(tmux_socket))
     assert (finding.severity, finding.code) == (severity, code)
     assert finding.message and (finding.hint or finding.where)
 
 
 def test_a_place_that_is_a_file_is_looked_at_from_above(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert machine.disk(tmp_path / "file" / "x").existing == tmp_path
-    assert machine.disk(Path("relative/and/missing")).existing == Path.cwd()
+    assert host.disk(tmp_path / "file" / "x").existing == tmp_path
+    assert host.disk(Path("relative/and/missing")).existing == Path.cwd()
 
 
 def test_a_full_or_read_only_disk(tmp_path: Path) -> None:
-    assert machine.disk(Path("/proc/x")).writable is False
-    assert machine.disk(Path("/proc/x")).free_bytes == 0
+    assert host.disk(Path("/proc/x")).writable is False
+    assert host.disk(Path("/proc/x")).free_bytes == 0
 
 
 @pytest.mark.system

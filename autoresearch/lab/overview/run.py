@@ -13,7 +13,7 @@ from autoresearch.core.run.overview import GpuUse, RunLine, label
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.overview.kept import Kept
+from autoresearch.lab.overview.cached_file import Kept
 from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.runs.run_status import first_step_left_s, seconds_since
 from autoresearch.records import events, order_file, spec_file

@@ -15,7 +15,7 @@ from autoresearch.git_repo.comparison import read_file
 from autoresearch.lab.recipes.overrides import variables
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
-from autoresearch.lab.results.ledger_rows import LedgerMatch
+from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import ask
 

@@ -15,7 +15,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import diff, diffstat
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.recipes import recipe_of_run as recipes
-from autoresearch.lab.results.ledger_rows import LedgerMatch
+from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.trainers import registry
 
 DIFF_LINES = 200

@@ -18,7 +18,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes import recipe_of_run as recipes
-from autoresearch.lab.results.ledger_rows import LedgerMatch
+from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import MASK

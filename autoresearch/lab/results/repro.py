@@ -26,8 +26,8 @@ from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.resolve.path_mapping import PathMap, map_launch
 from autoresearch.lab.resolve.run_names import free_name
-from autoresearch.lab.results.ledger_rows import LedgerMatch
 from autoresearch.lab.results.original_run import OriginalRun, caveats_of, free_worktree, read_original
+from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import edit
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import MASK

@@ -9,7 +9,7 @@ from typing import Any
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, Ending, Verdict, exit_code
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
-from autoresearch.records import earlier, exit_record, journal, spec_file
+from autoresearch.records import earlier_runs, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -62,7 +62,7 @@ def where_now(spec: RunSpec, document: Path) -> Path:
     result_dir = Path(spec.result_dir)
     if document.parent != result_dir or journal.owner(result_dir) == spec.run:
         return document
-    moved = result_dir / earlier.DIRECTORY / spec.run / document.name
+    moved = result_dir / earlier_runs.DIRECTORY / spec.run / document.name
     return moved if moved.exists() else document
 
 

@@ -14,7 +14,7 @@ from autoresearch import cli
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.results import ledger_rows
+from autoresearch.lab.results import row_lookup
 from autoresearch.lab.results.compare import compare
 from autoresearch.lab.results.judge import judge
 from autoresearch.records.exit_record import ExitRecord
@@ -62,7 +62,7 @@ def test_compare_and_ledger_say_so(made: Any, tmp_path: Path, capsys: pytest.Cap
         raise AssertionError(socket)
 
     parts = Parts(environ=os.environ, index=Index(tmp_path / "index"), launcher=none)
-    found = compare(ledger_rows.find(f"{made.place.path}:1", parts), ledger_rows.find(f"{made.place.path}:2", parts))
+    found = compare(row_lookup.find(f"{made.place.path}:1", parts), row_lookup.find(f"{made.place.path}:2", parts))
     assert found.difference is None and "measure different things" in found.refused
     assert cli.run(["compare", f"{made.place.path}:1", f"{made.place.path}:2"]) == 0
     assert "not compared: task_pass_rate@1 of agentjet (solved is reward >= 1)" in capsys.readouterr().out
