@@ -17,6 +17,7 @@ from autoresearch.lab.runs.kernel_log import killed_for_memory
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
@@ -45,7 +46,7 @@ def record_lost(rundir: RunDir, *, reason: str = "", clock: Callable[[], float] 
         killed += _end_companions(spec, grace_s)
         _end_ray_job(spec)
         if spec.swarm:
-            _end_server(rundir, spec)
+            _end_server(RecordedRun(rundir, spec))
         rundir.environment.unlink(missing_ok=True)  # the Runner never read it, and it may hold secrets
         failpoint("adopt.swept")
         if exit_record.recover(rundir, spec.run):
@@ -91,13 +92,13 @@ def _why_it_died(identity: Mapping[str, Any]) -> str:
     return "killed_for_memory" if killed_for_memory(pid, started) else "runner_died"
 
 
-def _end_server(rundir: RunDir, spec: RunSpec) -> None:
+def _end_server(recorded: RecordedRun) -> None:
     """End the server of a swarm mode run: it has a Runner of its own, which may live."""
-    if trainer := _trainer_of(spec):
+    if trainer := _trainer_of(recorded.spec):
         from autoresearch.trainers import ask
 
-        log = Path(spec.result_dir)
-        ask.server(trainer).stop_server(str(rundir.path), end_processes, lambda text: journal.append(log, text))
+        log, run_dir = Path(recorded.spec.result_dir), str(recorded.rundir.path)
+        ask.server(trainer).stop_server(run_dir, end_processes, lambda text: journal.append(log, text))
 
 
 def _trainer_of(spec: RunSpec) -> Trainer | None:
