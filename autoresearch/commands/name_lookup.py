@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     Named: TypeAlias = RunDir | CampaignDir | PlanDir
 
-LAST_CAMPAIGN, LAST_PLAN = "last-campaign", "last-plan"  # beside `last`, the newest run
-
 
 def resolve(name: str, parts: Parts) -> Named:
     """The run, campaign or plan that a name means; of several that answer to it, one that lives, else the run.
 
     `last`, `last-campaign` and `last-plan` are the newest of each in this project. NotFoundError for none.
     """
+    from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN
+    from autoresearch.lab.plans.plan_dir import LAST_PLAN
     from autoresearch.lab.runs import sessions
 
     if name in (LAST_CAMPAIGN, LAST_PLAN):
@@ -54,13 +54,13 @@ def report_of(name: str, parts: Parts) -> CampaignDir | PlanDir:
     A plan has one name; a campaign also answers to its slug, which then means the plan.
     """
     from autoresearch.lab.campaign_setup import campaign_registry
-    from autoresearch.lab.plans.plan_dir import find_plan
+    from autoresearch.lab.plans.plan_dir import LAST_PLAN, find_plan
 
     if name == LAST_PLAN:
-        return find_plan("", parts)
-    plan = None if name == LAST_CAMPAIGN else _plan(name, parts)
+        return find_plan(name, parts)
+    plan = None if name == campaign_registry.LAST_CAMPAIGN else _plan(name, parts)
     try:
-        campaign = campaign_registry.find("" if name == LAST_CAMPAIGN else name, parts)
+        campaign = campaign_registry.find(name, parts)
     except NotFoundError:
         if plan is None:
             raise

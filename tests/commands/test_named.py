@@ -86,7 +86,7 @@ def test_a_full_id_and_last_mean_a_run_although_it_is_over(known: dict[tuple[str
 
 
 def test_the_newest_campaign_and_plan_have_names(known: dict[tuple[str, str], Any]) -> None:
-    known["campaign", ""], known["plan", ""] = campaign(lives=False), plan(lives=False)
+    known["campaign", "last-campaign"], known["plan", "last-plan"] = campaign(lives=False), plan(lives=False)
     kinds: list[Any] = [name_lookup.resolve(name, PARTS) for name in ("last-campaign", "last-plan")]
     assert [one.kind for one in kinds] == ["campaign", "plan"]
 

@@ -185,6 +185,7 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
     assert (paused["state"], paused["ok"]) == ("paused", True)
     assert paused["next"] == ["autoresearch campaign resume lr-only", "autoresearch plan run lr"]
     assert bench.ask("plan", "status", "lr")["next"] == paused["next"]
+    assert bench.ask("plan", "status", "last-plan")["next"] == paused["next"]
     Path(bench.env["GO"]).touch()
     bench.ask("campaign", "resume", "lr-only", "--detach")
     ended = bench.ask("plan", "run", "lr")

@@ -16,6 +16,8 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_json
 
+LAST_CAMPAIGN = "last-campaign"  # the name that stands for the newest campaign, as `last` does for the newest run
+
 
 @dataclass(frozen=True, slots=True)
 class KnownCampaign:
@@ -49,10 +51,12 @@ def known(parts: Parts) -> list[KnownCampaign]:
 
 
 def find(name: str, parts: Parts) -> CampaignDir:
-    """A campaign of the current project, by name, slug or prefix; "" is one that is running, else the newest.
+    """A campaign of the current project, by name, slug or prefix.
 
+    "" and `last-campaign` are one that is running, else the newest.
     A directory names a campaign of any project; other names never leave the project. NotFoundError if there is none.
     """
+    name = "" if name == LAST_CAMPAIGN else name
     direct = CampaignDir(Path(os.path.abspath(name or ".")))  # noqa: PTH100
     if direct.spec.is_file():
         return direct

@@ -42,6 +42,8 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import is_locked, locked, read_json, write_json
 
+LAST_PLAN = "last-plan"  # the name that stands for the newest plan
+
 INSIDE = ".autoresearch/plan"
 RECORDS = f"{INSIDE}/records.jsonl"
 ATTEMPTS = 5  # to add a record while other commands add theirs
@@ -177,7 +179,11 @@ def create_plan_dir(plan_dir: PlanDir, parts: Parts) -> None:
 
 
 def find_plan(name: str, parts: Parts) -> PlanDir:
-    """A plan of the current project, by name; "" is one that is running, else the newest. NotFoundError if none is."""
+    """A plan of the current project, by name; "" and `last-plan` are one that is running, else the newest.
+
+    NotFoundError if none is.
+    """
+    name = "" if name == LAST_PLAN else name
     records = [read_json(path) or {} for path in (state_home(parts.environ) / "plans").glob("*.json")]
     records.sort(key=lambda record: -float(record.get("created") or 0.0))
     plan_dirs = []

@@ -67,6 +67,7 @@ def test_a_name_and_no_name_stay_in_the_project(crashes: Any) -> None:
         stranger.ask("ledger", "show", "one", check=4)
     below = replace(bench, repo=bench.repo / "reports")
     assert below.ask("campaign", "status")["campaign"] == "one"
+    assert below.ask("campaign", "status", "last-campaign")["campaign"] == "one"
     assert stranger.ask("campaign", "status", crashes.place.path)["campaign"] == "one"  # a directory is that directory
     assert crashes.state().phase == "running" and crashes.state().spec.rules.count == 1
     crashes.go.touch()
