@@ -62,7 +62,7 @@ def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = 
     found.curves.append(first[0])
     shown.append(first[0])
     with tempfile.TemporaryDirectory() as folder:
-        given = Given(Path(folder), OBJECTIVE, _no_yaml, read_space(SPACE), baseline=START, seed=seed)
+        given = Given(Path(folder), OBJECTIVE, _no_yaml, space=read_space(SPACE), baseline=START, seed=seed)
         source = proposer(name, given)
         while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
             curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")

@@ -24,7 +24,7 @@ PARTS = (
     ("autoresearch.lab.agent_work.agent_jobs", "gather", "propose: gather"),
     ("autoresearch.lab.agent_work.propose", "brief", "propose: brief"),
     ("autoresearch.lab.agent_work.agent_jobs:AgentJobs", "edit", "edit: the rest"),
-    ("autoresearch.lab.agent_work.agent_jobs", "run_turn", "turn: start and end"),
+    ("autoresearch.lab.agent_work.agent_turns", "run_turn", "turn: start and end"),
     ("autoresearch.lab.agent_work.edit", "gathered", "edit: diff"),
     ("autoresearch.lab.agent_work.edit", "patched", "edit: patch tried"),
     ("autoresearch.lab.agent_work.edit", "_recipe", "edit: recipe compared"),
