@@ -25,9 +25,9 @@ def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]
 
     No process of the trainer is alive any more. A log that the trainer left is replaced; raises OSError on failure.
     """
-    chronicle, began = loop.listener.chronicle, clock()
+    event_log, began = loop.listener.event_log, clock()
     log = _opened(f"{run_dir}/{LOG}")
-    chronicle.emit(
+    event_log.emit(
         "evaluating", f"the evaluation began; it may take {runner_spec.evaluate_s:g} s", limit_s=runner_spec.evaluate_s
     )
     loop.mirror.turn_to(f"{run_dir}/{LOG}")
@@ -36,7 +36,7 @@ def evaluate(run_dir: str, runner_spec: Spec, loop: Loop, env: Mapping[str, str]
     loop.mirror.turn_to(f"{run_dir}/run.log")
     took = round(clock() - began, 3)
     told = f"the evaluation failed: {reason}" if reason else f"evaluated in {took:.1f} s"
-    chronicle.emit("evaluated", told, returncode=code, seconds=took)
+    event_log.emit("evaluated", told, returncode=code, seconds=took)
     return {"returncode": code, "seconds": took, "reason": reason, "sha256": _sha256(f"{run_dir}/{LOG}")}
 
 

@@ -15,11 +15,11 @@ PEEK_S = 1.0  # an unfinished line is scanned after this time
 
 
 class Listener:
-    """Reads what is new in log and inbox, and updates `pace` and `chronicle`."""
+    """Reads what is new in log and inbox, and updates `pace` and `event_log`."""
 
-    def __init__(self, run_dir: str, runner_spec: Spec, chronicle: EventLog) -> None:
+    def __init__(self, run_dir: str, runner_spec: Spec, event_log: EventLog) -> None:
         self.spec = runner_spec
-        self.chronicle = chronicle
+        self.event_log = event_log
         self.pace = ProgressLimits(runner_spec)
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
@@ -88,7 +88,7 @@ class Listener:
         if pace.step(now, step, kl):
             shown = "" if pace.kl is None else f", KL {pace.kl:g}"
             first = {"step": pace.first_step, "kl": pace.kl, "first_step_s": round(pace.first_s or 0.0, 3)}
-            self.chronicle.emit("first_step", f"first step: step {pace.first_step}{shown}", **first)
+            self.event_log.emit("first_step", f"first step: step {pace.first_step}{shown}", **first)
         if kl is not None and kl != kl:
             self._saw("nan", text)
 
@@ -100,18 +100,18 @@ class Listener:
             pace.moved(now, hold_s)
         if kind == "validation":
             pace.validations += 1
-            self.chronicle.emit("validation", f"validation: {plain(text, 120)}")
+            self.event_log.emit("validation", f"validation: {plain(text, 120)}")
         elif kind == "error":
             if not self.error or (error_kind and not self.error["error_kind"]):  # an error with a kind says more
                 self.error = {"error_kind": error_kind, "error": plain(text)}
-            self.chronicle.emit("error", plain(text), kind=error_kind)
+            self.event_log.emit("error", plain(text), kind=error_kind)
         elif kind == "nan" and not pace.nan:
             pace.nan = True
-            self.chronicle.emit("nan", f"a metric is not a number: {plain(text, 120)}")
+            self.event_log.emit("nan", f"a metric is not a number: {plain(text, 120)}")
 
     def _resumed(self, now: float) -> None:
         """If the run was stalled, end the stall and report it."""
         if self.pace.stalled:
             self.pace.stalled = False
             silent = round(now - self.pace.last_at, 1)
-            self.chronicle.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)
+            self.event_log.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)

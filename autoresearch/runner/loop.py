@@ -146,7 +146,7 @@ class Loop:
         self.ended_at, self.ended_wall = clock(), wall()
         self.listener.scan(0.0)  # one chunk: a first step that was just printed is reported before the end
         code, number, words = how_it_ended(status)
-        self.listener.chronicle.emit("ended", f"the trainer {words}", returncode=code, signal=number)
+        self.listener.event_log.emit("ended", f"the trainer {words}", returncode=code, signal=number)
 
 
 def _teller(runner_spec: Spec, run_dir: str) -> TerminalMirror | LogStream:

@@ -57,9 +57,9 @@ class Runner:
         self.dir = run_dir
         self.spec = runner_spec
         self.born_wall = wall()
-        self.chronicle = EventLog(run_dir, runner_spec.journal)
-        self.listener = Listener(run_dir, runner_spec, self.chronicle)
-        self.stopping = Stopping(run_dir, runner_spec, self.chronicle, self.listener)
+        self.event_log = EventLog(run_dir, runner_spec.journal)
+        self.listener = Listener(run_dir, runner_spec, self.event_log)
+        self.stopping = Stopping(run_dir, runner_spec, self.event_log, self.listener)
         self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping)
         self.leases = Leases()
         self.gpus = self._gpus(runner_spec)
@@ -85,7 +85,7 @@ class Runner:
             except LaunchError as error:
                 cause, reason = error.args
                 self.stopping.decision = self.stopping.decision or StopDecision("launch_failed", cause, reason)
-                self.chronicle.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
+                self.event_log.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the run's only record must report what happened
                 self.note_failure(part.__name__, error)
         self.leases.release()  # before the record is written: a process waiting for it may need the GPUs at once
@@ -99,10 +99,10 @@ class Runner:
         )
         failpoint("runner.before_exit_record")
         try:
-            self.chronicle.record_exit(record, self.key)
-            self.chronicle.emit("recorded", f"recorded: {record['ending']}", ending=record["ending"])
+            self.event_log.record_exit(record, self.key)
+            self.event_log.emit("recorded", f"recorded: {record['ending']}", ending=record["ending"])
         except OSError as error:
-            self.chronicle.emit("warning", f"the exit record could not be written: {error}")
+            self.event_log.emit("warning", f"the exit record could not be written: {error}")
         failpoint("runner.after_exit_record")
         shown = "" if record["returncode"] is None else f", exit code {record['returncode']}"
         self.loop.mirror.finish(f"== {self.spec.run}: {record['ending']}{shown}; records: {self.dir} ==")
@@ -147,12 +147,12 @@ class Runner:
     def start_clocks(self) -> None:
         """Set the start of the run to now: time spent on preparing the launch does not count."""
         self.born_wall = wall()
-        self.chronicle.origin = clock()
+        self.event_log.origin = clock()
 
     def open(self) -> None:
         """Open records and log, read the environment, learn secrets, compile patterns. Raises LaunchError."""
         try:
-            self.chronicle.reserve()
+            self.event_log.reserve()
             self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
@@ -184,7 +184,7 @@ class Runner:
         pid = loop.start(Command(spec.start, spec.cwd, self.env, spec.inside), self.log, self.leases.fds)
         loop.started_trainer(pid)
         self.write_identity()
-        self.chronicle.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
+        self.event_log.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
         failpoint("runner.trainer_started")
         self.watch(pid)
 
@@ -210,8 +210,8 @@ class Runner:
             if words := self.waited(self.loop.start(check, self.log)):
                 raise LaunchError("foreign_commit", f"its worktree is not as it was committed: the check {words}")
         if self.spec.prepare:
-            took = round(clock() - self.chronicle.origin, 3)
-            self.chronicle.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
+            took = round(clock() - self.event_log.origin, 3)
+            self.event_log.emit("prepared", f"prepared in {took:.1f} s", seconds=took)
 
     def waited(self, pid: int) -> str:
         """Wait for a command; returns how it failed, or "" if it succeeded or the run must end."""
@@ -240,7 +240,7 @@ class Runner:
                 return
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
-            self.chronicle.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
+            self.event_log.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
 
     def look_for_full_disk(self) -> str:
         """A clause naming a full disk, or "". Checked at the trainer's end, because cleaning up may free space."""
@@ -252,7 +252,7 @@ class Runner:
             free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
             if found.f_blocks and (free * found.f_frsize < FULL_BYTES or (found.f_files and not found.f_ffree)):
                 return f"the disk that holds {path} is full"
-        return f"the disk that holds {self.dir} is full" if self.chronicle.disk_full else ""
+        return f"the disk that holds {self.dir} is full" if self.event_log.disk_full else ""
 
     def read_the_rest(self) -> None:
         """Scan the last output, some of which arrives after the trainer's end (Ray's); await a scheduler's signal."""
@@ -293,12 +293,12 @@ class Runner:
                         self.loop.tick(until)
                     code, _, _ = how_it_ended(self.loop.statuses[pid])
             except (LaunchError, OSError) as error:
-                self.chronicle.emit("warning", f"a cleanup command could not start: {error}")
+                self.event_log.emit("warning", f"a cleanup command could not start: {error}")
             self.cleanup.append({"command": command, "returncode": code})
             self.loop.tree.kill(self.loop.tick)
         if self.cleanup:
             failed = sum(1 for done in self.cleanup if done["returncode"] != 0)
-            self.chronicle.emit("cleaned", f"cleaned up: {len(self.cleanup)} commands, {failed} failed", failed=failed)
+            self.event_log.emit("cleaned", f"cleaned up: {len(self.cleanup)} commands, {failed} failed", failed=failed)
 
     def wait_for_gpus(self) -> None:
         """Wait until the GPUs' memory is freed, because the next run needs it."""
@@ -322,13 +322,13 @@ class Runner:
             os.nice(10)  # a watching command collects sooner, and may already be starting the next run
             os.execve(self.spec.collector[0], self.spec.collector, env)
         except OSError as error:
-            self.chronicle.emit("warning", f"the collector could not be started: {error}")
+            self.event_log.emit("warning", f"the collector could not be started: {error}")
 
     def clear_spec(self) -> None:
         """Mask the secrets in spec.json, which is not executed again; if there is a collector, that does it."""
         given = parse_object(read_file(f"{self.dir}/spec.json"))
         if given and mask_values(given) != given:
-            self.chronicle.write_json("spec.json", given)
+            self.event_log.write_json("spec.json", given)
 
     def write_identity(self) -> None:
         """Write runner.json: the identity of Runner and trainer, unambiguous across pid reuse and reboots."""
@@ -343,17 +343,17 @@ class Runner:
             "boot_id": read_file("/proc/sys/kernel/random/boot_id").decode().strip(),
             "host": os.uname().nodename,
             "started": self.born_wall,
-            "started_boot": self.chronicle.origin,
+            "started_boot": self.event_log.origin,
             "trainer_started_boot": self.listener.pace.started or None,
         }
-        self.chronicle.write_json("runner.json", value)
+        self.event_log.write_json("runner.json", value)
 
     def note_failure(self, part: str, error: Exception) -> None:
         """Note an error of the Runner itself: the run is ended, and its record holds the traceback."""
         import traceback  # takes memory, and is rarely needed
 
         self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
-        self.chronicle.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
+        self.event_log.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
 
 def refuse(status: int, sentence: str) -> int:

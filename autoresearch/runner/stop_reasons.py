@@ -23,9 +23,9 @@ class StopDecision:
 class Stopping:
     """The only place that decides to end the run; the first reason counts."""
 
-    def __init__(self, run_dir: str, runner_spec: Spec, chronicle: EventLog, listener: Listener) -> None:
+    def __init__(self, run_dir: str, runner_spec: Spec, event_log: EventLog, listener: Listener) -> None:
         self.spec = runner_spec
-        self.chronicle = chronicle
+        self.event_log = event_log
         self.listener = listener
         self.pace = listener.pace
         self.decision: StopDecision | None = None
@@ -37,7 +37,7 @@ class Stopping:
     @property
     def max_deadline(self) -> float:
         """When the run's total time limit is reached."""
-        return NEVER if self.spec.max_s is None else self.chronicle.origin + self.spec.max_s
+        return NEVER if self.spec.max_s is None else self.event_log.origin + self.spec.max_s
 
     def next_limit(self) -> float:
         """The nearest time at which `check_limits` may have something to do."""
@@ -68,17 +68,17 @@ class Stopping:
         elif now >= pace.report_deadline():
             pace.stalled = True
             silent = round(now - pace.last_at, 1)
-            self.chronicle.emit("stall", f"no new signal for {silent:.0f} s", silent_s=silent)
+            self.event_log.emit("stall", f"no new signal for {silent:.0f} s", silent_s=silent)
 
     def _over_limit(self, ending: str, limit: float | None, what: str) -> None:
-        self.chronicle.emit("limit", f"{what} ({limit:g} s)", limit=ending, limit_s=limit)
+        self.event_log.emit("limit", f"{what} ({limit:g} s)", limit=ending, limit_s=limit)
         self.decide(ending, ending, f"{what} (limit {limit:g} s)")
 
     def decide(self, ending: str, cause: str, reason: str) -> None:
         """Fix why the run ends, unless that is decided already."""
         if self.decision is None:
             self.decision = StopDecision(ending, cause, reason)
-            self.chronicle.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
+            self.event_log.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
 
     def request(self, how: str, cause: str, reason: str) -> None:
         """Handle a stop request; `how`: "now", or "drain" to end after the current step."""
@@ -91,7 +91,7 @@ class Stopping:
             wait = max(self.spec.grace_s, 2 * self.pace.median_gap())
             self._drain = (clock() + wait, self.pace.steps, StopDecision("stopped", cause, reason))
             text = f"stopping after this step: {reason}"
-            self.chronicle.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
+            self.event_log.emit("stopping", text, ending="stopped", cause=cause, drain_s=round(wait, 1))
 
     def walltime_is_near(self) -> None:
         """Handle the scheduler's warning that the job ends soon, like reaching `max_time`."""
@@ -99,7 +99,7 @@ class Stopping:
         if self.decision:
             self.later = self.later or over
             return
-        self.chronicle.emit("limit", over.reason, limit="walltime")
+        self.event_log.emit("limit", over.reason, limit="walltime")
         self.decide(over.ending, over.cause, over.reason)
 
     def check_file(self) -> None:

@@ -57,21 +57,21 @@ def test_events_that_cannot_be_written_stop_nothing(yard: Any) -> None:
 
 
 def test_a_torn_event_is_not_glued_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chronicle = EventLog(str(tmp_path), "")
+    event_log = EventLog(str(tmp_path), "")
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:10]))
-    chronicle.emit("one", "is torn")
+    event_log.emit("one", "is torn")
     monkeypatch.undo()
-    chronicle.emit("two", "is whole")
+    event_log.emit("two", "is whole")
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     assert len(lines) == 2
     assert '"two"' in lines[1]
 
 
 def test_a_record_that_is_too_long_is_shortened(tmp_path: Path) -> None:
-    chronicle = EventLog(str(tmp_path), "")
-    chronicle.reserve()
-    chronicle.record_exit({"ending": "crashed", "reason": 'x"\n' * 50_000, "cleanup": [{}] * 900, "n": 1})
+    event_log = EventLog(str(tmp_path), "")
+    event_log.reserve()
+    event_log.record_exit({"ending": "crashed", "reason": 'x"\n' * 50_000, "cleanup": [{}] * 900, "n": 1})
     data = (tmp_path / "exit.json").read_bytes()
     assert len(data) == RECORD_BYTES
     assert parse_object(data)["ending"] == "crashed"

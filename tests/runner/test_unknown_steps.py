@@ -29,10 +29,10 @@ class Watched:
         spec = Spec({"run": "r", "command": "x", "signals": [step], "limits": given | limits})
         self.log = directory / "run.log"
         self.log.write_bytes(b"")
-        chronicle = EventLog(str(directory), "")
-        self.listener = Listener(str(directory), spec, chronicle)
+        event_log = EventLog(str(directory), "")
+        self.listener = Listener(str(directory), spec, event_log)
         self.listener.learn()
-        self.stopping = Stopping(str(directory), spec, chronicle, self.listener)
+        self.stopping = Stopping(str(directory), spec, event_log, self.listener)
         self.listener.pace.start(self.now)
 
     def passes(self, seconds: float, printed: bytes = b"") -> str:

@@ -32,7 +32,7 @@ _BOOT = (
 
 
 def command(line: socket.socket, grace_s: float, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The command line that runs `argv` under a warden; it must inherit `line`. `grace_s`: between TERM and KILL."""
+    """The command line that runs `argv` under a supervisor, which inherits `line`. `grace_s`: between TERM and KILL."""
     root = Path(__file__).resolve().parents[3]
     return (sys.executable, "-I", "-S", "-c", _BOOT, str(root), str(line.fileno()), str(grace_s), *argv)
 

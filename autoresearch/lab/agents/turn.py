@@ -1,7 +1,8 @@
 """One turn of a coding agent: started, bounded, ended with all that it started, and understood.
 
-Whatever happens, nothing of it lives on: the agent runs below a warden that ends with the turn, and with the process
-that asks. Should the warden itself be killed, its processes are found by the id of the turn in their environment.
+Whatever happens, nothing of it lives on: the agent runs below a supervisor that ends with the turn, and with the
+process that asks. Should the supervisor itself be killed, its processes are found by the id of the turn in their
+environment.
 """
 
 from __future__ import annotations
@@ -187,12 +188,12 @@ class _TurnCall:
         if word == "errno":
             raise OSError(int(number), os.strerror(int(number)), argv[0])
         if word != "exit":
-            return None, TurnFault.ENDED, "its warden was killed"
+            return None, TurnFault.ENDED, "its supervisor was killed"
         return int(number), None, ""
 
     @contextlib.contextmanager
     def _started(self, argv: tuple[str, ...], pump: OutputCapture) -> Iterator[socket.socket]:
-        """The line to its warden; afterwards the process tree is gone, and what it printed is in the files."""
+        """The line to its supervisor; afterwards the process tree is gone, and what it printed is in the files."""
         ours, theirs = socket.socketpair()
         with contextlib.ExitStack() as stack:
             stack.enter_context(theirs)
@@ -216,7 +217,7 @@ class _TurnCall:
             pump.drain()
 
     def _end(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
-        """Hang up: the warden ends the tree and itself. Where it cannot, we do."""
+        """Hang up: the supervisor ends the tree and itself. Where it cannot, we do."""
         if line.fileno() < 0:
             return
         line.close()
@@ -231,7 +232,7 @@ class _TurnCall:
     def _attend(
         self, line: socket.socket, pump: OutputCapture, growth: Growth, stop: threading.Event
     ) -> bytes | _Early:
-        """Until it exits by itself (what the warden says of it, b"" if that died), or must be ended."""
+        """Until it exits by itself (what the supervisor says of it, b"" if that died), or must be ended."""
         until = time.monotonic() + self.turn.bounds.seconds
         pump.wake(line)
         while True:

@@ -370,7 +370,7 @@ def test_two_at_once_do_not_end_each_other_s(turn_context: TurnContext, eventual
     late = turn_context.begin(code)
     eventually((turn_context.cwd / "up").exists)
     assert turn_context.ask(DAEMON + "daemon(); print('early')").text == "early"
-    assert len(carriers()) == 3  # its warden, itself, its daemon
+    assert len(carriers()) == 3  # its supervisor, itself, its daemon
     (turn_context.cwd / "go").touch()
     assert late().text == "late"
 
@@ -437,7 +437,7 @@ def test_a_turn_whose_controller_was_killed_is_found(
 
 
 @pytest.mark.system
-def test_the_processes_of_a_turn_are_found_even_without_its_warden(
+def test_the_processes_of_a_turn_are_found_even_without_its_supervisor(
     turn_context: TurnContext, eventually: Eventually
 ) -> None:
     answer = turn_context.begin(DAEMON + f"daemon(); open('up', 'w').close(); {SLEEP}")
