@@ -29,11 +29,6 @@ class Diffstat:
         return f"{self.files} file{'' if self.files == 1 else 's'}, +{self.insertions} -{self.deletions}"
 
 
-def is_simpler(stat: Diffstat) -> bool:
-    """Whether the change removed more lines than it added."""
-    return stat.deletions > stat.insertions
-
-
 def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = ()) -> Diffstat:
     """How much `b` differs from `a`, without the files and directories in `ignoring`. Raises GitFailed."""
     screen = _Ignored.of(ignoring)

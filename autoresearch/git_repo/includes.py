@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.exclude import exclude
 from autoresearch.git_repo.remove_tree import stays_inside
 
-SPECIAL = re.compile(r"([\\*?\[\]!# ])")  # of gitignore(5)
 _GITLINK, _BLOCKING = "160000", "other"
 
 
@@ -59,19 +56,6 @@ def link_includes(
             (worktree / name).symlink_to(root / name)
         made.append(relative)
     return tuple(made)
-
-
-def hide_links(checkout: Checkout, includes: Iterable[str]) -> None:
-    """Hide the links from `git status` and `git add` in every worktree, through .git/info/exclude.
-
-    Only for includes that are ignored in the checkout: the pattern `data/` in a .gitignore matches directories, but
-    not a link to one. Other includes are not hidden, because they would vanish from the user's own `git status`.
-    Raises EnvironmentUnusable if the file cannot be written.
-    """
-    for relative in dict.fromkeys(map(_normal, includes)):
-        if not _outside(relative) and _ignored(checkout, relative):
-            escaped = SPECIAL.sub(r"\\\1", relative).replace("\n", "?")  # a pattern is one line; ? is any character
-            exclude(checkout, "/" + escaped)
 
 
 def _ignored(checkout: Checkout, relative: str) -> bool:

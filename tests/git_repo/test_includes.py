@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout, find
-from autoresearch.git_repo.includes import check_includes, hide_links
+from autoresearch.git_repo.includes import check_includes
 from autoresearch.git_repo.worktrees import slot
 
 from .conftest import Repo
@@ -126,21 +126,6 @@ def test_an_include_behind_a_tracked_link_is_not_written_through_it(data: Repo, 
         with pytest.raises(ConflictError):
             one.switch("HEAD", [include])
     assert os.listdir(tmp_path / "mnt") == ["data"]
-
-
-def test_hidden_links_are_not_committed_by_hand(data: Repo, tmp_path: Path) -> None:
-    includes = ["ignored", "lib/weights.log", "white space/ü[1].log", "ckpt"]
-    hide_links(of(data), includes)
-    hide_links(of(data), includes)
-    one = slot(of(data), tmp_path / "state/slot-0")
-    one.switch("HEAD", includes)
-    inside = Repo(one.path)
-    inside.git("add", "-A")
-    # what is not ignored in the checkout cannot be hidden without hiding it there, too
-    assert inside.git("diff", "--cached", "--name-only").split() == ["ckpt"]
-    assert "?? ckpt/" in data.git("status", "--porcelain")
-    exclude = (data.git_dir / "info/exclude").read_text()
-    assert exclude.count("/ignored\n") == 1
 
 
 def test_a_submodule_is_empty_and_may_be_included(data: Repo, make_repo: object, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -298,13 +298,3 @@ def _spoken(key_path: KeyPath) -> str:
 def _kind(value: object) -> str:
     words = {str: "text", list: "a list", dict: "a mapping", bool: "true or false", type(None): "nothing"}
     return words.get(type(value), "a number")
-
-
-def named_files(plan: StagedPlan) -> Iterator[tuple[KeyPath, str]]:
-    """Key path and path, relative to the plan, of every file or folder that the plan names."""
-    if plan.topic:
-        yield ("topic",), plan.topic
-    for n, stage in enumerate(plan.stages):
-        for key in ("file", "blueprint", "queue", "space"):
-            if isinstance(stage.campaign.get(key), str):
-                yield ("stages", n, "campaign", key), stage.campaign[key]

@@ -118,11 +118,6 @@ class SlotPool:
                 return RunSlot(target, gpus)
         return None
 
-    def target_of(self, run: str) -> str:
-        """The name of the target of a run; "" for this machine."""
-        run_slot = self._run_slots.get(run)
-        return "" if run_slot is None or run_slot.target.is_local else run_slot.target.name
-
     def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
         """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
         if self.far and time.monotonic() >= self._attend_at:

@@ -6,7 +6,6 @@ Requests are answered at once, except for tool calls: each is a child process wi
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -174,9 +173,3 @@ def _lines(stream: BinaryIO) -> Iterator[bytes | None]:
         while line and not line.endswith(b"\n"):
             line = stream.readline(LONGEST_LINE)
         yield None
-
-
-def standing_cost() -> int:
-    """The cost of the tools to a model with every request, in tokens (bytes / 4)."""
-    tools = [tool.declared() for tool in TOOLS.values()]
-    return len(json.dumps(tools, separators=(",", ":")).encode()) // 4
