@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.run.job_launcher import Handle, Job, Observation, ProgramOutput, Reach, Unreachable
+from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.limits import GRACE_S
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import descriptions
@@ -184,15 +184,21 @@ class SlurmLauncher:
         return list(rows(said.text))
 
     def _look_elsewhere(self, missing: Sequence[str]) -> None:
-        """Jobs missing from the queue: a few by `scontrol`, the others by accounting if there is any."""
+        """Jobs missing from the queue: a few by `scontrol`, the others by accounting if there is any.
+
+        Only what a job ended with is kept: one that still runs is asked about again.
+        """
         now = self.clock()
-        due = [n for n in missing if n not in self._found and now - self._asked.get(n, -ASK_AGAIN_S) >= ASK_AGAIN_S]
+        unsettled = [n for n in missing if n not in self._found or self._found[n].state is not JobState.OVER]
+        due = [n for n in unsettled if now - self._asked.get(n, -ASK_AGAIN_S) >= ASK_AGAIN_S]
+        self._asked |= dict.fromkeys(due, now)
+        for native in due:
+            self._found.pop(native, None)
         for native in due[:SHOWN_AT_ONCE]:
             said = self._asked_of_slurm(["scontrol", *self._where, "show", "job", "-o", native], ANSWER_S)
             if row := shown(said.text):
                 self._found[native] = row
         gone = [native for native in due if native not in self._found]
-        self._asked |= dict.fromkeys(gone, now)
         for first in range(0, len(gone), ACCOUNTED_AT_ONCE):
             some = gone[first : first + ACCOUNTED_AT_ONCE]
             self._found |= {row.native: row for row in self._from_accounting(["-j", ",".join(some)])}

@@ -23,6 +23,10 @@ from pathlib import Path
 
 HOME = Path(os.environ.get("PRETEND_SLURM", "/nonexistent"))
 CODES = {"i": "id", "A": "id", "j": "name", "T": "state", "r": "reason", "R": "reason", "N": "node", "k": "comment"}
+FIELDS = {
+    **{"JobID": "id", "State": "state", "NodeList": "node", "Name": "name", "Reason": "reason", "Comment": "comment"},
+    "exit_code": "status",
+}
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
 
 
@@ -150,7 +154,14 @@ def squeue(words: list[str]) -> int:
     shape = given.get("o") or given.get("format") or "%i|%T"
     everything = given.get("t", given.get("states")) == "all"
     for job in jobs():
-        if (everything or job["state"] not in OVER) and not job.get("purged"):
+        if job.get("purged") or (job["state"] in OVER and not everything):
+            continue
+        if "Format" in given:  # each field is NAME:WIDTH and what follows it up to the comma
+            code, _, signalled = str(job["code"]).partition(":")
+            values = {**job, "status": int(code) * 256 + int(signalled)}
+            fields = (re.fullmatch(r"(\w+):0(.*)", field) for field in given["Format"].split(","))
+            say("".join(f"{values[FIELDS[field[1]]]}{field[2]}" for field in fields if field))
+        else:
             say(re.sub(r"%\.?\d*([A-Za-z])", lambda m, job=job: str(job.get(CODES.get(m[1], ""), "")), shape))
     return 0
 

@@ -290,6 +290,19 @@ def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_fo
     assert reach.count("sacct") == 1, "there is no accounting, and that was said"
 
 
+def test_a_job_missing_from_the_queue_that_still_runs_is_asked_about_again_until_it_is_over() -> None:
+    now, word = [0.0], ["RUNNING"]
+    shown = "JobId=7 JobName=x JobState={} Reason=None ExitCode=0:0 NodeList=n1 Comment=(null)"
+    reach = Scripted(squeue=queue(), scontrol=lambda words: queue(shown.format(word[0])))
+    launcher, handle = desk(reach, now), Handle("r", "7")
+    assert launcher.poll([handle])["r"].state is JobState.RUNNING
+    word[0] = "PREEMPTED"
+    assert launcher.poll([handle])["r"].state is JobState.RUNNING
+    for now[0] in (31.0, 62.0):
+        assert launcher.poll([handle])["r"].cause == "preempted"
+    assert reach.count("scontrol") == 2
+
+
 def test_accounting_knows_what_the_queue_forgot() -> None:
     reach = Scripted(
         squeue=queue(),
