@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autoresearch.core.diagnosis.failure import classify, traceback
+from autoresearch.core.diagnosis.evidence import classify
+from autoresearch.core.diagnosis.tracebacks import traceback
 
 SHOWN = 25
 

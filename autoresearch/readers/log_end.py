@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.failure import SURVIVED, Failure, LogPosition, Search
-from autoresearch.core.diagnosis.failure_kinds import NEEDLES
+from autoresearch.core.diagnosis.evidence import SURVIVED, Search
+from autoresearch.core.diagnosis.failure import Failure, LogPosition
+from autoresearch.core.diagnosis.failure_kinds import table
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import lines_with
@@ -26,7 +27,6 @@ HEAD = 4 << 20  # read completely unless the last two steps were found
 BACK = 1 << 29  # how far back to look for the last two steps
 COUNTED = 1 << 30  # failures up to this byte get a line number, later ones only a byte offset
 STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
-_OURS = tuple(needle.encode() for needle in NEEDLES)
 _MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
 
 
@@ -87,7 +87,7 @@ class _LogEndReader:
         blind = any(not shape.needles for shape in shapes)  # a pattern without needles must see every line
         own = tuple({needle for shape in shapes for needle in shape.needles})
         self._step_needles = () if blind else tuple({n for shape in self._moves for n in shape.needles})
-        self._needles = () if blind else (*_OURS, *own)
+        self._needles = () if blind else (*(needle.encode() for needle in table().needles), *own)
 
     def parts(self, size: int) -> list[tuple[int, int]]:
         """The byte ranges (from, to) to read, in order; each begins at or shortly after the start of a line."""

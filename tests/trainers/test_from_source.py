@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.core.diagnosis.failure import classify
+from autoresearch.core.diagnosis.evidence import classify
 from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.diagnosis.failure_kinds import CERTAIN_KINDS, FailureKind
+from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
 from autoresearch.core.run.ending import Ending
 
 _FROM_OUTSIDE = frozenset({1, 9, 15})  # HUP, KILL, TERM: the signals sent by commands that kill by name
@@ -29,7 +29,7 @@ def with_the_end(failure: Failure | None, ending: Ending, *, killed: bool, kills
     """
     if failure is not None and failure.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
         failure = None  # what an interrupted trainer prints, not a cause
-    if failure is not None and failure.kind in CERTAIN_KINDS:
+    if failure is not None and failure.kind in table().certain_kinds:
         return failure
     if killed and kills:
         return Failure(FailureKind.KILLED_BY_AUTOKILL, kills)

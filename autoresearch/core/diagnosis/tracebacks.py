@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
@@ -25,7 +26,56 @@ _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM
     r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
 )
 
+_FRAME = later(r'\s*File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,200}))?')
+_RICH_FRAME = later(r"\s*│ (/\S{1,400}\.py|<\w+>):(\d{1,7}) in (\S{1,200})")
+_FOREIGN = later(
+    r"(?:site|dist)-packages/|/lib/python\d|"
+    r"<frozen |<string>|<__array|ray/_raylet\.pyx|/torch/csrc/|importlib/|runpy\.py$"
+)
+_ROLES = (
+    (later(r"reward|scor(?:e|ing)|verif|rubric|grader|judge"), "a reward function"),
+    (later(r"data(?!parallel)|collat|loader|prompts?\b|token"), "the data"),
+    (later(r"checkpoint|ckpt|load_state|save_|resume"), "a checkpoint"),
+    (later(r"conf(?:ig)?s?\b|config|hydra|\bargs?\b|argument"), "the configuration"),
+    (later(r"(?:^|[/_.])envs?(?:[/_.]|$)|environment|gym"), "an environment"),
+    (later(r"model|policy|actor|critic|layers?\b|attention|forward"), "the model"),
+    (later(r"train|main|run|launch"), "the training script"),
+)
+
 _FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class TracebackFrame:
+    """One frame of a traceback."""
+
+    path: str
+    line: int
+    function: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the file is the user's: outside of installed packages and of Python itself."""
+        return not _FOREIGN.search(self.path)
+
+    @property
+    def role(self) -> str:
+        """What the file is, by its name and the function's: "a reward function", "the data", ...; "" if unknown."""
+        name = self.path.rpartition("/")[2].lower()
+        for text in (self.function.lower(), name, self.path.lower()):
+            for pattern, role in _ROLES:
+                if pattern.search(text):
+                    return role
+        return ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}" + (f" in {self.function}" if self.function else "")
+
+
+def frame(line: str) -> TracebackFrame | None:
+    """The frame that a stripped line of a traceback names, in Python's form or rich's; None if it names none."""
+    match = _FRAME.match(line) or _RICH_FRAME.match(line)
+    return TracebackFrame(match[1], int(match[2]), (match[3] or "").rstrip("│ ")) if match else None
 
 
 def traceback(lines: Sequence[str]) -> str:
@@ -74,7 +124,11 @@ def _bounded(lines: list[str]) -> list[str]:
 
 def stripped(line: str) -> str:
     """One line without colours, prefixes and logger stamp; of a progress bar before a traceback head, only the head."""
-    text = plain(line)
+    return unstamped(plain(line))
+
+
+def unstamped(text: str) -> str:
+    """The same of a line that has no colours and labels any more."""
     if text.endswith(HEAD) and (bar := _BAR.match(text)) and plain(text[bar.end() :]).strip() == HEAD:
         return HEAD
     if "|" in text[:40] and (margin := _GROUP.match(text)):

@@ -13,7 +13,7 @@ from typing import Any
 from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
 from autoresearch.core.campaign import decision
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.diagnosis.remedies import HINTS
+from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
 from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
 from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
@@ -298,7 +298,7 @@ def _failures(propose_context: ProposeContext) -> str:
     lines = []
     for one in propose_context.failures:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
-        hint = next((text for kind, text in HINTS.items() if kind.value == one.kind), "")
+        hint = table().remedy(FailureKind(one.kind)) if one.kind in set(FailureKind) else ""
         lines.append(f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}")
         if one.line:
             lines.append(fenced(one.line, f"the line of the log that shows {one.kind}", most=400, lines=4))

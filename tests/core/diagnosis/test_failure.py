@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, STORM, FailureKind, LogPosition, Search, classify
+from autoresearch.core.diagnosis.evidence import STORM, Search, classify
+from autoresearch.core.diagnosis.failure import MAX_LINE, LogPosition
+from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.diagnosis.tracebacks import MAX_TRACEBACK, traceback
 from autoresearch.core.text.lines import logical_lines
 
@@ -58,6 +60,8 @@ TEXTS = [
     ("auth", "Unexpected error: SWANLAB_API_KEY is not set in the environment."),
     ("auth", "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url"),
     ("cuda_error", "RuntimeError: CUDA error: an illegal memory access was encountered"),
+    ("gpu_fault", "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+    ("cancelled", "slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***"),
     ("rollout_stall", "WARNING: rollout stall -- no rollout committed and no train step completed in 900s"),
     ("segfault", "Fatal Python error: Segmentation fault"),
     ("python_error", "AssertionError"),

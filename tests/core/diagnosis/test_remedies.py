@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.diagnosis.failure_kinds import FailureKind
-from autoresearch.core.diagnosis.remedies import HINTS, suggestions
+from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
+from autoresearch.core.diagnosis.remedies import suggestions
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_every_class_has_something_to_try(kind: FailureKind) -> None:
-    assert suggestions(kind)[0] == HINTS[kind]
+    assert suggestions(kind)[0] == table().remedy(kind)
     assert set(suggestions(kind)) <= set(suggestions(kind, "verl"))
 
 
