@@ -102,6 +102,8 @@ class EngineWatch:
         self.offline = 0
         if poll.status == BOOTING and (not self.own or previous.status != BOOTING):
             self.booting_since = now
+        if previous.status == BOOTING and poll.status in STEPPING:
+            yield f"the engine has booted, in {now - self.booting_since:.0f} s"
         self.own = True
         for line in self._steps(previous, poll):
             yield line.removeprefix(TAG)

@@ -22,13 +22,15 @@ _TOTAL = re.compile(r"Total training steps: (\d{1,9})\b")
 _RESUMED = re.compile(
     r"Resuming from \S*global_step_[1-9]\d*|Setting global step to [1-9]\d*|Load from checkpoint folder: \S+"
 )
-_BOOTS = "Changed engine status to ENGINE.BOOTING"
+_BOOTS = re.compile(r"\[start_engine\] Successfully started training process|engine status to ENGINE\.BOOTING")
+_CRASHED = re.compile(r"Traceback \(most recent call last\):|.{1,80}\| (?:Unexpected error|Error running subprocess): ")
 _WELL = "Final validation metrics"
 _KEPT = 2000  # lines of the server's log that may explain its end
 _NEAR = 400  # lines: a traceback farther before the end belongs to some request, and was survived
 _NAN = ("loss", "grad_norm", "kl", "entropy")
 _MOST = 200  # different exceptions that are counted
 _EXCEPTION = later(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failed|Timeout)\b(?::\s.*)?\Z")
+_RETRIED = later(r"\] Error executing episode: (?P<error>.*?)(?:\. Retrying\.\.\.)?\Z")
 _CHANGING = later(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b|\d+")
 _BENIGN = later(r"(?i)\b404\b.*(?:claim|episode)|(?:claim|episode).*\b404\b|No available episodes to claim")
 _BAR = later(r"@ step \d{1,9}: {1,4}\d{1,3}%[^|]*\|[^|]*\| *(\d+/\d+)")
@@ -37,9 +39,10 @@ _BAR = later(r"@ step \d{1,9}: {1,4}\d{1,3}%[^|]*\|[^|]*\| *(\d+/\d+)")
 class RetryStorm:
     """Counts equal exceptions in a client's log since its last progress.
 
-    AgentJet's client template retries an episode for ever (`auto_retry=True`: ajet's PeriodicDrainThreadPoolExecutor
-    logs the traceback and starts again), so that with a bug in the agent's code the client neither exits nor completes
-    a step.
+    AgentJet's client template retries an episode for ever (`auto_retry=True`), so that with a bug in the agent's code
+    the client neither exits nor completes a step. ajet's PeriodicDrainThreadPoolExecutor logs each retry as one line,
+    `07:34 | retry_wrapper :71 | [PeriodicDrainThreadPoolExecutor] Error executing episode: ... Retrying...`, older
+    versions with a traceback (ajet/utils/thread_executors.py at af6b611).
     """
 
     def __init__(self, most: int, seconds: float) -> None:
@@ -58,12 +61,14 @@ class RetryStorm:
                 self.reset()
             self._bar = bar[1]
             return
-        if not _EXCEPTION.match(text) or _BENIGN.search(text):
+        retried = _RETRIED.search(text)
+        error = (retried["error"] or "an exception without a message") if retried else text
+        if not (retried or _EXCEPTION.match(text)) or _BENIGN.search(error):
             return
-        key = _CHANGING.sub("#", text)[:200]
+        key = _CHANGING.sub("#", error)[:200]
         times, first, _ = self._seen.get(key, (0, now, ""))
         if times or len(self._seen) < _MOST:
-            self._seen[key] = (times + 1, first, text[:300])
+            self._seen[key] = (times + 1, first, error[:300])
 
     def active(self, now: float) -> str:
         """The exception of the storm, its count and duration; "" if there is no storm."""
@@ -99,7 +104,7 @@ class ServerLog:
         self.resumed = ""
         self.booted = False
         self._ended_well = False
-        self._since = _NEAR + 1  # lines since the last traceback began
+        self._since = _NEAR + 1  # lines since the last traceback began, or the last line that stands for one
         self._kept: list[str] = []  # at most twice _KEPT
         self._nan: list[str] = []
 
@@ -147,9 +152,9 @@ class ServerLog:
             self.total = int(found[1])
         elif found := _RESUMED.search(line):
             self.resumed = self.resumed or found[0]
-        elif _BOOTS in line:
+        elif _BOOTS.search(line):
             self.booted = True
-        elif line.startswith("Traceback (most recent call last):"):
+        elif _CRASHED.match(line):
             self._since = 0
         elif _WELL in line:
             self._ended_well = True

@@ -25,7 +25,9 @@ DOCKER_S = 30.0
 
 
 def serve(swarm_run: SwarmRun, say: Say) -> int:
-    """Serve until the server or the run ends. Returns the server's exit code, as `subprocess` has it."""
+    """Serve until the server or the run ends. Returns the server's exit code, as `subprocess` has it; 0 for a server
+    that was told to end, whatever it makes of that (`ajet-swarm start` exits with 143).
+    """
     with listening_to_signals() as relay:
         if swarm_run.swarm.ssh:
             return _forward(swarm_run, relay, say)
@@ -70,17 +72,19 @@ def _forward(swarm_run: SwarmRun, relay: SignalRelay, say: Say) -> int:
 
 
 def _watched(swarm_run: SwarmRun, child: Child, relay: SignalRelay, say: Say) -> int:
-    """Its return code once it has ended, by itself or because the run has."""
+    """Its return code once it has ended by itself; 0 if it was told to end, or the run is over."""
     relay.children[:] = [child]
+    ended_by_us = False
     try:
         while not child.ended(LOOK_S) and not relay.number:
             if not is_locked(swarm_run.rundir.lock):
                 say(f"the run {swarm_run.spec.run} is over: its server ends")
                 break
-        if relay.number or not child.ended(0.0):
+        ended_by_us = relay.number != 0 or not child.ended(0.0)
+        if ended_by_us:
             end_container(swarm_run)
             child.end(signalled=relay.number != 0)
     finally:
         relay.children.clear()
         child.close()
-    return child.returncode or 0
+    return 0 if ended_by_us else child.returncode or 0

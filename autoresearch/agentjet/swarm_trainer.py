@@ -46,6 +46,7 @@ _SIGNALS = (
         SignalKind.STEP, rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?(?=\r?$)", needles=_NEEDLE
     ),
     SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.BOOTING\b", HOLD_S, _NEEDLE),
+    SignalPattern(SignalKind.READY, rf"{_TAG}the engine has booted\b", needles=_NEEDLE),
     SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.(?!BOOTING|OFFLINE)[A-Z_]{{1,40}}", MOVED_S, _NEEDLE),
     SignalPattern(
         SignalKind.ERROR, rf"{_TAG}error (?P<kind>[a-z_]{{1,40}}): (?P<text>[^\r\n]{{1,300}})", needles=_NEEDLE

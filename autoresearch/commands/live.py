@@ -133,7 +133,7 @@ def panel(follower: LiveView, now: RunStatus, pause: float) -> RenderableType:
     if reward is not None:
         grid.add_row("reward", output.number(reward), "")
     awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
-    first = "" if now.first_step_left_s is None else f"{awaited} within {output.duration(now.first_step_left_s)}"
+    first = "" if not now.first_step_left_s else f"{awaited} within {output.duration(now.first_step_left_s)}"
     grid.add_row("elapsed", output.duration(now.elapsed_s), f"{output.duration(now.left_s)} left  {first}")
     grid.add_row("next look", f"in {output.duration(pause)}", "")
     return grid

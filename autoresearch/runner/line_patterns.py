@@ -13,7 +13,7 @@ from .libc import find
 from .text import bare
 
 # Cool-down per kind of signal, in seconds, during which it is not searched again.
-RESTS = {"validation": 0.0, "progress": 1.0, "step": 0.0, "error": 60.0, "nan": NEVER}
+RESTS = {"validation": 0.0, "progress": 1.0, "ready": 0.0, "step": 0.0, "error": 60.0, "nan": NEVER}
 _LINE = re.compile(rb"[^\n]+")
 
 

@@ -98,6 +98,8 @@ class Listener:
         if kind in ("progress", "validation"):
             self._resumed(now)
             pace.moved(now, hold_s)
+        elif kind == "ready":
+            pace.ready(now)
         if kind == "validation":
             pace.validations += 1
             self.event_log.emit("validation", f"validation: {plain(text, 120)}")

@@ -16,7 +16,7 @@ class ProgressLimits:
         self.spec = runner_spec
         self.started = 0.0  # 0.0: the trainer has not started
         self.output_at = 0.0  # when the log last grew
-        self.held = 0.0  # seconds for which the first-step clock was suspended
+        self.held = 0.0  # seconds for which the first-step clock was suspended, before the cap
         self.hold_until = 0.0
         self.first_s: float | None = None
         self.first_step: int | None = None
@@ -61,8 +61,14 @@ class ProgressLimits:
         self.last_at = now
         if self.first_s is None and not self.spec.strict_first_step:
             more = now + hold_s - max(now, self.hold_until)
-            self.held = min(self.spec.first_step_cap_s, self.held + max(0.0, more))
+            self.held += max(0.0, more)
             self.hold_until = max(self.hold_until, now + hold_s)
+
+    def ready(self, now: float) -> None:
+        """Note that the boot is over: what is left of the present suspension is taken back."""
+        self.last_at = now
+        self.held -= max(0.0, self.hold_until - now)
+        self.hold_until = min(self.hold_until, now)
 
     def first_deadline(self) -> float:
         """When the first step is too late; `NEVER` after the first step."""
@@ -70,7 +76,7 @@ class ProgressLimits:
             return NEVER
         if self.spec.first_step_since_output:
             return self.output_at + self.spec.first_step_s
-        return self.started + self.spec.first_step_s + self.held
+        return self.started + self.spec.first_step_s + min(self.held, self.spec.first_step_cap_s)
 
     def stall_deadline(self) -> float:
         """When a lack of signals ends the run; `NEVER` before the first step, which has its own limit."""

@@ -139,7 +139,7 @@ def _resources(recipe: Recipe) -> Iterator[Finding]:
 def _names(recipe: Recipe) -> Iterator[Finding]:
     name = text_of(recipe, NAME)
     if name in ("", "read_yaml_name"):
-        message = "experiment_name is not set: it is made of the file's name and the minute, which two runs may share"
+        message = "experiment_name is not set: every start makes a name of its own, of the file's name and the time"
         yield _warning("no_experiment_name", message, f"set {NAME}, another for each experiment")
     elif resumes_by_itself(recipe):
         message = f"a checkpoint of an older run named {name} would be resumed silently: trainer.resume_mode is auto"

@@ -9,6 +9,7 @@ import pytest
 from autoresearch.agentjet.engine_status import EnginePoll, parse_poll
 from autoresearch.agentjet.engine_watch import EngineWatch
 from autoresearch.agentjet.follow_logs import RetryStorm
+from autoresearch.core.text.lines import logical_lines
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"
@@ -33,6 +34,7 @@ def test_a_run_from_boot_to_end() -> None:
     )
     assert lines == [
         "engine ENGINE.BOOTING for 0 s",
+        "the engine has booted, in 2 s",
         "engine ENGINE.ROLLING global_step 1",
         "engine ENGINE.ROLLING_POST global_step 1",
         "engine ENGINE.WEIGHT_SYNCING global_step 1",
@@ -115,7 +117,11 @@ def test_a_server_that_does_not_answer_is_told_and_judged_by_nobody() -> None:
     watch, lines = watched(OFF, BOOT, *[""] * 40, (ROLL, 1))
     assert lines[1] == "the server does not answer: refused"
     assert lines[2] == "the server does not answer for 60 s: refused"
-    assert lines[-2:] == ["the server answers again after 80 s", "engine ENGINE.ROLLING global_step 1"]
+    assert lines[-3:] == [
+        "the server answers again after 80 s",
+        "the engine has booted, in 82 s",
+        "engine ENGINE.ROLLING global_step 1",
+    ]
     assert not watch.boot_failed and not watch.gone
 
 
@@ -127,6 +133,28 @@ def test_a_storm_is_the_same_exception_again_and_again() -> None:
     assert storm.active(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
     storm.reset()
     assert storm.active(99.0) == ""
+
+
+@pytest.mark.parametrize("end", [". Retrying...", ""])  # a message of several lines ends in the next one
+def test_a_retry_as_ajet_logs_it_has_no_traceback(end: str) -> None:
+    storm = RetryStorm(3, 10.0)
+    for n in range(3):
+        line = f"\x1b[32m23:4{n}\x1b[0m | \x1b[36m   retry_wrapper    \x1b[0m:\x1b[36m71 \x1b[0m | \x1b[31m\x1b[1m"
+        line += f"[PeriodicDrainThreadPoolExecutor] Error executing episode: 'call_{n}'{end}\x1b[0m\n"
+        for text in logical_lines(line.encode()):
+            storm.line(5.0 * n, text)
+    assert storm.active(9.0) == ""
+    assert storm.active(10.0) == "3 times within 10 s, and nothing moved meanwhile: 'call_2'"
+
+
+def test_retries_of_claims_are_no_storm() -> None:
+    storm = RetryStorm(1, 0.0)
+    prefix = "23:49 | retry_wrapper :71 | [PeriodicDrainThreadPoolExecutor] Error executing episode: "
+    storm.line(0.0, f"{prefix}SwarmClient error 404: Episode 7 is claimed by different client. Retrying...")
+    storm.line(0.0, "23:49 | begin_episode :643 | Failed to claim episode: No available episodes. Retrying ...")
+    assert storm.active(1.0) == ""
+    storm.line(0.0, f"{prefix}. Retrying...")
+    assert storm.active(1.0).endswith(": an exception without a message")
 
 
 def test_an_evaluation_that_gets_on_is_no_storm() -> None:

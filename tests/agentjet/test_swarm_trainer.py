@@ -40,6 +40,7 @@ def seen(text: str) -> list[tuple[str, dict[str, str]]]:
         ("he said [swarm] step 3", []),
         ("[swarm] engine ENGINE.BOOTING for 30 s", [("progress", {})]),
         ("[swarm] engine ENGINE.ROLLING global_step 3 completed 12/32 episodes", [("progress", {})]),
+        ("[swarm] the engine has booted, in 93 s", [("ready", {})]),
         ("[swarm] engine ENGINE.OFFLINE", []),
         ("[swarm] error boot_failed: no verl", [("error", {"kind": "boot_failed", "text": "no verl"})]),
         ("[swarm] nan: loss at step 3", [("nan", {"text": "loss at step 3"})]),

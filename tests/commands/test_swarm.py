@@ -101,6 +101,14 @@ def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Bluepr
     assert "one episode worked: reward 1" in log
     assert "the engine that the check has booted is stopped" in log
     assert re.search(r"\[swarm\] engine ENGINE\.\w+ global_step 1 completed \d/2 episodes", log)
+    assert re.search(r"\[swarm\] the engine has booted, in \d+ s", log)
+    (row,) = bench.ask("ledger", "show")["rows"]
+    # the client ends when step 3 begins, but the server may print one more
+    last = re.findall(r"step:(\d+) - critic", Path(done["run_dir"], "server/run.log").read_text())[-1]
+    assert str(row["steps"]) == last
+    assert re.search(rf"^\| {last} \|", Path(done["result_dir"], "results.md").read_text(), re.MULTILINE)
+    server = json.loads(Path(done["run_dir"], "server/exit.json").read_text())
+    assert (server["ending"], server["returncode"]) == ("finished", 0)
     ended(bench, done, "finished")
     assert sessions_of(bench) == both  # to be looked at
     bench.ask("stop", begun["run"])

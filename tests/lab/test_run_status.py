@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.runs.run_status import last_readings
+from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.spec import RunState
+from autoresearch.lab.runs.run_status import RunStatus, last_readings
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -31,3 +33,14 @@ def test_the_last_readings(name: str, trainer: str, step: int, validation: int, 
     assert (last.step, evaluated.step) == (step, validation)
     assert metric in last.metrics
     assert last_readings(SAMPLES / "none.log", spec) == (None, None)
+
+
+def test_a_limit_that_has_passed_is_not_waited_for() -> None:
+    def pause(left_s: float, first_step_left_s: float | None) -> float:
+        now = RunStatus(RunState.RUNNING, 1300.0, left_s, first_step_left_s)
+        return nap(6, until_limit_s=now.nearest_limit_s + 1.0)
+
+    assert pause(7200.0, 60.0) == 61.0
+    assert pause(7200.0, 0.0) == 960.0  # an engine that boots holds the first-step clock: no report every second
+    assert pause(100.0, 0.0) == 101.0
+    assert pause(0.0, None) == 960.0  # being ended: that event wakes

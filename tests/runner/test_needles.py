@@ -55,6 +55,7 @@ Timeout while flushing cache.
 The vLLM server can't be reached at http://h:8000 after 240.0 seconds.
 [swarm] step 3 kl 0.0004
 [swarm] engine ENGINE.BOOTING
+[swarm] the engine has booted, in 93 s
 [swarm] engine ENGINE.ROLLING global_step 1
 [swarm] error boot_failed: the engine went from BOOTING to OFFLINE
 [swarm] nan: step:3 - actor/grad_norm:nan

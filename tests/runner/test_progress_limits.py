@@ -44,6 +44,17 @@ def test_the_suspension_is_capped_in_all() -> None:
     assert p.first_deadline() == 190.0
 
 
+def test_the_end_of_the_boot_takes_back_what_is_left_of_its_suspension() -> None:
+    p = pace(first_step_cap_s=40.0)
+    p.moved(60.0, 120.0)
+    p.moved(90.0, 120.0)
+    p.ready(93.0)
+    assert p.first_deadline() == 183.0
+    p.ready(94.0)
+    p.moved(100.0, 30.0)
+    assert p.first_deadline() == 190.0  # the cap is that of the time that was suspended indeed
+
+
 def test_a_strict_limit_is_never_suspended() -> None:
     p = pace(strict_first_step=True)
     p.moved(60.0, 1000.0)

@@ -13,6 +13,7 @@ class SignalKind(StrEnum):
     STEP = "step"  # a training-metric event; the first one is the first step
     VALIDATION = "validation"  # a validation result
     PROGRESS = "progress"  # boot or initial validation makes progress: suspends the first-step clock
+    READY = "ready"  # the boot is over: the first-step clock runs again
     ERROR = "error"  # the first line of a traceback, or a known fatal message
     NAN = "nan"  # a metric has become NaN
 

@@ -70,7 +70,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
         finished.spec,
         finished.end,
         examined.value,
-        finished.steps,
+        examined.steps,
         state,
         examined.idle,
         needs_metric=examined.needs_metric,

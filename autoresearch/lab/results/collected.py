@@ -35,7 +35,7 @@ class Collected:
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
         flags = "; ".join(filter(None, (*self.examined.tampered, self.examined.changed, self.doubt)))
-        return charged(replace(_row(self.outcome, self.judgement, self.examined.finished), flags=flags), state)
+        return charged(replace(_row(self.outcome, self.judgement, self.examined), flags=flags), state)
 
 
 def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) -> Collected:
@@ -105,7 +105,8 @@ def _cause(finished: FinishedRun) -> str:
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
-def _row(outcome: Outcome, judgement: Judgement, finished: FinishedRun) -> LedgerRow:
+def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> LedgerRow:
+    finished = examined.finished
     spec, end, rundir = outcome.spec, outcome.exit, finished.rundir
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     return LedgerRow(
@@ -134,7 +135,7 @@ def _row(outcome: Outcome, judgement: Judgement, finished: FinishedRun) -> Ledge
         metric_noise=judgement.noise,
         metric_step=outcome.metric_step,
         best_value=outcome.best_value,
-        steps=finished.steps,
+        steps=examined.steps,
         first_step_s=end.first_step_s,
         failure=outcome.failure,
         trainer=spec.trainer,

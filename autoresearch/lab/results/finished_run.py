@@ -37,11 +37,6 @@ class FinishedRun:
         return registry.by_name(self.spec.trainer, self.spec.lines)
 
     @property
-    def steps(self) -> int | None:
-        """The number of training steps seen."""
-        return self.end.last_step if self.end.last_step is not None else (self.end.steps_seen or None)
-
-    @property
     def hung(self) -> bool:
         """Whether a stall was reported before its end, and no signal followed."""
         return open_stall(events.read(self.rundir.events)[0]) is not None
@@ -76,6 +71,14 @@ class ExaminedRun:
         """The metric that counts; None for a run that exited with 0 although its log shows a crash."""
         crashed = self.finished.end.ending is Ending.FINISHED and self.failure is not None
         return self.measurement.last[1] if self.measurement.last and not crashed else None
+
+    @property
+    def steps(self) -> int | None:
+        """The last training step: the Runner may have ended with the client, before a server printed it."""
+        end = self.finished.end
+        seen = end.last_step if end.last_step is not None else (end.steps_seen or None)
+        measured = [reading.step for reading in self.measurement.steps[-1:] if reading.step >= 0]
+        return max([*measured, *([] if seen is None else [seen])], default=None)
 
     @property
     def idle(self) -> str:

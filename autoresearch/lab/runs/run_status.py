@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -33,8 +34,8 @@ class RunStatus:
 
     @property
     def nearest_limit_s(self) -> float:
-        """Seconds until the next limit can fire."""
-        return min(self.left_s, self.left_s if self.first_step_left_s is None else self.first_step_left_s)
+        """Seconds until the next limit can fire. One that has passed is held back by progress, or ends the run now."""
+        return min((left for left in (self.left_s, self.first_step_left_s) if left), default=math.inf)
 
 
 def standing(recorded: RecordedRun, *, first_step_seen: bool, readings: bool = True) -> RunStatus:

@@ -13,7 +13,6 @@ import json
 import os
 import sys
 import time
-import traceback
 import urllib.error
 import urllib.request
 
@@ -64,15 +63,18 @@ def start_engine() -> None:
 
 
 def episode(task: str, reward: float, kind: str = "train", *, abort: bool = False) -> None:
-    """Claim, roll, end."""
-    claimed = call("/claim_episode", {"client_uuid": ME, "episode_type": kind, "discard_episode_timeout": 240})
-    if not claimed["success"]:
-        raise RuntimeError(str(claimed["fail_cause"]))
+    """Claim, roll, end. Nothing, where the engine stops rolling first."""
+    body: dict[str, object] = {"client_uuid": ME, "episode_type": kind, "discard_episode_timeout": 240}
+    while not (claimed := call("/claim_episode", body))["success"]:
+        print(f"{claimed['fail_cause']}. Retrying ...", flush=True)
+        time.sleep(0.02)
+        if status()[0] != "ENGINE.ROLLING":
+            return
     if "storm" in OPTIONS:
         raise KeyError(f"tool_call_{time.time_ns()}")
     key = claimed["episode_uuid"]
     output = {"reward": reward, "metadata": {"task_id": task}}
-    body = {"client_uuid": ME, "episode_uuid": key, "workflow_output": output, "task_id": task}
+    body |= {"episode_uuid": key, "workflow_output": output, "task_id": task}
     call("/abort_episode" if abort else "/end_episode", body)
 
 
@@ -107,11 +109,11 @@ def main() -> None:
         task += 1
         try:
             episode(f"task-{task}", 0.5)
-        except Exception:  # noqa: BLE001 - auto_retry=True
+        except Exception as error:  # noqa: BLE001 - auto_retry=True
             if status()[0] in ("ENGINE.OFFLINE", "ENGINE.CANNOT_CONNECT"):
                 continue
-            print("[PeriodicDrainThreadPoolExecutor] Error executing episode. Retrying...", flush=True)
-            traceback.print_exc()
+            words = f"[PeriodicDrainThreadPoolExecutor] Error executing episode: {error}. Retrying..."
+            print(f"\x1b[32m07:34\x1b[0m |    retry_wrapper    :71  | \x1b[31m{words}\x1b[0m", flush=True)
         time.sleep(0.02)
     if "evals" in OPTIONS:
         evaluate(last - 1)

@@ -2,19 +2,23 @@
 
     python fake_swarm_server.py --swarm-port=10086 [--fault NAME ...] [--total 3] [--state STATUS:STEP] [--batch 2]
 
-Paths, answers and transitions are those of ajet/tuner_lib/experimental/swarm_server.py (modelscope/AgentJet, c0ef49bb):
-OFFLINE -> BOOTING -> ROLLING(1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... -> OFFLINE with step 0. Every batch
-of finished training episodes is a step. /fake/die and /fake/crash are the test's own.
+Paths, answers, log lines and processes are those of charlesHsuGG/AgentJet at af6b611 (ajet/swarm_cli.py,
+ajet/tuner_lib/experimental/{swarm_server,oai_model_server}.py); tests/agentjet/test_contract.py compares both. Three
+processes: the command, the server on 0.0.0.0, and the engine in a process group of its own, which speaks HTTP to the
+server: OFFLINE -> BOOTING -> ROLLING(1) -> ROLLING_POST -> WEIGHT_SYNCING -> ROLLING(2) ... -> OFFLINE with step 0.
+Every batch of finished training episodes is a step. /fake/... are the test's own.
 
-Faults: boot_failure (BOOTING, traceback in the log, OFFLINE), stuck (BOOTING for ever), claims (every claim fails),
-slow_health (no health before --after seconds), dies (exits 9 when the engine boots), never (exits 1 at once),
-errors (500 for every status, --for times), crash (traceback and OFFLINE after the first step), resume (begins at 4),
-orphan (a grandchild in a session of its own holds the port), deaf (ignores INT and TERM).
+Faults: boot_failure (one line in the log, OFFLINE), stuck (BOOTING for ever), claims (no episode is ever registered),
+slow_health (no health before --after seconds), dies (the server exits when the engine boots), never (exits 1 at once),
+errors (500 for every status, --errors-for times), crash (traceback and OFFLINE after the first step), resume (begins at
+4), orphan (the server has a session of its own and outlives the command), deaf (all ignore INT and TERM).
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import io
 import json
 import os
 import signal
@@ -22,17 +26,69 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 import uuid
+import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TRACEBACK = """Traceback (most recent call last):
   File "/srv/ajet/backbone/main_verl.py", line 7, in <module>
     import verl
 {}"""
+BORN = time.monotonic()
+SEEN_S = 10.0
+AHEAD = 14  # episodes beyond the batch that can be claimed: a batch may overshoot
+PLAIN = "NO_COLOR" in os.environ or os.environ.get("LOGURU_COLORIZE", "YES").upper() in ("NO", "0", "FALSE")
+KNOWN = [f"ENGINE.{n}" for n in ("OFFLINE", "BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING")]
+ROLLING = ("ENGINE.ROLLING", "ENGINE.ROLLING_POST")
+LATER = "Try again (maybe 1 minute) later."
+ADVICE = {
+    "ENGINE.OFFLINE": "Please start the engine first. Please use one of the client to run "
+    "`client.sync_train_config() + client.start_engine()` to start the engine.",
+    "ENGINE.BOOTING": f"Please wait until the engine is fully booted. {LATER}",
+    "ENGINE.WEIGHT_SYNCING": f"Engine is syncing weights. {LATER}",
+    "ENGINE.WEIGHT_EXPORTING": f"Engine is exporting weights (fsdp -> hf safetensor). {LATER}",
+    "ENGINE.ROLLING_POST": f"Engine is in post-rolling phase. {LATER}",
+}
+REQUIRED = {
+    "/sync_train_config": ("yaml_as_string",),
+    "/register_episode": ("episode_uuid",),
+    "/claim_episode": ("client_uuid", "episode_type", "discard_episode_timeout"),
+    "/end_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
+    "/abort_episode": ("client_uuid", "episode_uuid", "workflow_output", "task_id"),
+    "/can_continue_episode": ("client_uuid", "episode_uuid"),
+    "/is_episode_claimed": ("episode_uuid",),
+    "/agree_sync_weight": ("client_uuid",),
+    "/push_verbose_log": ("message",),
+    "/v1/chat/completions": (),
+}
+POOL = {
+    "sample_collection_method": "",
+    **dict.fromkeys(("completed_episodes", "completed_episode_target", "completed_tasks", "completed_task_target"), 0),
+    **dict.fromkeys(("completed_non_dummy_tasks", "completed_non_dummy_task_target", "task_expected_num_repeat"), 0),
+    **{"completed_tasks_details": {}, "completed_tasks_rewards": {}, "completed_tasks_client_uuids": {}},
+}
+
+Answer = tuple[int, object]
 
 
-class Engine:
-    """The state that all requests share; the lock is held for every transition."""
+class AssertionFailedError(Exception):
+    """An assertion of the real server, which FastAPI answers with 500 and plain text."""
+
+
+def log(function: str, line: int, text: str) -> None:
+    """One line as loguru prints it there, in colours unless they are switched off."""
+    cells = (time.strftime("%H:%M"), f"{function[-20:]:^20}", f"{line:<4}", text)
+    colours = ("", "", "", "") if PLAIN else ("\x1b[32m", "\x1b[36m", "\x1b[36m", "\x1b[1m")
+    stamp, name, number, words = (
+        f"{code}{cell}\x1b[0m" if code else cell for code, cell in zip(colours, cells, strict=True)
+    )
+    print(f"{stamp} | {name}:{number} | {words}", flush=True)
+
+
+class Server:
+    """The state that all requests share; the lock is held for every request."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -40,103 +96,21 @@ class Engine:
         status, _, step = args.state.partition(":")
         self.status = f"ENGINE.{status}"
         self.step = int(step) if step else None
-        self.config = "found: running" if status != "OFFLINE" else ""
-        self.episodes: dict[str, dict[str, str]] = {}  # claimed ones
-        self.finished: dict[str, list[float]] = {}  # task -> rewards
+        self.config = ""
+        self.model_path: str | None = None
+        self.booting_since: float | None = None
+        self.episodes: dict[str, dict[str, object]] = {}
+        self.unclaimed: list[str] = []
+        self.ended: list[tuple[str, float]] = []  # task, reward: what the engine has not taken yet
+        self.pushed: dict[str, object] = dict(POOL)
+        self.active: dict[str, float] = {}
+        self.logs: list[dict[str, object]] = []
+        self.last_call: object = None
+        self.engine: subprocess.Popen[bytes] | None = None
         self.errors = args.errors_for
         self.looks = 0  # at the pool: the harness asks for it with every look, the fake client never
 
-    def until_seen(self) -> None:
-        """Stay as it is until a harness has looked, so that no test leans on how quick anything is."""
-        before, until = self.looks, time.monotonic() + SEEN_S
-        while self.looks < before + 2 and time.monotonic() < until:  # the first may have asked before the change
-            time.sleep(0.01)
-
-    def boot(self) -> None:
-        """What start_engine's process does."""
-        faults = self.args.fault
-        print("Changed engine status to ENGINE.BOOTING", flush=True)
-        if "dies" in faults:
-            print(TRACEBACK.format("RuntimeError: the server's own fault"), file=sys.stderr, flush=True)
-            os._exit(9)
-        self.until_seen()
-        if "stuck" in faults:
-            return
-        with self.lock:
-            if self.status != "ENGINE.BOOTING":
-                return
-            if "boot_failure" in faults:
-                print(TRACEBACK.format("ModuleNotFoundError: No module named 'verl'"), file=sys.stderr, flush=True)
-                self.status, self.step = "ENGINE.OFFLINE", 0
-                return
-            print(f"(TaskRunner pid=77) Total training steps: {self.args.total}", flush=True)
-            if "resume" in faults:
-                print("(TaskRunner pid=77) Resuming from /ckpt/p/e/global_step_3", flush=True)
-            self.finished = {}
-            self.status, self.step = "ENGINE.ROLLING", 4 if "resume" in faults else 1
-
-    def step_done(self) -> None:
-        """A batch is full: post-rolling, update, weights, and the next batch or the end."""
-        step = self.step or 1  # the status is ENGINE.ROLLING_POST by now
-        self.until_seen()
-        if "crash" in self.args.fault:
-            words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"
-            print(TRACEBACK.format(words), flush=True)
-            print("Changing engine status to OFFLINE before shutdown...", flush=True)
-            with self.lock:
-                self.status, self.step = "ENGINE.OFFLINE", 0
-            return
-        kl = f"np.float64({step / 1000})"
-        print(
-            f"(TaskRunner pid=77) step:{step} - critic/rewards/mean:0.{step} - actor/pg_loss:0.1 "
-            f"- actor/kl_loss:{kl} - training/global_step:{step}",
-            flush=True,
-        )
-        with self.lock:
-            if self.status == "ENGINE.OFFLINE":  # stopped meanwhile: this thread is the engine, and it is gone
-                return
-            self.status = "ENGINE.WEIGHT_SYNCING"
-        self.until_seen()
-        with self.lock:
-            if self.status == "ENGINE.OFFLINE":
-                return
-            self.finished = {}
-            if step >= self.args.total:
-                print("Final validation metrics: None", flush=True)
-                print("Changing engine status to OFFLINE before shutdown...", flush=True)
-                self.status, self.step = "ENGINE.OFFLINE", 0
-            else:
-                self.status, self.step = "ENGINE.ROLLING", step + 1
-
-    def pool(self) -> dict[str, object]:
-        """GET /get_current_batch_rollout_pool_information."""
-        done = {task: rewards for task, rewards in self.finished.items() if len(rewards) >= self.args.repeat}
-        running = {
-            key: {"episode_status": "claimed", "time_since_last_activity": "0.0s", "discard_episode_timeout": "60.0s",
-                  "llm_call_count": "0", "client_uuid": one["client"], "optional_task_id": ""}
-            for key, one in self.episodes.items()
-        }  # fmt: skip
-        return {
-            "sample_collection_method": "rollout_until_finish_enough_tasks",
-            "completed_episodes": sum(map(len, self.finished.values())),
-            "completed_episode_target": self.args.batch * self.args.repeat,
-            "completed_tasks": len(done),
-            "completed_task_target": self.args.batch,
-            "completed_non_dummy_tasks": sum(1 for rewards in done.values() if len(set(rewards)) > 1),
-            "completed_non_dummy_task_target": self.args.batch,
-            "task_expected_num_repeat": self.args.repeat,
-            "completed_tasks_details": {task: ["e"] * len(rewards) for task, rewards in self.finished.items()},
-            "completed_tasks_rewards": self.finished,
-            "completed_tasks_client_uuids": {},
-            "running_episode_details": running or None,
-            "engine_status": self.status,
-            "global_step": self.step,
-            "booting_start_time": None,
-            "training_model_path": None,
-            "swarm_client_instruction": {"active_clients": []},
-        }
-
-    def get(self, path: str) -> tuple[int, object]:
+    def get(self, path: str) -> Answer:
         """A GET's status and object."""
         if path == "/health":
             early = "slow_health" in self.args.fault and time.monotonic() - BORN < self.args.after
@@ -144,104 +118,266 @@ class Engine:
         if path == "/get_engine_status":
             if "errors" in self.args.fault and self.errors > 0:
                 self.errors -= 1
-                return 500, {"detail": "Internal Server Error"}
+                raise AssertionFailedError
             return 200, {"engine_status": self.status, "engine_status_detail": None, "global_step": self.step}
         if path == "/get_current_batch_rollout_pool_information":
             self.looks += 1
             return 200, self.pool()
         if path == "/get_server_experiment_dir":
             return 200, {"server_experiment_dir": None}
-        return (200, {"entries": []}) if path == "/get_verbose_logs" else (404, {"detail": "Not Found"})
-
-    def post(self, path: str, body: dict[str, object]) -> tuple[int, object]:
-        """A POST's status and object."""
-        if path == "/sync_train_config":
-            if self.status != "ENGINE.OFFLINE":
-                started = "Engine is already started. Call `stop_engine` first before"
-                return 400, {"detail": f"{started} syncing new training configuration."}
-            self.config = str(body["yaml_as_string"])
-            return 200, {"success": True}
-        if path == "/start_engine":
-            if self.status != "ENGINE.OFFLINE":
-                return 400, {"detail": f"Cannot start engine when engine is not offline. Current status: {self.status}"}
-            if not self.config:
-                return 200, {"success": False, "error": "No training config found"}
-            self.status = "ENGINE.BOOTING"
-            threading.Thread(target=self.boot, daemon=True).start()
-            return 200, {"success": True, "pid": os.getpid()}
-        if path == "/stop_engine":  # step, pool and config stay as they were
-            self.status = "ENGINE.OFFLINE"
-            print("Changed engine status to ENGINE.OFFLINE", flush=True)
-            return 200, {"success": True, "failure_reason": ""}
-        if path == "/update_engine_status":
-            known = ("OFFLINE", "BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING")
-            if body["engine_status"] not in [f"ENGINE.{name}" for name in known]:
-                return 200, {"success": False, "failure_reason": "Invalid engine status"}
-            self.status, self.step = str(body["engine_status"]), body.get("global_step", self.step)  # type: ignore[assignment]
-            return 200, {"success": True, "failure_reason": ""}
-        if path == "/get_episode_buffer":
-            return 200, {"buffer": []}
-        return self.episode(path, body)
-
-    def episode(self, path: str, body: dict[str, object]) -> tuple[int, object]:
-        """Claiming and ending episodes."""
-        key = str(body.get("episode_uuid", ""))
-        if path == "/claim_episode":
-            nothing = {"openai_base_url": "", "openai_api_key": "", "episode_uuid": ""}
-            answer = {"client_uuid": body.get("client_uuid"), **nothing}
-            if self.status != "ENGINE.ROLLING":
-                cause = f"Engine not ready. Current status: [{self.status}]. Please start the engine first."
-                return 200, {**answer, "success": False, "fail_cause": cause}
-            if "claims" in self.args.fault:
-                cause = "No available episodes to claim. Try again (maybe 1 minute) later."
-                return 200, {**answer, "success": False, "fail_cause": cause}
-            key = uuid.uuid4().hex
-            self.episodes[key] = {"client": str(body.get("client_uuid")), "type": str(body.get("episode_type"))}
-            more = {"episode_uuid": key, "openai_base_url": "http://127.0.0.1/v1", "openai_api_key": "sk-ajet-eA=="}
-            return 200, {**answer, **more, "success": True, "fail_cause": ""}
-        if path == "/abort_episode":
-            self.episodes.pop(key, None)
-            return 200, {"success": True}
-        if path == "/end_episode":
-            if self.status != "ENGINE.ROLLING":
-                return 400, {"detail": f"Engine is not in rolling state: {self.status}"}
-            if key not in self.episodes:
-                return 400, {"detail": f"Episode {key} not found, maybe you take **too long**"}
-            one, output = self.episodes.pop(key), body["workflow_output"]
-            if one["type"] == "train":
-                self.finished.setdefault(str(body["task_id"]), []).append(float(output["reward"]))  # type: ignore[index]
-                if sum(len(rewards) >= self.args.repeat for rewards in self.finished.values()) >= self.args.batch:
-                    threading.Thread(target=self.step_done, daemon=True).start()
-                    self.status = "ENGINE.ROLLING_POST"
-            return 200, {"success": True}
-        if path == "/can_continue_episode":
-            return 200, {"can_continue": key in self.episodes}
-        if path == "/fake/die":
-            os._exit(int(str(body.get("code", 9))))
+        if path == "/get_verbose_logs":
+            return 200, {"entries": self.logs}
+        if path == "/fake/engine":
+            ended, self.ended = self.ended, []
+            return 200, {"ended": ended, "looks": self.looks}
         return 404, {"detail": "Not Found"}
+
+    def pool(self) -> dict[str, object]:
+        """What the trainer pushed last, and what the server knows itself."""
+        claimed = {
+            key: {"episode_status": "claimed", "time_since_last_activity": "0.0s", "discard_episode_timeout": "60.0s",
+                  "llm_call_count": str(one["llm_call_count"]), "client_uuid": one["client_uuid"],
+                  "optional_task_id": ""}
+            for key, one in self.episodes.items() if one["episode_status"] == "claimed"
+        }  # fmt: skip
+        clients = [
+            {"client_uuid": name, "last_activity_at": at, "allowed_sync_weight": False}
+            for name, at in self.active.items()
+        ]
+        return {
+            **self.pushed,
+            "running_episode_details": claimed or None,
+            "engine_status": self.status,
+            "global_step": self.step,
+            "booting_start_time": self.booting_since,
+            "training_model_path": self.model_path,
+            "swarm_client_instruction": {"active_clients": clients},
+        }
+
+    def post(self, path: str, raw: bytes, headers: object) -> Answer:
+        """A POST's status and object."""
+        if path == "/sync_train_code":
+            return self.sync_code(raw)
+        if path in ("/start_engine", "/stop_engine", "/get_episode_buffer", "/replay_latest_llm_call"):
+            return getattr(self, path[1:])()  # type: ignore[no-any-return]
+        try:
+            body = json.loads(raw)
+            missing = [name for name in REQUIRED.get(path, ()) if name not in body]
+        except (ValueError, TypeError):
+            body, missing = {}, ["body"]
+        if missing:
+            return 422, {"detail": [{"type": "missing", "loc": ["body", n], "msg": "Field required"} for n in missing]}
+        if path == "/v1/chat/completions":
+            return self.chat(body, headers)
+        method = getattr(self, path[1:], None) if path in REQUIRED or path in OTHER else None
+        if method is None:
+            return 404, {"detail": "Not Found"}
+        return method(body)  # type: ignore[no-any-return]
+
+    def sync_train_config(self, body: dict[str, str]) -> Answer:
+        if self.status != "ENGINE.OFFLINE":
+            call = "Engine is already started. Call `stop_engine` first before"
+            return 400, {"detail": f"{call} syncing new training configuration."}
+        self.config = body["yaml_as_string"]
+        paths = [line.split(":", 1)[1].strip() for line in self.config.splitlines() if line.strip().startswith("path:")]
+        self.model_path = paths[0] if paths else None
+        return 200, {"success": True}
+
+    def sync_code(self, raw: bytes) -> Answer:
+        if not raw:
+            return 400, {"detail": "Uploaded zip file is empty."}
+        if not zipfile.is_zipfile(io.BytesIO(raw)):
+            return 400, {"detail": "Uploaded file is not a valid zip file."}
+        message = "Training code synced successfully."
+        return 200, {"success": True, "message": message, "temp_ajet_code_path": "/srv/ajet_temp/ajet"}
+
+    def start_engine(self) -> Answer:
+        log("start_engine", 380, "Running: /start_engine")
+        if self.status != "ENGINE.OFFLINE":
+            return 400, {"detail": f"Cannot start engine when engine is not offline. Current status: {self.status}"}
+        if not self.config:
+            return 200, {"success": False, "error": "No training config found"}
+        self.set_status("ENGINE.BOOTING")
+        time.sleep(self.args.blocks)  # the real one answers nobody for 7 to 22 s
+        self.booting_since = time.time()
+        argv = [sys.executable, __file__, "--role", "engine", *sys.argv[3:]]
+        self.engine = subprocess.Popen(argv, process_group=0)
+        log("start_engine", 519, f"[start_engine] Successfully started training process (PID: {self.engine.pid})")
+        return 200, {"success": True, "pid": self.engine.pid}
+
+    def stop_engine(self) -> Answer:
+        log("kill_process_tree", 11, "[stop_engine] Initiating engine shutdown and cleanup...")
+        if self.engine:
+            self.engine.kill()
+            self.engine.wait()
+            self.engine = None
+        self.episodes, self.unclaimed = {}, []
+        self.status = "ENGINE.OFFLINE"  # step, pool, config and path stay as they were
+        log("kill_process_tree", 98, "[stop_engine] Engine status set to OFFLINE")
+        return 200, {"success": True, "failure_reason": ""}
+
+    def set_status(self, status: str) -> None:
+        if self.status in ROLLING and status not in ROLLING:
+            self.episodes, self.unclaimed, self.active = {}, [], {}
+        if self.status == "ENGINE.BOOTING" and status != "ENGINE.BOOTING":
+            self.booting_since = None
+        self.status = status
+
+    def update_engine_status(self, body: dict[str, object]) -> Answer:
+        log("update_engine_status", 535, "Running /update_engine_status")
+        status = str(body.get("engine_status", ""))
+        if status not in KNOWN:
+            return 200, {"success": False, "failure_reason": "Invalid engine status"}
+        pid = body.get("pid")
+        if pid is None or (self.engine and self.engine.pid == pid):  # not of an engine that was just stopped
+            self.set_status(status)
+            step = body.get("global_step")
+            self.step = step if isinstance(step, int) else self.step
+            log("update_engine_status", 558, f"[update_engine_status] Engine status set to {status}")
+        return 200, {"success": True, "failure_reason": ""}
+
+    def update_current_batch_rollout_pool_information_and_fetch_instruction(self, body: dict[str, object]) -> Answer:
+        self.pushed = {key: body.get(key, usual) for key, usual in POOL.items()}
+        return 200, {"active_clients": []}
+
+    def register_episode(self, body: dict[str, str]) -> Answer:
+        if self.status != "ENGINE.ROLLING":
+            reason = "Engine is not in rolling state. Cannot register episode."
+            return 200, {"success": False, "failure_reason": reason}
+        key = body["episode_uuid"]
+        self.episodes[key] = {
+            "episode_uuid": key, "episode_status": "registered", "episode_type": "train",
+            "openai_base_url": body.get("openai_base_url", ""), "openai_api_key": body.get("openai_api_key", ""),
+            "client_uuid": "", "zmq_listen_result_addr": body.get("zmq_listen_result_addr", ""),
+            "latest_activity_timestamp": time.time(), "discard_episode_timeout": -1, "llm_call_count": 0,
+            "debug_log": [], "optional_task_id": "",
+        }  # fmt: skip
+        self.unclaimed.append(key)
+        return 200, {"success": True, "failure_reason": ""}
+
+    def claim_episode(self, body: dict[str, object]) -> Answer:
+        nothing = {"episode_uuid": "", "openai_base_url": "", "openai_api_key": ""}
+        answer = {"success": False, "client_uuid": body["client_uuid"], **nothing}
+        if self.status != "ENGINE.ROLLING":
+            cause = f"Engine not ready. Current status: [{self.status}]. {ADVICE.get(self.status, '')}"
+            return 200, {**answer, "fail_cause": cause}
+        if not self.unclaimed:
+            return 200, {**answer, "fail_cause": f"No available episodes to claim. {LATER}"}
+        one = self.episodes[self.unclaimed.pop(0)]
+        one |= {"episode_status": "claimed", "episode_type": body["episode_type"], "client_uuid": body["client_uuid"]}
+        one |= {"discard_episode_timeout": body["discard_episode_timeout"], "latest_activity_timestamp": time.time()}
+        more = {name: one[name] for name in nothing}
+        return 200, {**answer, "success": True, **more, "fail_cause": ""}
+
+    def end_episode(self, body: dict[str, dict[str, object]]) -> Answer:
+        if self.status not in ROLLING:
+            words = f"Engine is not in rolling state. Current status: [{self.status}]. Cannot end episode."
+            return 400, {"detail": words}
+        key, task, output = str(body["episode_uuid"]), body["task_id"], body["workflow_output"]
+        metadata = output.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("task_id") != task:
+            raise AssertionFailedError
+        one = self.episodes.get(key)
+        if one is None:
+            return 400, {"detail": f"Episode {key} not found."}
+        if one["episode_status"] != "claimed":
+            words = "is not in claimed status, maybe you take **too long** to submit the workflow output, "
+            words += "try increase `discard_episode_timeout` when `begin_episode`."
+            return 400, {"detail": f"Episode {key} {words}"}
+        if one["client_uuid"] != body["client_uuid"]:
+            words = f"is claimed by different client: {one['client_uuid']}, but got {body['client_uuid']}."
+            return 404, {"detail": f"Episode {key} {words}"}
+        if one["episode_type"] == "train":
+            del self.episodes[key]
+            self.ended.append((str(task), float(str(output["reward"]))))
+            self.active[str(body["client_uuid"])] = time.time()
+        else:
+            self.give_back(key)
+        return 200, {"success": True}
+
+    def give_back(self, key: str) -> None:
+        """While it rolls, the episode is claimed again by somebody; later it is deleted."""
+        if self.status == "ENGINE.ROLLING":
+            self.episodes[key] |= {"episode_status": "registered", "client_uuid": "", "llm_call_count": 0}
+            self.unclaimed.append(key)
+        else:
+            del self.episodes[key]
+
+    def abort_episode(self, body: dict[str, str]) -> Answer:
+        if self.status in ROLLING and body["episode_uuid"] in self.episodes:
+            self.give_back(body["episode_uuid"])
+        return 200, {"success": True}
+
+    def claimed(self, key: str) -> bool:
+        return self.status in ROLLING and self.episodes.get(key, {}).get("episode_status") == "claimed"
+
+    def can_continue_episode(self, body: dict[str, str]) -> Answer:
+        return 200, {"can_continue": self.claimed(body["episode_uuid"])}
+
+    def is_episode_claimed(self, body: dict[str, str]) -> Answer:
+        return 200, {"success": self.claimed(body["episode_uuid"]), "failure_reason": ""}
+
+    def get_episode_buffer(self) -> Answer:
+        return 200, {"buffer": list(self.episodes.values())}
+
+    def agree_sync_weight(self, body: dict[str, str]) -> Answer:
+        if not body["client_uuid"]:
+            return 200, {"success": False, "failure_reason": "client_uuid required"}
+        raise AssertionFailedError  # the collection method is never one of those that may agree
+
+    def push_verbose_log(self, body: dict[str, str]) -> Answer:
+        self.logs.append({"timestamp": time.time(), "tag": body.get("tag", ""), "message": body["message"]})
+        return 200, {"success": True, "failure_reason": ""}
+
+    def replay_latest_llm_call(self) -> Answer:
+        return (200, self.last_call) if self.last_call else (404, {"detail": "No LLM call has been made yet"})
+
+    def chat(self, body: dict[str, object], headers: object) -> Answer:
+        """The model says `ok`. The error for a missing key is a value there, not an exception: HTTP 200."""
+        key = str(headers.get("Authorization") or "")  # type: ignore[attr-defined]
+        if not key:
+            return 200, {"status_code": 401, "detail": "Missing authorization header", "headers": None}
+        if self.status not in ROLLING:
+            return 404, {"detail": "The server is not in ENGINE.ROLLING status, cannot accept new requests."}
+        episode = json.loads(base64.b64decode(key.replace("Bearer ", "").replace("sk-ajet-", "")))["episode_uuid"]
+        if episode not in self.episodes:
+            return 404, {"detail": f"Episode {episode} not found."}
+        self.episodes[episode]["llm_call_count"] = int(str(self.episodes[episode]["llm_call_count"])) + 1
+        choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+        output = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        self.last_call = {"input": body, "output": output}
+        return 200, output
+
+
+OTHER = ("/update_engine_status", "/update_current_batch_rollout_pool_information_and_fetch_instruction")
 
 
 class Requests(BaseHTTPRequestHandler):
     """FastAPI's part."""
 
-    engine: Engine
+    server_state: Server
 
     def do_GET(self) -> None:
         """Answer a GET."""
-        with self.engine.lock:
-            self.answer(*self.engine.get(self.path))
+        self.answer(lambda: self.server_state.get(self.path))
 
     def do_POST(self) -> None:
         """Answer a POST."""
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        with self.engine.lock:
-            self.answer(*self.engine.post(self.path, json.loads(raw or b"{}")))
+        if self.path == "/fake/die":
+            os._exit(9)
+        self.answer(lambda: self.server_state.post(self.path, raw, self.headers))
 
-    def answer(self, status: int, value: object) -> None:
-        """Send an object."""
-        data = json.dumps(value).encode()
+    def answer(self, act) -> None:  # type: ignore[no-untyped-def]
+        """Send an object, or the plain text of an exception."""
+        try:
+            with self.server_state.lock:
+                status, value = act()
+            data, kind = json.dumps(value).encode(), "application/json"
+        except AssertionFailedError:
+            status, data, kind = 500, b"Internal Server Error", "text/plain; charset=utf-8"
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -250,14 +386,177 @@ class Requests(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-BORN = time.monotonic()
-SEEN_S = 10.0
+class Engine:
+    """The trainer: a process of its own that registers episodes, collects them and makes steps of them."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.url = f"http://127.0.0.1:{args.swarm_port}"
+        self.tasks: dict[str, list[float]] = {}
+
+    def call(self, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
+        """One request; the engine ends with its server."""
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return dict(json.loads(answer.read()))
+        except OSError:
+            sys.exit(1)
+
+    def status(self, name: str, step: int | None = None) -> None:
+        """Tell the server, as http_change_engine_status does."""
+        self.call("/update_engine_status", {"engine_status": name, "global_step": step, "pid": os.getpid()})
+        log("http_change_engine_status", 318, f"Changed engine status to {name}")
+
+    def take(self) -> int:
+        """Take the episodes that have ended; returns how often a harness has looked."""
+        news = self.call("/fake/engine")
+        for task, reward in news["ended"]:  # type: ignore[attr-defined]
+            self.tasks.setdefault(task, []).append(reward)
+        return int(str(news["looks"]))
+
+    def seen(self) -> None:
+        """Stay as it is until a harness has looked, so that no test leans on how quick anything is."""
+        before, until = self.take(), time.monotonic() + SEEN_S
+        while self.take() < before + 2 and time.monotonic() < until:  # the first may have asked before the change
+            time.sleep(0.01)
+
+    def register(self, count: int) -> None:
+        """More episodes to be claimed."""
+        for _ in range(0 if "claims" in self.args.fault else count):
+            key = uuid.uuid4().hex
+            token = base64.b64encode(json.dumps({"episode_uuid": key}).encode()).decode()
+            one = {"episode_uuid": key, "openai_base_url": f"{self.url}/v1", "openai_api_key": f"sk-ajet-{token}"}
+            self.call("/register_episode", {**one, "zmq_listen_result_addr": "ipc:///tmp/agentjet/none.sock"})
+
+    def full(self) -> int:
+        """Tasks with all their episodes."""
+        return sum(len(rewards) >= self.args.repeat for rewards in self.tasks.values())
+
+    def push(self) -> None:
+        """The pool, as the trainer pushes it every few seconds."""
+        args, done = self.args, [rewards for rewards in self.tasks.values() if len(rewards) >= self.args.repeat]
+        pool = {
+            "sample_collection_method": "rollout_until_finish_enough_tasks",
+            "completed_episodes": sum(map(len, self.tasks.values())),
+            "completed_episode_target": args.batch * args.repeat,
+            "completed_tasks": len(done),
+            "completed_task_target": args.batch,
+            "completed_non_dummy_tasks": sum(1 for rewards in done if len(set(rewards)) > 1),
+            "completed_non_dummy_task_target": args.batch,
+            "task_expected_num_repeat": args.repeat,
+            "completed_tasks_details": {task: ["e"] * len(rewards) for task, rewards in self.tasks.items()},
+            "completed_tasks_rewards": self.tasks,
+        }
+        self.call("/update_current_batch_rollout_pool_information_and_fetch_instruction", pool)
+
+    def roll(self, step: int) -> None:
+        """Collect one batch. The pool still shows the one before to whoever looks first."""
+        self.tasks = {}
+        looks = self.take()
+        self.status("ENGINE.ROLLING", step)
+        self.register(self.args.batch * self.args.repeat + AHEAD)
+        pushed = -1
+        while self.full() < self.args.batch:
+            began = self.take() > looks
+            if (count := sum(map(len, self.tasks.values()))) != pushed and (began or count):
+                self.register(0 if pushed < 0 else count - pushed)
+                self.push()
+                pushed = count
+            time.sleep(0.01)
+        self.status("ENGINE.ROLLING_POST")
+        self.push()
+        self.seen()
+
+    def train(self, step: int) -> None:
+        """The update: verl prints its line, or dies."""
+        rewards = [reward for task in self.tasks.values() for reward in task]
+        print(
+            f"(TaskRunner pid=77) step:{step} - critic/rewards/mean:{sum(rewards) / len(rewards)} "
+            f"- actor/pg_loss:0.1 - actor/kl_loss:np.float64({step / 1000}) - training/global_step:{step}",
+            flush=True,
+        )
+        self.status("ENGINE.WEIGHT_SYNCING")
+        self.seen()
+
+    def run(self) -> None:
+        """Boot, train, end."""
+        faults = self.args.fault
+        if "dies" in faults:
+            print(TRACEBACK.format("RuntimeError: the server's own fault"), file=sys.stderr, flush=True)
+            self.call("/fake/die", {})
+        self.seen()
+        while "stuck" in faults:
+            time.sleep(0.1)
+            self.take()
+        if "boot_failure" in faults:
+            log("..e_training_process", 439, "Unexpected error: No module named 'verl'")
+            self.status("ENGINE.OFFLINE", 0)
+            return
+        print(f"(TaskRunner pid=77) Total training steps: {self.args.total}", flush=True)
+        if "resume" in faults:
+            print("(TaskRunner pid=77) Resuming from /ckpt/p/e/global_step_3", flush=True)
+        for step in range(4 if "resume" in faults else 1, self.args.total + 1):
+            self.roll(step)
+            if "crash" in faults:
+                words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB"
+                print(TRACEBACK.format(words), flush=True)
+                break
+            self.train(step)
+        else:
+            print("Final validation metrics: None", flush=True)
+        print("Changing engine status to OFFLINE before shutdown...", flush=True)
+        self.status("ENGINE.OFFLINE", 0)
+
+
+def serve(args: argparse.Namespace) -> None:
+    """The HTTP server. It ends with its parent, unless it is an orphan on purpose."""
+    Requests.server_state = Server(args)
+    ThreadingHTTPServer.daemon_threads = True
+    server = ThreadingHTTPServer(("0.0.0.0", args.swarm_port), Requests)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    parent = os.getppid()
+    while os.getppid() == parent or "orphan" in args.fault:
+        time.sleep(0.05)
+
+
+def command(args: argparse.Namespace) -> None:
+    """`ajet-swarm start`: the server as a child; INT stops the engine and ends both, by TERM to itself: 143."""
+    if "never" in args.fault:
+        print(TRACEBACK.format("ModuleNotFoundError: No module named 'sglang'"), file=sys.stderr)
+        sys.exit(1)
+    argv = [sys.executable, __file__, "--role", "server", *sys.argv[1:]]
+    child = subprocess.Popen(argv, start_new_session="orphan" in args.fault)
+    url = f"http://127.0.0.1:{args.swarm_port}"
+    try:
+        while "slow_health" not in args.fault:
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=0.5).close()
+                break
+            except OSError:
+                if child.poll() is not None:
+                    raise RuntimeError("Interchange server subprocess failed to start.") from None
+                time.sleep(0.02)
+        log("..interchange_server", 584, f"Interchange server is running in blocking mode on:\n------\nURL 1: {url}")
+        child.wait()
+    except KeyboardInterrupt:
+        log("..interchange_server", 592, "Shutting down interchange server...")
+        if "orphan" not in args.fault:
+            try:
+                urllib.request.urlopen(urllib.request.Request(f"{url}/stop_engine", b"{}"), timeout=8).close()
+            except OSError:
+                pass
+            child.kill()
+            child.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
-    """Serve until killed."""
+    """The command, or one of its two other processes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", nargs="?", default="start")
+    parser.add_argument("--role", default="command")
     parser.add_argument("--swarm-port", type=int, default=10086)
     parser.add_argument("--fault", action="append", default=[])
     parser.add_argument("--state", default="OFFLINE")
@@ -265,27 +564,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--after", type=float, default=1.0)
+    parser.add_argument("--blocks", type=float, default=0.1)
     parser.add_argument("--errors-for", type=int, default=5)
     args = parser.parse_args()
-    if "never" in args.fault:
-        print(TRACEBACK.format("ModuleNotFoundError: No module named 'sglang'"), file=sys.stderr)
-        sys.exit(1)
-    if "orphan" in args.fault:  # as `ajet-swarm start`, whose uvicorn child survives it
-        words = [word for word in sys.argv[1:] if word not in ("--fault", "orphan")]
-        subprocess.Popen([sys.executable, __file__, *words], start_new_session=True)
-        while True:
-            time.sleep(60)
     if "deaf" in args.fault:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Requests.engine = Engine(args)
-    ThreadingHTTPServer.daemon_threads = True
-    server = ThreadingHTTPServer(("127.0.0.1", args.swarm_port), Requests)
-    print(f"Interchange server is running in blocking mode on: 127.0.0.1:{args.swarm_port}", flush=True)
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        server.server_close()
+    elif args.role != "command":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends them
+    {"command": command, "server": serve, "engine": lambda given: Engine(given).run()}[args.role](args)
 
 
 if __name__ == "__main__":
