@@ -63,7 +63,7 @@ def _run(run: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation
     except EnvironmentUnusable:  # a full disk has no room for its row: all the more it wants an explanation
         state, outcome = rundir.state(), None
     end = exit_record.read(rundir)
-    found = explain_run(recorded, end, registry.by_name(trainer or spec.trainer, spec.lines), tail)
+    found = explain_run(recorded, end, registry.by_name(trainer) if trainer else registry.of_run(spec), tail)
     payload = {
         "run": spec.run,
         "state": state.value,

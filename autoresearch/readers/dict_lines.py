@@ -34,7 +34,7 @@ def read_dict_lines(
             seen[reading.kind] += 1
             if reading.step < 0:
                 step = validated_at(ordinal) if reading.kind is SignalKind.VALIDATION else ordinal
-                reading = Reading(reading.kind, step, reading.metrics)
+                reading = Reading(reading.kind, step, reading.metrics, ordinal=True)
             yield reading
 
 

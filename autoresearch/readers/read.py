@@ -5,16 +5,25 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.metrics.expression_parser import near_miss
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import NamesTags, ReadsLogs, ReportsUnread, Source, SourceFormat, Trainer
+from autoresearch.core.run.trainer import (
+    FindsMetrics,
+    NamesTags,
+    ReadsLogs,
+    ReportsUnread,
+    Source,
+    SourceFormat,
+    Trainer,
+)
 from autoresearch.readers.console import read_console
 from autoresearch.readers.dict_lines import read_dict_lines
+from autoresearch.readers.found_lines import find_metrics
 from autoresearch.readers.jsonl import read_jsonl
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab
@@ -41,6 +50,7 @@ class SourceReadings:
     source: Source
     readings: tuple[Reading, ...]
     warnings: tuple[str, ...] = ()  # what could not be read
+    summary: str = ""  # which lines were taken, where nobody declared any
 
     def points(self, key: str) -> dict[int, float]:
         """The value at each step; the later one if training and validation both have the metric."""
@@ -62,6 +72,7 @@ class Best:
     readings: tuple[Reading, ...]
     sources: tuple[Source, ...] = ()  # () if no source holds the metric, or a part of it
     warnings: tuple[str, ...] = ()
+    summary: str = ""  # which lines were taken, where nobody declared any
 
     @property
     def source(self) -> Source | None:
@@ -81,39 +92,43 @@ def read_source(
     trainer: Trainer,
     *,
     ended: bool = False,
-    warnings: list[str] | None = None,
-) -> list[Reading]:
+) -> SourceReadings:
     """All readings of one source, one per kind and step, in order of first appearance.
 
-    A relative path is resolved against `base`. Bytes before `offset` are not this run's. [] for a missing source.
-    `ended`: the writer ended cleanly, so a log's last line is complete even without a newline. `warnings`: collects
-    what could not be read.
+    A relative path is resolved against `base`. Bytes before `offset` are not this run's. A missing source has none.
+    `ended`: the writer ended cleanly, so a log's last line is complete even without a newline.
     """
     path = base / source.path
-    if source.format is SourceFormat.JSONL:
-        return list(merged(read_jsonl(path, offset)))
-    if source.format is SourceFormat.DICT_LINES:
-        return list(merged(read_dict_lines(path, offset, source.validated_at)))
-    if source.format is SourceFormat.SWARM_VAL:
-        return list(merged(read_swarm_val(path, offset)))
-    if source.format is SourceFormat.TENSORBOARD:
-        key_of = trainer.key_of if isinstance(trainer, NamesTags) else str
-        return list(merged(read_tensorboard(path, offset, key_of)))
-    if source.format is SourceFormat.TRAINER_STATE:
-        return list(merged(read_trainer_state(path)))
-    if source.format in TRACKERS:
-        run = newest(source.format, path)
-        return list(merged(TRACKERS[source.format](run))) if run else []
+    if source.format is not SourceFormat.CONSOLE:
+        return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
+    if isinstance(trainer, FindsMetrics) and trainer.finds:
+        found = find_metrics(path, trainer.metrics, offset, ended=ended)
+        return SourceReadings(source, merged(found.readings), summary=found.summary)
     if isinstance(trainer, ReadsLogs):
         reader = trainer.reader()
-        found = read_whole_log(path, reader, offset, ended=ended)
-        readings = list(merged(part for reading in found for part in _parts(reading)))
-        if warnings is not None and isinstance(reader, ReportsUnread):
-            warnings += [_no_number(path, name, text) for name, text in reader.unread.items()]
-        return readings
+        lines = read_whole_log(path, reader, offset, ended=ended)
+        readings = merged(part for reading in lines for part in _parts(reading))
+        unread = reader.unread if isinstance(reader, ReportsUnread) else {}
+        return SourceReadings(source, readings, tuple(_no_number(path, name, text) for name, text in unread.items()))
     signals = [signal for signal in trainer.signals() if signal.kind in _EVENTS]
-    found = read_console(path, trainer.read_line, signals, offset, ended=ended)
-    return list(merged(part for reading in found for part in _parts(reading)))
+    lines = read_console(path, trainer.read_line, signals, offset, ended=ended)
+    return SourceReadings(source, merged(part for reading in lines for part in _parts(reading)))
+
+
+def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Iterable[Reading]:
+    """The readings of a file of metrics."""
+    if source.format is SourceFormat.JSONL:
+        return read_jsonl(path, offset)
+    if source.format is SourceFormat.DICT_LINES:
+        return read_dict_lines(path, offset, source.validated_at)
+    if source.format is SourceFormat.SWARM_VAL:
+        return read_swarm_val(path, offset)
+    if source.format is SourceFormat.TENSORBOARD:
+        return read_tensorboard(path, offset, trainer.key_of if isinstance(trainer, NamesTags) else str)
+    if source.format is SourceFormat.TRAINER_STATE:
+        return read_trainer_state(path)
+    run = newest(source.format, path)
+    return TRACKERS[source.format](run) if run else ()
 
 
 def _no_number(path: Path, name: str, text: str) -> str:
@@ -182,12 +197,7 @@ def read_all(
     offsets: bytes at the start of a source, by path, that are not this run's. `ended`: see `read_source`.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
-    reads = []
-    for s in ranked:
-        doubts: list[str] = []
-        found = read_source(s, base, offsets.get(s.path, 0), trainer, ended=ended, warnings=doubts)
-        reads.append(SourceReadings(s, tuple(found), tuple(doubts)))
-    return reads
+    return [read_source(source, base, offsets.get(source.path, 0), trainer, ended=ended) for source in ranked]
 
 
 def read_best(
@@ -208,19 +218,20 @@ def read_best(
 def best_of(source_readings: Sequence[SourceReadings], objective: Objective | None) -> Best:
     """Like `read_best`, for sources that were already read, in order of authority."""
     doubts = tuple(text for read in source_readings for text in read.warnings)
+    summary = next((read.summary for read in source_readings if read.summary), "")
     if objective is None:
-        return Best(_united([read.readings for read in source_readings]), (), doubts)
+        return Best(_united([read.readings for read in source_readings]), (), doubts, summary)
     names = {key for read in source_readings for key in read.keys}
     keys = objective.keys_among(names)
     holders = {key: read for key in keys for read in reversed(source_readings) if read.points(key)}
     if lacking := [key for key in keys if key not in holders]:
         told = (*_nowhere(objective.metric, lacking, names), *doubts)
-        return Best(_united([read.readings for read in source_readings]), (), told)
+        return Best(_united([read.readings for read in source_readings]), (), told, summary)
     warnings = [*disagreements(source_readings, keys), *doubts]
     order = sorted(source_readings, key=lambda read: read not in holders.values())
     ours = [[_of(read, reading, holders) for reading in read.readings] for read in order]
     sources = tuple(dict.fromkeys(holders[key].source for key in keys))
-    return Best(_united(ours), sources, tuple(warnings))
+    return Best(_united(ours), sources, tuple(warnings), summary)
 
 
 def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
@@ -236,13 +247,17 @@ def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]
 def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
     """One reading per kind and step, ordered by step; if lists overlap, the earlier list's values win."""
     found: dict[tuple[SignalKind, int], dict[str, float]] = {}
+    ordinal: set[tuple[SignalKind, int]] = set()
     for readings in lists:
         for reading in readings:
-            known = found.setdefault((reading.kind, reading.step), {})
-            for key, value in reading.metrics.items():
-                known.setdefault(key, value)
+            key = reading.kind, reading.step
+            if reading.ordinal and key not in found:
+                ordinal.add(key)
+            known = found.setdefault(key, {})
+            for name, value in reading.metrics.items():
+                known.setdefault(name, value)
     order = sorted(found, key=lambda key: (key[1], key[0] is SignalKind.VALIDATION))
-    return tuple(Reading(kind, step, found[kind, step]) for kind, step in order if found[kind, step])
+    return tuple(Reading(*key, found[key], key in ordinal) for key in order if found[key])
 
 
 def _of(source_readings: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
@@ -250,7 +265,7 @@ def _of(source_readings: SourceReadings, reading: Reading, holders: Mapping[str,
     foreign = [key for key in holders if key in reading.metrics and holders[key] is not source_readings]
     if not foreign:
         return reading
-    return Reading(reading.kind, reading.step, {k: v for k, v in reading.metrics.items() if k not in foreign})
+    return replace(reading, metrics={k: v for k, v in reading.metrics.items() if k not in foreign})
 
 
 def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tuple[str, ...]:

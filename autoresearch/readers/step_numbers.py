@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.signal import Reading, SignalKind
@@ -14,7 +15,7 @@ def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:
     for reading in readings:
         if reading.step == NO_STEP:
             step = last + 1 if reading.kind is SignalKind.STEP else last
-            reading = Reading(reading.kind, step, reading.metrics)
+            reading = Reading(reading.kind, step, reading.metrics, ordinal=True)
         if reading.kind is SignalKind.STEP:
             last = reading.step
         yield reading
@@ -31,5 +32,5 @@ def merged(readings: Iterable[Reading]) -> tuple[Reading, ...]:
         place = reading.kind is SignalKind.STEP, reading.step
         known = found.get(place)
         metrics = {**known.metrics, **reading.metrics} if known else None
-        found[place] = Reading(reading.kind, reading.step, metrics) if metrics else reading
+        found[place] = replace(reading, metrics=metrics) if metrics else reading
     return tuple(found.values())

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from .basics import NEVER, clock, parse_object, positive, real, whole
 from .event_log import EventLog
 from .line_patterns import LinePattern, Scanner, group
 from .log_follower import LogFollower
+from .metric_lines import is_validation
 from .progress_limits import ProgressLimits
 from .spec import Spec
+from .step_finder import FoundLine, StepFinder
 from .text import number, plain
 
+_NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)
+_KL = re.compile(r"(?:^|[/_])(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
 FINAL_SCAN_S = 10.0  # time limit for the final scan; beyond it, only the log's end is scanned
 PEEK_S = 1.0  # an unfinished line is scanned after this time
 
@@ -24,6 +30,8 @@ class Listener:
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
+        self.finder = StepFinder(runner_spec.metric_names) if runner_spec.finds_steps else None
+        self._summary = ""
         self.error: dict[str, str] = {}  # the first error, or the first with an `error_kind`
         self.peek_at = NEVER
         self._unfinished = 0  # bytes of the unfinished last line
@@ -33,6 +41,7 @@ class Listener:
         self.scanner = Scanner(
             LinePattern(s["kind"], s["pattern"], s.get("hold_s") or 0.0, s.get("needles") or ())
             for s in self.spec.signals
+            if self.finder is None or s["kind"] != "step"
         )
 
     def scan(self, budget: float) -> bool:
@@ -41,6 +50,9 @@ class Listener:
         for chunk in self.follower.poll():
             self.pace.printed(clock())
             self._take_in(chunk, self.follower.offset - len(chunk))
+            if self.finder is not None:
+                self.finder.feed(chunk, clock())
+                self._take_found(self.finder.take())
             if clock() > until:
                 return False
         unfinished = self.follower.behind()
@@ -62,6 +74,18 @@ class Listener:
             self.scan(0.1 * FINAL_SCAN_S)
         self.peek()
 
+    def finish(self) -> None:
+        """Scan all that is left of a trainer that has exited."""
+        self.read_the_rest()
+        if self.finder is not None:
+            self.finder.feed(self.follower.partial() + b"\n", clock())
+            self.take_unproven()
+
+    def take_unproven(self) -> None:
+        """Count a step that has not grown twice: the limit to the first step is reached, or the log has ended."""
+        if self.finder is not None:
+            self._take_found(self.finder.take_unproven())
+
     def read_inbox(self) -> None:
         """Process the signals that the CLI detected elsewhere, such as an HTTP status or a Ray job."""
         for chunk in self.inbox.poll():
@@ -81,9 +105,25 @@ class Listener:
             else:
                 self._saw(pattern.kind, text, pattern.hold_s, plain(group(match, "kind")))
 
-    def _saw_step(self, step: int | None, kl: float | None, text: bytes | str) -> None:
-        """Process a training step's metrics."""
-        now, pace = clock(), self.pace
+    def _take_found(self, found_lines: list[FoundLine]) -> None:
+        """Process lines that the finder took, at the time when each was read."""
+        finder = self.finder
+        if found_lines and finder is not None and finder.axis is not None and finder.axis.step_name != self._summary:
+            self._summary = finder.axis.step_name
+            self.event_log.emit("steps_found", plain(finder.summary()), changed_from=finder.changed_from)
+        for line in found_lines:
+            if line.main:
+                self._saw_step(line.step, _kl_of(line.metrics), line.text, line.at)
+            if any(map(is_validation, line.metrics)):
+                self._saw("validation", line.text)
+            elif not line.main:
+                self._saw("progress", line.text)
+            if any(value != value and _NAN.search(name) for name, value in line.metrics.items()):
+                self._saw("nan", line.text)
+
+    def _saw_step(self, step: int | None, kl: float | None, text: bytes | str, at: float = 0.0) -> None:
+        """Process a training step's metrics. `at`: when it was printed, if that was not now."""
+        now, pace = at or clock(), self.pace
         self._resumed(now)
         if pace.step(now, step, kl):
             shown = "" if pace.kl is None else f", KL {pace.kl:g}"
@@ -117,3 +157,7 @@ class Listener:
             self.pace.stalled = False
             silent = round(now - self.pace.last_at, 1)
             self.event_log.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)
+
+
+def _kl_of(metrics: dict[str, float]) -> float | None:
+    return next((value for name, value in metrics.items() if _KL.search(name)), None)

@@ -261,7 +261,7 @@ class Runner:
             until = clock() + SCHEDULER_S
             while clock() < until and not self.stopping.decision:
                 self.loop.tick(until)
-        self.listener.read_the_rest()
+        self.listener.finish()
 
     def evaluate(self) -> None:
         """Run the evaluation if the run finished or reached its time limit; its ending is fixed before that."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .basics import positive, whole
 
 TYPE_CHECKING = False
@@ -24,6 +26,10 @@ class Spec:
         self.grace_s = positive(limits.get("grace_s")) or 0.0
         self.needs_kl = data.get("first_step") == "kl"
         self.signals: list[Mapping[str, Any]] = data.get("signals") or []
+        # of a trainer that nobody knows, and without declared lines, steps are found by their spelling
+        self.finds_steps = data.get("trainer") == "generic" and not data.get("lines")
+        objective = data.get("objective") or {}
+        self.metric_names = re.findall(r"[^\W\d][\w./@%-]*", str(objective.get("metric") or ""))  # of an expression
         self.run = str(data["run"])
         self.command = str(data["command"])
         self.start = str(data.get("start") or self.command)  # a wrapper started in place of `command`, which it starts

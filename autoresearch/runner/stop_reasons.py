@@ -60,6 +60,8 @@ class Stopping:
         if now >= pace.next_deadline():
             self.listener.read_the_rest()  # the limit applies to what was printed, read or not
         if now >= pace.first_deadline():
+            self.listener.take_unproven()
+        if now >= pace.first_deadline():
             quiet = "no step is known, and nothing new was printed in time"
             what = quiet if self.spec.first_step_since_output else "no first step in time"
             self._over_limit("first_step_timeout", self.spec.first_step_s, what)

@@ -1,25 +1,29 @@
-"""Read an evaluation's output: its trainer's or blueprint's lines, else JSON objects and `key: value` pairs."""
+"""Read an evaluation's output: its trainer's or blueprint's lines, else pairs in any spelling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
-from autoresearch.trainers.declared import loaded, pairs
+from autoresearch.runner.metric_lines import as_declared, body, by_same_name, parse
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Reads the log of an evaluation. `step`: assigned to lines that name none, the last trained step."""
+    """Reads the log of an evaluation.
+
+    step: assigned to lines that name none, the last trained step. metrics: declared names, read in any spelling.
+    """
 
     trainer: Trainer
     step: int
+    metrics: tuple[str, ...] = ()
 
     def reader(self) -> LogReader:
         own = self.trainer.reader() if isinstance(self.trainer, ReadsLogs) else None
-        return EvaluationLog(self.trainer, own, self.step)
+        return EvaluationLog(self.trainer, own, self.step, by_same_name(self.metrics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class EvaluationLog:
     trainer: Trainer
     own: LogReader | None
     step: int
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def needles(self) -> tuple[str, ...]:
@@ -42,9 +47,11 @@ class EvaluationLog:
         found = self._as_trained(text)
         if found is not None:
             return found
-        metrics = loaded(text) or pairs(text)
-        step = metric_keys.step_of(metrics)
-        return Reading(SignalKind.VALIDATION, self.step if step is None else step, metrics) if metrics else None
+        line = parse(body(text))
+        if line is None or not line.metrics:
+            return None
+        step = next((value for value, _ in line.steps.values()), self.step)
+        return Reading(SignalKind.VALIDATION, step, as_declared(line.metrics, self.names))
 
     def end(self) -> Reading | None:
         """The reading that is still open in the trainer's own reader."""

@@ -7,7 +7,6 @@ restarts the default one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,11 +15,11 @@ from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
+from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
-from autoresearch.core.text.regex import later
-from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared, pairs
+from autoresearch.runner import metric_lines
+from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared
 
 _QUOTED_NUMBER = rf"'?{NUMBER}'?"
 
@@ -54,16 +53,24 @@ _USUAL = {
     ),
     SignalKind.VALIDATION: (step_line.VALIDATION,),
 }
-_STEP_BEFORE = later(r"(?:\b(?:step|eval) (\d{1,9})|\bglobal_step (\d{1,9}), eval_metrics):\s*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Generic:
-    """Any framework without a module of its own. `lines`: declared by the blueprint, see `trainers.declared`."""
+    """Any framework without a module of its own.
+
+    lines: declared by the blueprint, see `trainers.declared`. metrics: the names that its objective needs.
+    """
 
     name: str = "generic"
     named: bool = False
     lines: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def finds(self) -> bool:
+        """Whether steps are found by their spelling: no line is declared."""
+        return not self.lines
 
     @property
     def _declared(self) -> tuple[DeclaredLine, ...]:
@@ -96,10 +103,13 @@ class Generic:
         return ()
 
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
-        """Read a declared line, a line in verl's format, a dict or JSON object, or `step: N ... key: value` pairs."""
+        """Read a declared line, a line in verl's format, or any line that names a step and a usual metric.
+
+        Of one line alone, it cannot be known whether the step grows; `readers.found_lines` reads a whole log.
+        """
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found
-        usual = step_line.read(line) or _read_object(line) or _read_pairs(line)
+        usual = step_line.read(line) or _read(line)
         return None if usual is None or self.declares(usual.kind) else usual
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
@@ -155,42 +165,17 @@ class DeclaredLog:
         return None
 
 
-def _read_object(line: str) -> Reading | None:
-    """Read a line that is, or ends with, a JSON object or a Python dict of metrics."""
-    start = line.find("{")
-    found = _loaded(line[start:]) if start >= 0 and line.endswith("}") else None
-    if found is None or "train_runtime" in found:  # Hugging Face's final summary is not a step
+def _read(line: str) -> Reading | None:
+    """Read a line that names a step, or one of Hugging Face's dicts, which do not; None without a usual metric."""
+    found = metric_lines.parse(metric_lines.body(line))
+    if found is None or not (found.bare or found.dump) or not metric_lines.plausible(found.metrics, {}):
         return None
-    metrics = numbers(found, strings=True)
-    step = metric_keys.step_of(metrics)
-    if step is None:
-        step = _step_before(line[:start])
-    if step is None and "epoch" in metrics and ("loss" in metrics or "eval_loss" in metrics):
-        step = NO_STEP  # Hugging Face prints none
-    kinds = metric_keys.readings(step, metrics) if step is not None else ()
-    return Reading(kinds[0].kind, kinds[0].step, metric_keys.without_step(metrics)) if kinds else None
-
-
-def _loaded(text: str) -> dict[str, object] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return python_dict(text)
-    return value if isinstance(value, dict) else None
-
-
-def _step_before(text: str) -> int | None:
-    """The step named before a dict: `Global step 12: {`, `- step 3: {`, `global_step 1, eval_metrics: {`."""
-    found = _STEP_BEFORE.search(text[-80:])
-    return int(found[1] or found[2]) if found else None
-
-
-def _read_pairs(line: str) -> Reading | None:
-    if "step" not in line or len(line) > 20_000:
+    steps = {name: value for name, (value, _) in found.steps.items()}
+    if metric_lines.BAR in steps:  # of one batch perhaps
         return None
-    metrics = pairs(line)
-    step = metric_keys.step_of(metrics)
-    if step is None or not any(metric_keys.is_training(k) or metric_keys.is_validation(k) for k in metrics):
+    if not steps and not (found.dump and "epoch" in found.metrics):
         return None
-    kind = metric_keys.readings(step, metrics)[0].kind
-    return Reading(kind, step, metric_keys.without_step(metrics))
+    ranks = {name: metric_lines.step_rank(name) for name in steps}
+    step = steps[min(steps, key=lambda name: (ranks[name] is None, ranks[name]))] if steps else NO_STEP
+    (first, *_) = metric_keys.readings(step, found.metrics)
+    return Reading(first.kind, step, found.metrics)

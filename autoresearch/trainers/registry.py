@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.trainers import ask
@@ -26,22 +27,28 @@ NAMES = tuple(_REFERENCES)
 """Every trainer, the most specific first; the last recognises no command and is what remains."""
 
 
-def by_name(name: str, lines: tuple[str, ...] = ()) -> Trainer:
+def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = ()) -> Trainer:
     """The trainer with this name (case-insensitive); raises UsageError, listing the known names, for any other.
 
-    `lines`: the lines that the blueprint declares, see `trainers.declared`; only the generic trainer uses them.
+    Only the generic trainer uses `lines`, which the blueprint declares (see `trainers.declared`), and `metrics`, the
+    names that its objective needs.
     """
     key = name.strip().lower()
-    if lines and key == NAMES[-1]:
-        from autoresearch.trainers.generic import Declaring
+    if (lines or metrics) and key == NAMES[-1]:
+        from autoresearch.trainers.generic import Declaring, Generic
 
-        return Declaring(lines=lines)
+        return Declaring(lines=lines, metrics=metrics) if lines else Generic(metrics=metrics)
     if key in _REFERENCES:
         module, _, attribute = _REFERENCES[key].partition(":")
         trainer: Trainer = getattr(import_module(module), attribute)()
         return trainer
     known = ", ".join(NAMES)
     raise UsageError(f"there is no trainer {name!r}", hint=f"known trainers: {known}", code="unknown_trainer")
+
+
+def of_run(spec: RunSpec) -> Trainer:
+    """The trainer of a run, with what its blueprint declares."""
+    return by_name(spec.trainer, spec.lines, tuple(spec.objective.keys) if spec.objective else ())
 
 
 def every() -> tuple[Trainer, ...]:

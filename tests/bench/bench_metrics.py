@@ -34,7 +34,7 @@ from autoresearch.trainers import registry
 import pandas
 verl = registry.by_name("verl")
 began = time.process_time()
-table = frame(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl))
+table = frame(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl).readings)
 print(time.process_time() - began, len(table), table.iloc[:, 2:].sum().sum())
 """
 BLOCKS = """

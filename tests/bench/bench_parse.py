@@ -48,7 +48,7 @@ from autoresearch.readers.read import read_source
 from autoresearch.trainers.registry import by_name
 name, log = sys.argv[1:]
 began = time.process_time()
-found = read_source(Source(SourceFormat.CONSOLE, log), Path("/"), 0, by_name(name))
+found = list(read_source(Source(SourceFormat.CONSOLE, log), Path("/"), 0, by_name(name)).readings)
 took = time.process_time() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({"took": took, "readings": len(found), "peak": peak}))
@@ -102,7 +102,7 @@ def piece(name: str) -> bytes:
 
 
 def _steps(name: str, sample: Path) -> int:
-    readings = read_source(Source(SourceFormat.CONSOLE, str(sample)), Path("/"), 0, by_name(name))
+    readings = read_source(Source(SourceFormat.CONSOLE, str(sample)), Path("/"), 0, by_name(name)).readings
     return max(1, sum(reading.kind is SignalKind.STEP for reading in readings))
 
 

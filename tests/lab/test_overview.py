@@ -463,7 +463,7 @@ def test_piece_by_piece_and_at_once_say_the_same(tmp_path: Path, name: str, trai
 def replace_trainer(name: str) -> Any:
     from types import SimpleNamespace
 
-    return SimpleNamespace(trainer=name, lines=())
+    return SimpleNamespace(trainer=name, lines=(), objective=None)
 
 
 def test_a_metric_that_only_a_file_holds_is_read_now_and_then(account: Account) -> None:

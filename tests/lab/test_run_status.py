@@ -26,7 +26,7 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
     ],
 )
 def test_the_last_readings(name: str, trainer: str, step: int, validation: int, metric: str) -> None:
-    spec: Any = SimpleNamespace(trainer=trainer, lines=())
+    spec: Any = SimpleNamespace(trainer=trainer, lines=(), objective=None)
     last, evaluated = last_readings(SAMPLES / name, spec)
     assert last is not None
     assert evaluated is not None

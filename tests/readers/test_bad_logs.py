@@ -31,7 +31,7 @@ Same = tuple[str, int, str]
 
 
 def read(name: str, log: Path, offset: int = 0) -> list[Reading]:
-    return read_source(Source(SourceFormat.CONSOLE, str(log)), Path("/"), offset, by_name(name))
+    return list(read_source(Source(SourceFormat.CONSOLE, str(log)), Path("/"), offset, by_name(name)).readings)
 
 
 def plain(readings: list[Reading]) -> list[Same]:
@@ -209,7 +209,7 @@ def test_gigabytes_in_little_memory(tmp_path: Path) -> None:
         "from autoresearch.core.run.trainer import Source, SourceFormat\n"
         "from autoresearch.readers.read import read_source\n"
         "from autoresearch.trainers.registry import by_name\n"
-        "found = read_source(Source(SourceFormat.CONSOLE, sys.argv[1]), Path('/'), 0, by_name('verl'))\n"
+        "found = read_source(Source(SourceFormat.CONSOLE, sys.argv[1]), Path('/'), 0, by_name('verl')).readings\n"
         "print([r.step for r in found])\n"
     )
     root = str(Path(__file__).parents[2])
@@ -225,6 +225,6 @@ def test_a_validation_file_of_an_earlier_run(tmp_path: Path) -> None:
     new = b"\n{'global_steps': 0, 'task_pass_rate@1': np.float64(0.1)}\n"
     path.write_bytes(old + new)
     source = Source(SourceFormat.DICT_LINES, str(path))
-    found = read_source(source, Path("/"), len(old), by_name("verl"))
+    found = list(read_source(source, Path("/"), len(old), by_name("verl")).readings)
     assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(0, 0.1)]
-    assert len(read_source(source, Path("/"), 0, by_name("verl"))) == 2
+    assert len(read_source(source, Path("/"), 0, by_name("verl")).readings) == 2

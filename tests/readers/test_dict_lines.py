@@ -53,7 +53,7 @@ def test_agentjet_before_it_named_a_step(tmp_path: Path) -> None:
     """Its rates had another name then, and the last step is validated whatever the frequency."""
     (tmp_path / "val.md").write_text("".join(OLD % rate for rate in ("0.1", "np.float64(0.2)", "nan", "0.4")))
     source = Source(SourceFormat.DICT_LINES, "val.md", 0, 0, 20, 55)
-    found = read_source(source, tmp_path, 0, registry.by_name("agentjet"))
+    found = list(read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings)
     assert [(r.kind.value, r.step) for r in found] == [("validation", s) for s in (0, 20, 40, 55)]
     rates = [r.metrics["task_pass_rate@1"] for r in found]
     assert (rates[:2], rates[3]) == ([0.1, 0.2], 0.4)
@@ -68,7 +68,7 @@ def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write(OLD % 0.1 + OLD % 0.2)
     source = Source(SourceFormat.DICT_LINES, str(path), 0, 10, 10)
-    found = read_source(source, tmp_path, held, registry.by_name("agentjet"))
+    found = list(read_source(source, tmp_path, held, registry.by_name("agentjet")).readings)
     assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(10, 0.1), (20, 0.2)]
 
 
@@ -76,7 +76,7 @@ def test_the_training_file_holds_a_validation_too(tmp_path: Path) -> None:
     line = "{'critic/real_reward': np.float64(0.5), 'actor/pg_loss': nan, 'task_pass_rate@1': 0.3, 'pass_n': 4, "
     (tmp_path / "train.md").write_text(line + "'training/global_step': 20, 'training/epoch': 0}\n")
     source = Source(SourceFormat.DICT_LINES, "train.md", 1)
-    step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet"))
+    step, validation = read_source(source, tmp_path, 0, registry.by_name("agentjet")).readings
     assert (step.step, step.metrics["critic/real_reward"]) == (20, 0.5)
     assert math.isnan(step.metrics["actor/pg_loss"])
     assert (validation.step, validation.metrics) == (20, {"task_pass_rate@1": 0.3, "pass_n": 4})

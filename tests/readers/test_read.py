@@ -46,7 +46,7 @@ def test_three_sources_that_agree() -> None:
 
 def test_a_merged_line_of_verl_becomes_two_readings(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("step:20 - actor/pg_loss:0.1 - val-core/x/acc/mean@1:0.5 - training/epoch:1\n")
-    found = read_source(LOG, tmp_path, 0, VERL)
+    found = list(read_source(LOG, tmp_path, 0, VERL).readings)
     assert [(r.kind.value, r.step) for r in found] == [("step", 20), ("validation", 20)]
     assert found[1].metrics == {"val-core/x/acc/mean@1": 0.5}
 
@@ -147,7 +147,7 @@ def test_bytes_before_the_offset_belong_to_an_earlier_run(tmp_path: Path) -> Non
 def test_a_step_that_is_repeated_counts_once_and_the_last_wins(tmp_path: Path) -> None:
     line = "step:%d - actor/pg_loss:%s\n"
     (tmp_path / "run.log").write_text(line % (1, 0.1) + line % (2, 0.2) + line % (2, 0.3) + line % (3, 0.4))
-    found = read_source(LOG, tmp_path, 0, TINY)
+    found = list(read_source(LOG, tmp_path, 0, TINY).readings)
     assert [(r.step, r.metrics["actor/pg_loss"]) for r in found] == [(1, 0.1), (2, 0.3), (3, 0.4)]
 
 
@@ -163,6 +163,6 @@ def test_nan_reaches_the_objective() -> None:
 
 def test_absolute_paths_and_missing_files(tmp_path: Path) -> None:
     source = Source(SourceFormat.JSONL, str(SAMPLES / "tinygrpo.jsonl"))
-    assert len(read_source(source, tmp_path, 0, TINY)) == 7
+    assert len(read_source(source, tmp_path, 0, TINY).readings) == 7
     for form in SourceFormat:
-        assert read_source(Source(form, "none"), tmp_path, 0, TINY) == []
+        assert read_source(Source(form, "none"), tmp_path, 0, TINY).readings == ()

@@ -35,7 +35,7 @@ def written(path: Path, *sections: tuple[int, str, float]) -> Path:
 def test_a_step_is_repeated_for_each_data_set(tmp_path: Path) -> None:
     path = written(tmp_path / "v.md", (0, "A", 10.0), (0, "B", 20.0), (10, "A", 30.0), (10, "B", 21.67))
     source = Source(SourceFormat.SWARM_VAL, str(path))
-    first, last = read_source(source, Path(), 0, by_name("agentjet_swarm"))
+    first, last = read_source(source, Path(), 0, by_name("agentjet_swarm")).readings
     assert (first.kind, first.step, last.step) == (SignalKind.VALIDATION, 0, 10)
     assert last.metrics["swarm/B/task_pass_rate@1"] == pytest.approx(0.2167)
     assert last.metrics["swarm/task_pass_rate@1"] == pytest.approx((0.30 + 0.2167) / 2)

@@ -182,5 +182,5 @@ def test_the_newest_run_counts_and_none_from_before(tmp_path: Path) -> None:
     assert newest(SourceFormat.WANDB, tmp_path, since=3000.0) is None
     assert newest(SourceFormat.WANDB, run_b, since=3000.0) is None
     assert newest(SourceFormat.SWANLAB, tmp_path) is None
-    read = read_source(Source(SourceFormat.WANDB, "."), tmp_path, 0, registry.by_name("verl"))
+    read = read_source(Source(SourceFormat.WANDB, "."), tmp_path, 0, registry.by_name("verl")).readings
     check(read)

@@ -146,7 +146,7 @@ def test_nobody_claims_the_lines_of_another(name: str, trainer: str) -> None:
     own = OWN.get(name, ("",))[0]
     mine = own == trainer or any({own, trainer} <= family for family in FAMILIES)
     assert bool(scan(known, (SAMPLES / name).read_bytes())) == mine
-    assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known)) == mine
+    assert bool(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, known).readings) == mine
 
 
 @pytest.mark.parametrize(("name", "command"), [(name, c) for name, commands in COMMANDS.items() for c in commands])

@@ -34,7 +34,7 @@ def trainer_of(name: str) -> Trainer:
 
 
 def readings(name: str, trainer: Trainer) -> list[Reading]:
-    return read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, trainer)
+    return list(read_source(Source(SourceFormat.CONSOLE, name), SAMPLES, 0, trainer).readings)
 
 
 def watched(name: str, trainer: Trainer) -> list[Seen]:

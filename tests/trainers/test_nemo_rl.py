@@ -22,7 +22,7 @@ Event = tuple[str, int, dict[str, float]]
 
 
 def read(path: Path) -> list[Event]:
-    found = read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, NEMO)
+    found = list(read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, NEMO).readings)
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found]
 
 

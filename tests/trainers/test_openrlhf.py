@@ -19,7 +19,7 @@ ASYNC = "INFO 03-02 10:12:12 ppo_trainer_async.py:244] "
 
 
 def test_the_sample() -> None:
-    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "openrlhf.log"), SAMPLES, 0, OPEN)
+    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "openrlhf.log"), SAMPLES, 0, OPEN).readings
     assert (step.kind.value, step.step, len(step.metrics)) == ("step", 1, 12)
     assert (step.metrics["kl"], step.metrics["ppo_kl"], step.metrics["reward"]) == (0.000213, 0.0, 0.5)
     assert (evaluation.kind.value, evaluation.step) == ("validation", 1)

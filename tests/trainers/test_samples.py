@@ -145,7 +145,7 @@ def test_nan_is_read() -> None:
     [
         ("trl_v4.log", [("step", -1, 0.0), ("validation", -1, None)]),
         ("openrlhf.log", [("step", 1, 0.000213), ("validation", 1, None)]),
-        ("slime.log", [("step", 0, None), ("step", 0, None), ("validation", 0, None)]),
+        ("slime.log", [("step", 0, None)] * 3 + [("validation", 0, None)]),
     ],
 )
 def test_the_generic_trainer_reads_dicts(name: str, wanted: list[tuple[str, int, float | None]]) -> None:

@@ -19,7 +19,7 @@ AT = "[2026-04-15 07:58:10] train_metric_utils.py:139 - "
 
 
 def test_the_sample() -> None:
-    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "slime.log"), SAMPLES, 0, SLIME)
+    step, evaluation = read_source(Source(SourceFormat.CONSOLE, "slime.log"), SAMPLES, 0, SLIME).readings
     assert (step.kind, step.step, evaluation.kind, evaluation.step) == (SignalKind.STEP, 0, SignalKind.VALIDATION, 0)
     wanted = {
         "rollout/raw_reward": 0.421875,

@@ -26,7 +26,7 @@ FIRST = {"slime": 0}  # the others count from 1
 
 def steps(tmp_path: Path, text: str, name: str) -> list[int]:
     (tmp_path / "run.log").write_text(text, encoding="utf-8")
-    found = read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, registry.by_name(name))
+    found = list(read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, registry.by_name(name)).readings)
     return [reading.step for reading in found if reading.kind is SignalKind.STEP]
 
 

@@ -20,7 +20,7 @@ TRL = Trl()
 
 
 def read(path: Path) -> list[tuple[str, int, dict[str, float]]]:
-    found = read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, TRL)
+    found = list(read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, TRL).readings)
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found]
 
 

@@ -39,9 +39,11 @@ class SignalPattern:
 class Reading:
     """Metrics that were printed or written for one step.
 
-    `step` is the trainer's own step, or the ordinal if it prints none. NaN and infinite values are kept.
+    `step` is the trainer's own step; if it prints none, the ordinal, and `ordinal` is true. NaN and infinite values are
+    kept.
     """
 
     kind: SignalKind  # STEP or VALIDATION
     step: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+    ordinal: bool = False

@@ -139,6 +139,19 @@ class DeclaresLines(Protocol):
 
 
 @runtime_checkable
+class FindsMetrics(Protocol):
+    """An unknown trainer, whose steps and metrics are found in its log by their spelling; see `runner.step_finder`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of metrics that are read wherever they stand."""
+
+    @property
+    def finds(self) -> bool:
+        """Whether lines are found; False if the blueprint declares the lines of a step."""
+
+
+@runtime_checkable
 class NamesTags(Protocol):
     """A trainer whose TensorBoard tags differ from the names of the same metrics in its console and other files."""
 

@@ -201,7 +201,7 @@ def _series(run_dir: str) -> dict[str, list[Point]]:
     rundir = RunDir(Path(run_dir))
     try:
         spec = spec_file.read(rundir)
-        readings = measure(spec, registry.by_name(spec.trainer, spec.lines), rundir.log).readings
+        readings = measure(spec, registry.of_run(spec), rundir.log).readings
     except (OSError, ValueError, AutoresearchError):
         return {}
     found: dict[str, list[Point]] = {}

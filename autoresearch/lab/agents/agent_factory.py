@@ -76,5 +76,5 @@ def explained(idea: Idea, builder: CommitBuilder) -> Explanation:
     if not rundir.spec.exists():
         raise ConflictError(f"the records of {row.run_id} are gone: {rundir.path}", code="no_records")
     recorded = RecordedRun.read(rundir)
-    trainer = trainers.by_name(recorded.spec.trainer, recorded.spec.lines)
+    trainer = trainers.of_run(recorded.spec)
     return explain_run(recorded, exit_record.read(rundir), trainer, TAIL)

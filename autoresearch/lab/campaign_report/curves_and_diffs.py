@@ -62,7 +62,7 @@ def measured_again(row: LedgerRow) -> Measurement:
     rundir = RunDir(Path(row.run_dir))
     try:
         spec = spec_file.read(rundir)
-        trainer = registry.by_name(spec.trainer, spec.lines)
+        trainer = registry.of_run(spec)
         return measure(spec, trainer, rundir.log, ended=row.returncode == 0)
     except (OSError, ValueError, AutoresearchError):
         return Measurement(())

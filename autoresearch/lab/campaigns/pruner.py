@@ -51,7 +51,7 @@ def read_curve(rundir: RunDir) -> Curve:
     """The validations of a run so far; () if they cannot be read."""
     try:
         spec = spec_file.read(rundir)
-        return validations(spec, registry.by_name(spec.trainer, spec.lines), rundir.log)
+        return validations(spec, registry.of_run(spec), rundir.log)
     except (OSError, ValueError, AutoresearchError):
         return ()
 

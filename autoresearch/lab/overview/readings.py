@@ -70,7 +70,7 @@ class LiveReadings:
             from autoresearch.trainers import registry
 
             try:
-                self._trainer = registry.by_name(self.spec.trainer, self.spec.lines)
+                self._trainer = registry.of_run(self.spec)
             except UsageError:  # a newer version's
                 return False
             self._reader = self._trainer.reader() if isinstance(self._trainer, ReadsLogs) else None

@@ -171,7 +171,7 @@ class WatchedRun:
             from autoresearch.trainers import registry
 
             self._files_at, budget.files = now, False
-            self._from_files = so_far(spec, registry.by_name(spec.trainer, spec.lines), self.rundir.log)
+            self._from_files = so_far(spec, registry.of_run(spec), self.rundir.log)
         return self._from_files
 
     def _clocks(self, spec: RunSpec, run_state: RunState, now: float) -> tuple[float | None, float | None, str]:

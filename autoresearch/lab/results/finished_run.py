@@ -34,7 +34,7 @@ class FinishedRun:
     @property
     def trainer(self) -> Trainer:
         """The trainer that ran."""
-        return registry.by_name(self.spec.trainer, self.spec.lines)
+        return registry.of_run(self.spec)
 
     @property
     def hung(self) -> bool:

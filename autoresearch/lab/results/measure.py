@@ -40,6 +40,7 @@ class Measurement:
     best: tuple[int, float] | None = None
     source: str = ""
     warnings: tuple[str, ...] = ()
+    summary: str = ""  # which lines were taken, where nobody declared any
     printed: tuple[int, float] | None = None  # of an evaluated run: the training's own value of the metric
 
     @property
@@ -75,7 +76,7 @@ def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Sourc
     """The readings of a run's evaluation, the only ones judged. `reads`: the training's, which give the last step."""
     source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
     step = max((reading.step for read in reads for reading in read.readings), default=0)
-    reader = Evaluation(trainer, step).reader()
+    reader = Evaluation(trainer, step, spec.objective.keys if spec.objective else ()).reader()
     return SourceReadings(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
 
 
@@ -119,7 +120,7 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     sources = sources_of(spec, log)
     offsets = _offsets(spec, sources)
     for source in sources:
-        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer)
+        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer).readings
         series = objective.series(r for r in readings if r.kind is SignalKind.VALIDATION)
         if series:
             return tuple(series)
@@ -150,7 +151,7 @@ def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
 def _judge(best: Best, objective: Objective | None) -> Measurement:
     readings = tuple(best.readings)
     if objective is None:
-        return Measurement(readings, source=best.where, warnings=best.warnings)
+        return Measurement(readings, source=best.where, warnings=best.warnings, summary=best.summary)
     series = objective.series(readings)
     return Measurement(
         readings=readings,
@@ -159,6 +160,7 @@ def _judge(best: Best, objective: Objective | None) -> Measurement:
         best=objective.best(series),
         source=best.where,
         warnings=best.warnings,
+        summary=best.summary,
     )
 
 

@@ -59,7 +59,7 @@ class Readout:
         for reading in self.shown:
             metrics = {k: v for k, v in reading.metrics.items() if any(fnmatchcase(k, glob) for glob in globs)}
             if metrics:
-                kept.append(Reading(reading.kind, reading.step, metrics))
+                kept.append(replace(reading, metrics=metrics))
         if self.shown and not kept:
             text = f"no metric's name matches {' or '.join(patterns)}"
             return replace(self, shown=(), warnings=(*self.warnings, text))
@@ -69,7 +69,7 @@ class Readout:
 def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Readout:
     """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
     rundir, spec = recorded.rundir, recorded.spec
-    trainer = registry.by_name(spec.trainer, spec.lines)
+    trainer = registry.of_run(spec)
     end = exit_record.read(rundir)
     ended = end is not None and end.returncode == 0
     objective = _objective(metric) or spec.objective

@@ -108,7 +108,7 @@ def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | N
     from autoresearch.core.run.trainer import ReadsLogs
     from autoresearch.trainers import registry
 
-    trainer = registry.by_name(spec.trainer, spec.lines)
+    trainer = registry.of_run(spec)
     step: Reading | None = None
     validation: Reading | None = None
     if isinstance(trainer, ReadsLogs):
@@ -157,7 +157,7 @@ def _so_far(recorded: RecordedRun) -> float | None:
     from autoresearch.trainers import registry
 
     spec = recorded.spec
-    return so_far(spec, registry.by_name(spec.trainer, spec.lines), recorded.rundir.log)
+    return so_far(spec, registry.of_run(spec), recorded.rundir.log)
 
 
 def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:

@@ -1,0 +1,411 @@
+"""Reads one line of a log as metrics, whatever program printed it: `iter 100 | loss 0.5`, `{'loss': 0.5}`, a tqdm bar.
+
+A line is split into tokens once, and a name takes the number that follows it, with or without a colon or an equals
+sign between them. What a line may look like is listed, with real output, in tests/samples/formats. Which lines of a
+log carry the steps is decided by `step_finder`, which sees all of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .text import without_escapes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+LONGEST = 20_000  # characters; a longer line carries no metrics
+_MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
+_FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
+_PROSE = frozenset(
+    "a an and are at but by for from in is it its of on or so than that the then this to was we with".split()
+)
+
+# Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
+_STEPS = (
+    "step steps iteration iterations iter iters it itr update updates num_updates n_updates num_steps trainer_step "
+    "gradient_step optimizer_step timestep timesteps frame frames num_timesteps total_timesteps timesteps_total "
+    "env_steps num_env_steps num_env_steps_sampled_lifetime",
+    "episode episodes round rounds generation generations gen rollout training_iteration batch",
+    "epoch epochs",
+)
+RANK = {word: rank for rank, words in enumerate(_STEPS) for word in words.split()}
+BAR = "n/total"  # the step of a progress bar, or of `[3/10]`
+RANK[BAR] = len(_STEPS)
+_STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update")
+_NO_STEPS = (
+    *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log"),
+)  # settings
+
+_KNOWN = re.compile(
+    r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
+    r"(?<![a-z])(?:val|eval|valid|test|mse|mae|rmse|f1|auc|bleu|elo|iou|err|r2|nll|ce)(?![a-z])|success|pass|win|"
+    r"fitness|objective|advantage|regret|ep_len|len_mean",
+    re.I,
+)
+_VALIDATION = re.compile(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
+_SETTING = re.compile(
+    r"(?:interval|iters?|steps?|every|size|freq|frequency|seed|episodes?|workers|split|only|first)$", re.I
+)
+_ARITHMETIC = re.compile(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
+_REPR = re.compile(r"[A-Za-z_]\w*\([A-Za-z_]\w*=")  # Namespace(step=10, ...): settings, or a result printed above
+_TRACE = re.compile(r"\s*\++ ")  # set -x, and diffs
+
+_PREFIXES = re.compile(
+    r"\s*(?:"
+    r"\((?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}(?:, ip=[^()\n]{1,60})?\)"  # Ray
+    r"|\[(?:rank|default)\d{1,6}\]:?"  # torchrun
+    r"|\d{1,4}: (?=\D)"  # srun --label
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
+    r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
+    r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
+    r"|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|TRACE)\b\]?:?"
+    r"|[\w./<>-]+\.py:\d+\]?:?|[\w.]+:[\w<>.]+:\d+"  # file.py:12, loguru's module:function:line
+    r"|\d\d-\d\d \d\d:\d\d:\d\d"
+    r"|\[[A-Za-z_][\w.:-]{0,60}\](?=\s)|[a-z_][\w]*(?:\.\w+)+(?=\s-|:)"  # [logger], package.logger
+    r"|[-:|\u2022\u25cf*>=#\u2728]+(?=\s|$)|->|=>|\u2192"
+    r")\s*"
+)
+_MOST_PREFIXES = 10
+
+_WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
+_BAR = re.compile(
+    r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*"
+    r"\[(?P<rest>[^\n]*?)\]?\s*$"
+)
+_SHARE = re.compile(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
+_BAR_TIME = re.compile(r"[\d:?]+<[^,\]]*,[^,\]]*,?\s*")
+_TOKEN = re.compile(
+    r"""
+    (?P<text>"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*')
+  | (?P<junk>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*)?
+           | \d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?!\d) | \d+(?:\.\d+){2,}[\w.+-]*
+           | 0x[0-9a-fA-F]+ | (?![1-9]\d{0,2}(?:,\d{3})+(?![\d,]))\d+(?:,\d+)+
+           | https?://\S+ | (?<!\w)\.{0,2}/[\w./-]+ )
+  | (?P<number>(?<![\w.])[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?
+           | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)? | (?:nan|inf|infinity)(?![\w/.-]) ))
+    (?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
+  | (?P<word>[^\W\d][\w.@%#*+$-]*(?:/[\w.@%#*+$-]+)*(?<![.-]))
+  | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | --*(?=\s|$) | \s{3,})
+  | (?P<other>\S)
+""",
+    re.X | re.I,
+)
+_QUOTED_NAME = re.compile(r"[^\W\d][\w.@%#*+/ -]{0,80}\Z")
+_LITERALS = frozenset(["true", "false", "none", "null"])
+_MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
+
+
+class ParsedLine:
+    """The pairs of one line.
+
+    `steps`: every number that may be the step, by name, as (value, total); `total` is 0 where none is named.
+    `metrics`: the other pairs. `bare`: whether the line consists of its pairs, and is no prose around a number.
+    `dump`: whether it is a whole dict or JSON object, which is printed on purpose.
+    """
+
+    __slots__ = ("bare", "braces", "dump", "metrics", "quoted", "steps")
+
+    def __init__(self) -> None:
+        self.steps: dict[str, tuple[int, int]] = {}
+        self.metrics: dict[str, float] = {}
+        self.bare = True
+        self.dump = False
+        self.quoted = False
+        self.braces = 0  # that are open at its end
+
+    def add(self, name: str, value: float, total: int = 0) -> None:
+        """Add a pair; the first of two with one name counts, as what follows is often a running mean."""
+        whole = value == value and abs(value) < 1 << 53 and value == int(value)
+        if whole and value >= 0 and step_rank(name) is not None:
+            self.steps.setdefault(name, (int(value), total))
+        else:
+            self.metrics.setdefault(name, value)
+
+    def rename(self, name: str) -> None:
+        """Give its only pair another name."""
+        self.steps = {name: pair for pair in self.steps.values()}  # noqa: B035
+        self.metrics = {name: value for value in self.metrics.values()}  # noqa: B035
+
+
+def step_rank(name: str) -> int | None:
+    """How fine a step this name stands for, 0 the finest; None if it names none."""
+    if name.endswith("/max_steps"):
+        name = name[:-10]
+    word = re.split(r"[/.]", name.lower())[-1]
+    if word in RANK:
+        return RANK[word]
+    if word.endswith(_STEP_ENDS) and not word.startswith(_NO_STEPS):
+        return RANK.get(word.rsplit("_", 1)[-1], 0)
+    return None
+
+
+def known_metric(name: str) -> bool:
+    """Whether a name is one that training programs use for a metric."""
+    return bool(_KNOWN.search(name))
+
+
+def is_validation(name: str) -> bool:
+    """Whether a name says that it was measured on held-out data."""
+    if _SETTING.search(name):
+        return False
+    return bool(_VALIDATION.match(name.rsplit("/", 1)[-1]) or _VALIDATION.match(name))
+
+
+def same_name(name: str) -> str:
+    """A name as it is compared: without case and without what separates its words."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def clean(line: bytes) -> str:
+    """A line of a log as text, without escape sequences and NULs."""
+    return without_escapes(line.replace(b"\0", b"")).decode("utf-8", "replace").rstrip()
+
+
+def body(text: str) -> str:
+    """A line without what loggers and launchers put before it: time, level, rank, process, file."""
+    for _ in range(_MOST_PREFIXES):
+        found = _PREFIXES.match(text)
+        if found is None or found.end() == 0 or found.end() == len(text):
+            break
+        text = text[found.end() :]
+    return text.strip()
+
+
+def parse(text: str) -> ParsedLine | None:
+    """The pairs of a line without its prefixes; None if it has none."""
+    if not text or len(text) > LONGEST or "....." in text:  # dots lead from an option to its value
+        return None
+    if _TRACE.match(text):
+        return None
+    if "(" in text and ("np." in text or "tensor(" in text or "array(" in text or "torch." in text):
+        text = _WRAPPED.sub(r"\1", text)
+    if "(" in text and _REPR.search(text):
+        return None
+    line = ParsedLine()
+    bar = _BAR.match(text) if "[" in text and "|" in text else None
+    if bar is not None:
+        rest = bar["rest"]
+        time = _BAR_TIME.match(rest)
+        _pairs(bar["title"], line)
+        line.metrics.clear()
+        line.bare = True
+        _pairs(rest[time.end() :] if time else "", line)
+        line.steps.setdefault(BAR, (int(bar["n"]), int(bar["total"])))
+        return line if line.metrics else None
+    line.dump = text.endswith("}") and "{" in text
+    _pairs(text, line)
+    line.bare = line.bare and not _ARITHMETIC.search(text)
+    if "train_runtime" in line.metrics:  # Hugging Face's summary at the end, whose values are those of no step
+        return None
+    return line if line.steps or line.metrics else None
+
+
+class _PairReader:
+    """Goes through the tokens of a text once, and adds its pairs to a line."""
+
+    def __init__(self, text: str, pairs: ParsedLine) -> None:
+        self.line = pairs
+        self.tokens = list(_TOKEN.finditer(text))
+        self.words: list[str] = []  # that may name the next number
+        self.explicit = False  # whether a colon or an equals sign followed them
+        self.above: list[str] = []  # names of the dicts around
+        self.depth = 0  # open brackets of all kinds
+        self.list_of = ""  # the name whose value is a list so far
+        self.lost = 0  # words that name nothing
+        self.taken = 0  # pairs
+        self.at = 0
+        kinds = {"text": self._text, "word": self._word, "number": self._number, "sign": self._sign}
+        kinds["unit"] = self._number
+        while self.at < len(self.tokens):
+            token = self.tokens[self.at]
+            kinds.get(token.lastgroup or "", self._other)(token)
+            self.at += 1
+        self.lost += len(self.words) if self.depth == 0 else 0
+
+    def _ahead(self, n: int) -> str:
+        return self.tokens[self.at + n][0] if self.at + n < len(self.tokens) else ""
+
+    def _number_ahead(self, n: int) -> bool:
+        return self.at + n < len(self.tokens) and bool(self.tokens[self.at + n]["number"])
+
+    def _clear(self) -> None:
+        self.words = []
+        self.explicit = False
+
+    def _key(self) -> str:
+        return "/".join([*filter(None, self.above), "_".join(self.words).strip("_:")])
+
+    def _named(self) -> bool:
+        """Whether the words name a number, rather than being a sentence in which one stands."""
+        if self.explicit:
+            return 0 < len(self.words) <= _MOST_WORDS
+        if len(self.words) > _FEW_WORDS and step_rank(self.words[-1]) is not None:  # `Validation at step 100:`
+            del self.words[:-1]
+        return 0 < len(self.words) <= _FEW_WORDS and not any(word.lower() in _PROSE for word in self.words)
+
+    def _text(self, token: re.Match[str]) -> None:
+        """A quoted text: a key, a number, a share such as '5/60', or any other value."""
+        self.line.quoted = True
+        inner = token[0][1:-1]
+        if not self.explicit:
+            self.words = [inner] if _QUOTED_NAME.match(inner) else self.words
+            return
+        value, share = _float(inner), _SHARE.match(inner)
+        if self.words and value is not None:
+            self.line.add(self._key(), value)
+            self.taken += 1
+        elif self.words and share and step_rank(self._key().split("/")[0]) is not None:
+            self.line.add(self._key(), int(share[1]), int(share[2]))
+        self._clear()
+
+    def _word(self, token: re.Match[str]) -> None:
+        if self.depth == 0:
+            self.list_of = ""
+        if not self.explicit:
+            self.words.append(token[0])
+            return
+        self.lost += not self.line.quoted and token[0].lower() not in _LITERALS  # `key: word`
+        self._clear()
+
+    def _number(self, token: re.Match[str]) -> None:
+        raw, unit = token["number"], token["unit"] or ""
+        value = _float(raw)
+        if value is None:
+            return
+        if not self.explicit and raw[-1] in "nNfFyY" and self._ahead(1) and self.tokens[self.at + 1]["word"]:
+            self.words.append(raw)  # `number of nan iterations: 0`
+            return
+        value, total, bare_total = value * _MULTIPLES.get(unit, 1.0), 0, False
+        if self._ahead(1) == "/" and self._number_ahead(2):
+            total = int(_float(self.tokens[self.at + 2]["number"]) or 0)
+            bare_total = not unit and not self.tokens[self.at + 2]["unit"]
+        previous = self._ahead(-1) if self.at else ""
+        if self._named():
+            key = self._key()
+            if self._ahead(1) == ":" and self._ahead(2) == "{" and value >= 0 and value == int(value):  # `eval 3: {`
+                self.line.steps.setdefault(key, (int(value), total))
+            else:
+                self.line.add(key, value, total)
+            self.taken += 1
+            self.list_of = key if previous == "[" else ""
+        elif self.words:
+            self.lost += len(self.words)
+        elif self.list_of and previous == ",":  # a list is no metric
+            self.line.metrics.pop(self.list_of, None)
+            self.line.steps.pop(self.list_of, None)
+        elif total and bare_total:
+            self.line.steps.setdefault(BAR, (int(value), total))
+        self.at += 2 if total else 0
+        self._clear()
+
+    def _sign(self, token: re.Match[str]) -> None:
+        sign = token[0].strip()
+        if sign in (":", "=", "->", "=>", "\u2192"):
+            self.explicit = bool(self.words)
+        elif sign in ("{", "[", "("):
+            self._open(sign, token)
+        elif sign in ("}", "]", ")"):
+            self._shut(sign)
+        elif sign not in ("", "/"):  # a comma, a bar, a dash: the next pair begins
+            self.lost += len(self.words) if not self.explicit and self.depth == 0 else 0
+            self._clear()
+
+    def _open(self, sign: str, token: re.Match[str]) -> None:
+        if sign == "{":
+            self.above.append("_".join(self.words) if self.line.braces else "")
+            self.line.braces += 1
+            self.lost += len(self.words) if not self.explicit else 0
+            self._clear()
+        elif self.words and not self.explicit:
+            closing = next((n for n in range(1, 4) if self._ahead(n) == ")"), 0) if sign == "(" else 0
+            if closing and not any(map(self._number_ahead, range(1, closing))):  # `time (ms): 3`
+                self.at += closing
+                return
+            indexed = sign == "[" and self.tokens[self.at - 1].end() == token.start()
+            if indexed and step_rank(self.words[-1]) is None:  # `test_loss[0]`
+                self._clear()
+                self.lost += 1
+        self.depth += 1
+
+    def _shut(self, sign: str) -> None:
+        self.depth = max(0, self.depth - 1)
+        self.list_of = ""
+        if sign == "}":
+            del self.above[-1:]
+            self.line.braces -= 1
+        if sign == "}" or not self.explicit:
+            self._clear()
+
+    def _other(self, token: re.Match[str]) -> None:
+        if token[0] in ("!", "?"):
+            self.lost += 2
+        elif token.lastgroup == "junk":
+            self._clear()
+
+
+def _pairs(text: str, pairs: ParsedLine) -> None:
+    """Add the pairs of a text to a line."""
+    read = _PairReader(text, pairs)
+    pairs.bare = read.lost <= max(2, read.taken)
+    if pairs.braces and pairs.quoted:  # a torn dict
+        pairs.steps.clear()
+        pairs.metrics.clear()
+
+
+def _float(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def by_same_name(names: Iterable[str]) -> dict[str, str]:
+    """Declared metrics by the form in which `same_name` compares them."""
+    return {same_name(name): name for name in names if same_name(name)}
+
+
+def as_declared(metrics: Mapping[str, float], names: Mapping[str, str]) -> dict[str, float]:
+    """The metrics, those that are declared under their declared names. `names`: see `by_same_name`."""
+    return {names.get(same_name(name), name): value for name, value in metrics.items()} if names else dict(metrics)
+
+
+def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:
+    """2 if a declared metric is among these, 1 if any name is one that training programs use, 0 otherwise."""
+    if names and any(same_name(name) in names for name in metrics):
+        return 2
+    return int(any(map(known_metric, metrics)))
+
+
+def header(text: str) -> Sequence[str] | None:
+    """The columns that a CSV header, or the head of an aligned table, names; None for any other line."""
+    if len(text) > 2000 or re.search(r"[:={}()]", text):
+        return None
+    for separator in (",", "\t", ";", "|", None):
+        if separator is not None and separator not in text:
+            continue
+        cells = [cell.strip(" \"'") for cell in text.strip(" |").split(separator)]
+        if len(cells) >= 2 and all(re.match(r"[^\W\d][\w ./@%#-]{0,60}\Z", cell) for cell in cells):
+            named = [cell for cell in cells if step_rank(cell.replace(" ", "_")) is not None]
+            if named and len(named) < len(cells) and (separator is not None or len(cells) >= 3):
+                return cells
+    return None
+
+
+def row(text: str, columns: Sequence[str]) -> ParsedLine | None:
+    """A row below a header; None if it has not one cell a column, most of them numbers."""
+    for separator in (",", "\t", ";", "|", None):
+        cells = [cell.strip(" \"'") for cell in text.strip(" |").split(separator)]
+        if len(cells) != len(columns):
+            continue
+        values = [_float(cell.rstrip("%")) if cell else None for cell in cells]
+        filled = [cell for cell in cells if cell]
+        if sum(value is not None for value in values) * 2 <= len(filled) or not filled:
+            return None
+        line = ParsedLine()
+        for name, value in zip(columns, values, strict=False):
+            if value is not None:
+                line.add(name.replace(" ", "_"), value)
+        return line if line.steps and line.metrics else None
+    return None

@@ -1,0 +1,465 @@
+"""Finds the steps and metrics of a log that nobody described, for the Runner and the readers alike.
+
+Any number with a step's name may count the steps. A name is taken once its number has grown twice on lines that also
+carry a metric; of several, the finest is taken. Lines without that name (a validation, a summary at the end) belong to
+the step before them, unless their own number fits between the steps. Where no line names a step, lines are counted.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .libc import find
+from .metric_lines import (
+    BAR,
+    RANK,
+    ParsedLine,
+    as_declared,
+    body,
+    by_same_name,
+    clean,
+    header,
+    is_validation,
+    known_metric,
+    parse,
+    plausible,
+    row,
+    same_name,
+    step_rank,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+GROWS = 2  # times that a step must have grown before it is taken
+GROWS_UNKNOWN = 10  # ... where no metric beside it has a usual name
+LOOKED_AT = 1 << 21  # bytes of a log of which every line is looked at; later only lines with a needle
+_UNNAMED = RANK[BAR] + 1  # the rank of a first number whose name is no usual one
+_COUNTED = _UNNAMED + 1  # ... and of lines that are counted
+_MOST_AXES = 256
+_MOST_PENDING = 20_000  # lines kept until a step is taken
+_USUAL_STEPS = ("step", "global_step", "global_steps", "_step", "train/step", "train/global_step", "iteration")
+_VERL = ("actor/", "critic/", "train/", "val-core/")
+
+_DIGIT = re.compile(rb"\d")
+_STEP_WORD = re.compile(r"step|iter|epoch|episode|update|gen|round|batch|frame", re.I)
+_NEEDLES = (
+    *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
+    *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
+)
+_BARS = "|\u2502\u2503"
+_ROW = re.compile(
+    rf"[{_BARS}]\s*(?P<name>[^{_BARS}]+?)(?:\s*[{_BARS}]|\s{{2,}})\s*(?P<value>[^{_BARS}\s]*)\s*[{_BARS}]\s*\Z"
+)
+_BRANCH = re.compile(r"(?P<indent>\s*)(?P<name>[^\W\d][\w./-]*):\Z")
+_KEY_AND_TEXT = re.compile(r"[^\W\d][\w./-]*:\s+\S")
+
+
+class FoundLine:
+    """The metrics of one line, or of one block of lines. `counted`: its step is an ordinal, which no line names."""
+
+    __slots__ = ("at", "counted", "main", "metrics", "step", "text")
+
+    def __init__(self, step: int, metrics: dict[str, float], at: float, text: str, counted: bool, main: bool) -> None:
+        self.step = step
+        self.metrics = metrics
+        self.at = at  # the clock's time that was passed with the line
+        self.text = text
+        self.counted = counted
+        self.main = main  # whether it carries the step that was taken
+
+
+class StepName:
+    """One name whose numbers may be the steps."""
+
+    __slots__ = (
+        *("before", "certain", "count", "example", "falls", "first", "grows", "grows_known", "known", "last", "names"),
+        *("rank", "restarts", "step_name", "values"),
+    )
+
+    def __init__(self, step_name: str, rank: int) -> None:
+        self.step_name = step_name
+        self.rank = rank
+        self.grows = self.grows_known = self.falls = self.restarts = self.count = self.known = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        self.before: int | None = None  # the number before the last, which a bar may show again
+        self.certain = False  # proven by one line, as Hugging Face's dicts are
+        self.example = ""
+        self.names: dict[str, None] = {}
+        self.values: set[float] = set()  # some values of a metric beside it
+
+    def see(self, value: int, pairs: ParsedLine, known: int, text: str) -> bool:
+        """Note the number on one more line; whether it grew."""
+        grew = fell = False
+        if self.last is None:
+            self.first = value
+        elif value != self.last and value != self.before:
+            grew, fell = value > self.last, value < self.last
+            self.restarts += fell and value <= (self.first or 0)
+        self.grows += grew
+        self.grows_known += grew and known > 0
+        self.falls += fell
+        if value != self.last:
+            self.before, self.last = self.last, value
+        self.count += 1
+        self.known = max(self.known, known)
+        self.example = self.example or text
+        if len(self.names) < 100:
+            self.names.update(dict.fromkeys(pairs.metrics))
+        if len(self.values) < 3:
+            self.values.update(value for name, value in pairs.metrics.items() if known_metric(name))
+        return grew
+
+    @property
+    def qualifies(self) -> bool:
+        """Whether these are steps. A resumed run may go back; a number that starts again all the time is no step."""
+        if self.certain:
+            return True
+        if self.rank == _COUNTED:
+            return self.known == 2 or (self.known == 1 and min(self.count, len(self.values)) > GROWS)
+        if self.restarts > 1 or self.falls * 4 > self.grows:
+            return False
+        if self.rank == _UNNAMED:
+            return not self.falls and self.grows_known >= (GROWS if self.known == 2 else GROWS_UNKNOWN)
+        if not self.known:
+            return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR
+        return self.grows_known >= GROWS
+
+    @property
+    def order(self) -> tuple[bool, int, int, int, int]:
+        """The axis with the smallest is preferred."""
+        return not self.known, self.rank, -self.count, -(self.last or 0), len(self.step_name)
+
+
+class _Seen:
+    """A line, or a block, with every number that may be its step."""
+
+    __slots__ = ("at", "line", "steps", "text")
+
+    def __init__(self, pairs: ParsedLine, steps: dict[str, int], at: float, text: str) -> None:
+        self.line = pairs
+        self.steps = steps
+        self.at = at
+        self.text = text
+
+
+class StepFinder:
+    """Reads one log from its beginning. `names`: declared metrics, which are read wherever they stand."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        names = tuple(names)
+        self.names = by_same_name(names)
+        self.axes: dict[str, StepName] = {}
+        self.axis: StepName | None = None  # the one that was taken
+        self.changed_from = ""  # the step that was taken before
+        self._fractional: set[str] = set()
+        self._needles = (*_NEEDLES, *{name.encode() for name in names} - set(_NEEDLES))
+        self._bytes = 0
+        self._columns: tuple[str, ...] = ()
+        self._headings: dict[str, int] = {}
+        self._group = ""
+        self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
+        self._block: ParsedLine | None = None
+        self._block_at = 0.0
+        self._block_text = ""
+        self._pending: list[_Seen] = []
+        self._step: int | None = None  # the last step on the axis
+        self._gap = 1
+        self._count = 0
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def feed(self, chunk: bytes, at: float = 0.0) -> None:
+        """Read a chunk of whole lines. `at`: a time, handed back with the lines."""
+        for raw in self._lines(chunk.replace(b"\r", b"\n")):
+            self._look(raw, at)
+        self._bytes += len(chunk)
+
+    def take(self) -> list[FoundLine]:
+        """What was found since the last call; nothing until a step was taken. A better one is taken once."""
+        best = self._best()
+        if self.axis is None:
+            self.axis = best
+        elif best is not None and best is not self.axis and not self.changed_from and (
+            best.order[:2] < self.axis.order[:2] or not self.axis.qualifies
+        ):
+            self.changed_from, self.axis = self.axis.step_name, best
+            self._step = None
+        return self._resolved() if self.axis is not None else []
+
+    def take_unproven(self) -> list[FoundLine]:
+        """What was found, although no step has grown twice: of a limit that is over, or of a log's end."""
+        if self.axis is None:
+            self._close()
+            likely = [one for one in self.axes.values() if one.known and one.rank < _UNNAMED and not one.falls]
+            self.axis = self._best() or min(likely, key=lambda one: one.order, default=None)
+        return self.take()
+
+    def end(self) -> list[FoundLine]:
+        """All that was found in a whole log, which no call of `take` was made for.
+
+        A log with a declared metric needs no step that grew: its lines are read as they are.
+        """
+        self._close()
+        self.axis = self._best()
+        if self.axis is None and self.names:
+            named = [seen for seen in self._pending if plausible(seen.line.metrics, self.names) == 2]
+            steps = {name for seen in named for name in seen.steps}
+            axes = [self.axes[name] for name in steps if name in self.axes]
+            usable = [one for one in axes if one.rank < _UNNAMED and not one.falls]
+            self._pending = named
+            self.axis = min(usable, key=lambda one: one.order, default=None)
+            self.axis = self.axis or (StepName("", _COUNTED) if named else None)
+        return self._resolved() if self.axis is not None else []
+
+    def summary(self) -> str:
+        """What was taken: "read `iter` as the step, and loss, reward, from 412 lines like `iter 100 | ...`"; or ""."""
+        if self.axis is None or not self.axis.example:
+            return ""
+        names = list(self.axis.names)
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        shape = f"{self.axis.count} line{'s' if self.axis.count > 1 else ''} like `{self.axis.example[:160].strip()}`"
+        if self.axis.rank == _COUNTED:
+            return f"read {shown} from {shape}; they name no step and are counted"
+        before = f" (first `{_shown(self.changed_from)}`)" if self.changed_from else ""
+        return f"read {_quoted(self.axis.step_name)} as the step{before}, and {shown}, from {shape}"
+
+    # -- lines --------------------------------------------------------------------------------------------------
+
+    def _lines(self, flat: bytes) -> Iterator[bytes]:
+        """The lines to look at: all at first and within a table or block, else those with a needle."""
+        at, size = 0, len(flat)
+        hits = dict.fromkeys(self._needles, -1)
+        while at < size:
+            if self._bytes + at > LOOKED_AT and not self._columns and self._block is None:
+                for needle, hit in list(hits.items()):
+                    if hit < at:
+                        start = max(0, at - 1) if needle[:1] == b"\n" else at
+                        there = hit != -1 or find(flat[start:] if start else flat, size - start, needle, len(needle))
+                        hit = flat.find(needle, start) if there else -1
+                        if hit < 0:
+                            del hits[needle]
+                        else:
+                            hits[needle] = hit + (needle[:1] == b"\n")
+                if not hits:
+                    return
+                nearest = min(hits.values())
+                at = max(at, flat.rfind(b"\n", 0, nearest) + 1)
+            high = flat.find(b"\n", at)
+            high = size if high < 0 else high
+            yield flat[at:high]
+            at = high + 1
+
+    def _look(self, raw: bytes, at: float) -> None:
+        text = clean(raw)
+        if _cells(text) and self._cell(text, at):
+            return
+        if not _DIGIT.search(raw):
+            self._look_at_words(text)
+            return
+        indent = len(text) - len(text.lstrip())
+        text = body(text)
+        if self._columns:
+            cells = row(text, self._columns)
+            if cells is not None:
+                self._see(cells, at, text)
+                return
+        line = parse(text)
+        if line is None or (line.quoted and not line.dump and not line.steps):
+            if not _KEY_AND_TEXT.match(text):  # `date: 2026-11-24` within a tree
+                self._close()
+            return
+        pairs = len(line.steps) + len(line.metrics)
+        if pairs == 1 and not line.dump and line.bare:
+            self._add(line, at, text, indent)
+            return
+        self._close()
+        if line.metrics:
+            self._see(line, at, text)
+        elif line.bare:
+            self._headings = {name: value for name, (value, _) in line.steps.items()}
+
+    def _look_at_words(self, text: str) -> None:
+        """A line without a digit: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
+        branch = _BRANCH.match(text)
+        if branch:
+            indent = len(branch["indent"])
+            self._tree = [(at, name) for at, name in self._tree if at < indent]
+            self._tree.append((indent, branch["name"]))
+            return
+        words = body(text)
+        named = _STEP_WORD.search(words) and header(words)
+        if named:
+            self._close()
+            self._columns = tuple(named)
+        elif not _KEY_AND_TEXT.match(words):
+            self._close()
+
+    def _cell(self, text: str, at: float) -> bool:
+        """Add one row of a two-column table to the block; False if it is none."""
+        found = _ROW.search(text)
+        if found is None:
+            return False
+        if not found["value"] and found["name"].endswith("/"):  # SB3: a group of rows follows
+            self._group = found["name"]
+            return True
+        try:
+            value = float(found["value"].replace(",", ""))
+        except ValueError:
+            return True
+        line = ParsedLine()
+        line.add(self._group + re.sub(r"\s+", "_", found["name"]), value)
+        self._add(line, at, text, 0)
+        return True
+
+    def _add(self, pairs: ParsedLine, at: float, text: str, indent: int) -> None:
+        """Add a line with a single pair to the block, which ends where a name comes again."""
+        (name,) = [*pairs.steps, *pairs.metrics]
+        self._tree = [(above, branch) for above, branch in self._tree if above < indent]
+        if self._tree:
+            path = "/".join([branch for _, branch in self._tree] + [name])
+            pairs.rename(path)
+            name = path
+        block = self._block
+        if block is not None and (name in block.steps or name in block.metrics or len(block.metrics) > 200):
+            group, tree = self._group, self._tree
+            self._close()
+            self._group, self._tree = group, tree
+            block = None
+        if block is None:
+            block = self._block = ParsedLine()
+            self._block_at, self._block_text = at, text
+        block.steps.update(pairs.steps)
+        block.metrics.update(pairs.metrics)
+        if pairs.steps:
+            self._headings = {name: pairs.steps[name][0]}
+
+    def _close(self) -> None:
+        block, self._block, self._group = self._block, None, ""
+        self._tree = []
+        if block is not None and block.metrics:
+            self._see(block, self._block_at, self._block_text, block=True)
+
+    # -- steps --------------------------------------------------------------------------------------------------
+
+    def _see(self, pairs: ParsedLine, at: float, text: str, *, block: bool = False) -> None:
+        """Note a line with metrics, and every number that may be its step."""
+        known = plausible(pairs.metrics, self.names)
+        if not pairs.bare and not pairs.dump and known < 2:
+            return
+        steps = {name: value for name, (value, _) in pairs.steps.items()}
+        for name in pairs.metrics:
+            if step_rank(name) is not None:
+                self._fractional.add(name)
+        if set(steps) <= {BAR}:
+            steps.update(self._headings)
+        if not steps:
+            first, value = next(iter(pairs.metrics.items()))
+            if value >= 0 and value == int(value) and not known_metric(first) and len(pairs.metrics) > 1:
+                steps[first] = int(value)
+        grown, fallen = list[StepName](), list[StepName]()
+        for name, value in steps.items():
+            if len(self.axes) < _MOST_AXES or name in self.axes:
+                rank = RANK[BAR] if name == BAR else step_rank(name)
+                axis = self.axes.setdefault(name, StepName(name, _UNNAMED if rank is None else rank))
+                before = axis.falls
+                grew = axis.see(value, pairs, known, text)
+                grown += [axis] if grew else []
+                fallen += [axis] if axis.falls > before else []
+                axis.certain = axis.certain or (name in pairs.steps and _proves(name, pairs, known))
+        for axis in fallen:  # a batch that starts again with the next epoch
+            axis.restarts += 2 * any(other.rank > axis.rank or axis.step_name == BAR for other in grown)
+        if known == 2 or not block:  # else a block that is printed again and again may be a configuration
+            self._count_line(pairs, known, text)
+        self._pending.append(_Seen(pairs, steps, at, text))
+        if len(self._pending) > _MOST_PENDING and self.axis is None:
+            del self._pending[: _MOST_PENDING // 2]
+
+    def _count_line(self, pairs: ParsedLine, known: int, text: str) -> None:
+        """Lines that are counted have the same names each time; those of Hugging Face have an epoch between steps."""
+        hugging = pairs.dump and "loss" in pairs.metrics and "epoch" in [*pairs.metrics, *pairs.steps]
+        name = "{}" if hugging else " ".join(pairs.metrics)
+        if pairs.steps and not hugging and known < 2:
+            return
+        if (known and len(self.axes) < _MOST_AXES) or name in self.axes:
+            axis = self.axes.setdefault(name, StepName(name, _COUNTED))
+            axis.see(axis.count, pairs, known, text)
+            axis.certain = hugging
+
+    def _best(self) -> StepName | None:
+        good = [one for one in self.axes.values() if one.qualifies and one.step_name not in self._fractional]
+        return min(good, key=lambda one: one.order, default=None)
+
+    def _resolved(self) -> list[FoundLine]:
+        """The pending lines with their steps."""
+        assert self.axis is not None
+        found = []
+        for seen in self._pending:
+            one = self._placed(seen, self.axis)
+            if one is not None:
+                found.append(one)
+        self._pending = []
+        return found
+
+    def _placed(self, seen: _Seen, axis: StepName) -> FoundLine | None:
+        counted = axis.rank == _COUNTED
+        metrics = seen.line.metrics
+        own = self._own(seen, axis)
+        if own is not None:
+            if self._step is not None and own > self._step:
+                self._gap = own - self._step
+            self._step = own
+            if axis.rank == _UNNAMED:
+                metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
+            metrics = as_declared(metrics, self.names)
+            return FoundLine(own, metrics, seen.at, seen.text, counted, main=True) if metrics else None
+        named = plausible(metrics, self.names) == 2
+        early = self._step is None and not seen.line.dump  # settings, which are printed before the first step
+        proven = any(self.axes[name].qualifies for name in seen.steps if name in self.axes)
+        if not proven:
+            metrics = {
+                name: value
+                for name, value in metrics.items()
+                if name not in axis.names or same_name(name) in self.names
+            }
+        if not metrics or not (named or proven or (any(map(is_validation, metrics)) and not early)):
+            return None
+        here = self._step or 0
+        own_steps = (value for name, value in seen.steps.items() if not name.startswith(("num_", "n_")))  # totals
+        fits = [value for value in own_steps if here <= value <= here + 2 * self._gap]
+        metrics = as_declared(metrics, self.names)
+        return FoundLine(fits[0] if fits and not counted else here, metrics, seen.at, seen.text, counted, main=False)
+
+    def _own(self, seen: _Seen, axis: StepName) -> int | None:
+        """The line's step on the axis; None if it is not on it."""
+        if axis.rank != _COUNTED:
+            return seen.steps.get(axis.step_name)
+        metrics = seen.line.metrics
+        if axis.step_name == "{}":
+            if not (seen.line.dump and "loss" in metrics):
+                return None
+        elif axis.step_name and " ".join(metrics) != axis.step_name:
+            return None
+        self._count += 1
+        return self._count
+
+
+def _cells(text: str) -> bool:
+    return text[-1:] in _BARS and bool(text) and sum(map(text.count, _BARS)) in (2, 3)
+
+
+def _proves(step_name: str, pairs: ParsedLine, known: int) -> bool:
+    """Whether one line is enough: a whole dict with a step and a metric, or a line as verl prints it."""
+    if step_name.lower() not in _USUAL_STEPS or not known:
+        return False
+    return pairs.dump or any(name.startswith(_VERL) for name in pairs.metrics)
+
+
+def _shown(step_name: str) -> str:
+    return "a bar's n/total" if step_name == BAR else step_name
+
+
+def _quoted(step_name: str) -> str:
+    return _shown(step_name) if step_name == BAR else f"`{step_name}`"
