@@ -182,9 +182,9 @@ class StepFinder:
         best = self._best()
         if self.axis is None:
             self.axis = best
-        elif best is not None and best is not self.axis and not self.changed_from and (
-            best.order[:2] < self.axis.order[:2] or not self.axis.qualifies
-        ):
+        elif best is not None and best is not self.axis and not self.changed_from:
+            if self.axis.qualifies and best.order[:2] >= self.axis.order[:2]:
+                return self._resolved()
             self.changed_from, self.axis = self.axis.step_name, best
             self._step = None
         return self._resolved() if self.axis is not None else []
@@ -403,10 +403,10 @@ class StepFinder:
         self._pending = []
         return found
 
-    def _placed(self, seen: _Seen, axis: StepName) -> FoundLine | None:
+    def _placed(self, dated: _Seen, axis: StepName) -> FoundLine | None:
         counted = axis.rank == _COUNTED
-        metrics = seen.line.metrics
-        own = self._own(seen, axis)
+        metrics = dated.line.metrics
+        own = self._own(dated, axis)
         if own is not None:
             if self._step is not None and own > self._step:
                 self._gap = own - self._step
@@ -414,10 +414,10 @@ class StepFinder:
             if axis.rank == _UNNAMED:
                 metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
             metrics = as_declared(metrics, self.names)
-            return FoundLine(own, metrics, seen.at, seen.text, counted, main=True) if metrics else None
+            return FoundLine(own, metrics, dated.at, dated.text, counted, main=True) if metrics else None
         named = plausible(metrics, self.names) == 2
-        early = self._step is None and not seen.line.dump  # settings, which are printed before the first step
-        proven = any(self.axes[name].qualifies for name in seen.steps if name in self.axes)
+        early = self._step is None and not dated.line.dump  # settings, which are printed before the first step
+        proven = any(self.axes[name].qualifies for name in dated.steps if name in self.axes)
         if not proven:
             metrics = {
                 name: value
@@ -427,18 +427,18 @@ class StepFinder:
         if not metrics or not (named or proven or (any(map(is_validation, metrics)) and not early)):
             return None
         here = self._step or 0
-        own_steps = (value for name, value in seen.steps.items() if not name.startswith(("num_", "n_")))  # totals
+        own_steps = (value for name, value in dated.steps.items() if not name.startswith(("num_", "n_")))  # totals
         fits = [value for value in own_steps if here <= value <= here + 2 * self._gap]
         metrics = as_declared(metrics, self.names)
-        return FoundLine(fits[0] if fits and not counted else here, metrics, seen.at, seen.text, counted, main=False)
+        return FoundLine(fits[0] if fits and not counted else here, metrics, dated.at, dated.text, counted, main=False)
 
-    def _own(self, seen: _Seen, axis: StepName) -> int | None:
+    def _own(self, dated: _Seen, axis: StepName) -> int | None:
         """The line's step on the axis; None if it is not on it."""
         if axis.rank != _COUNTED:
-            return seen.steps.get(axis.step_name)
-        metrics = seen.line.metrics
+            return dated.steps.get(axis.step_name)
+        metrics = dated.line.metrics
         if axis.step_name == "{}":
-            if not (seen.line.dump and "loss" in metrics):
+            if not (dated.line.dump and "loss" in metrics):
                 return None
         elif axis.step_name and " ".join(metrics) != axis.step_name:
             return None
