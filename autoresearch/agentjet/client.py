@@ -42,7 +42,7 @@ def client(swarm_run: SwarmRun, say: Say) -> int:
         with listening_to_signals() as relay:
             relay.children.append(child)
             returncode = _watch(watched, child)
-        watched.check_logs()
+        watched.look(time.monotonic())  # a client ends when its last step is done, before the next look
         if returncode == 0:
             watched.check_success()
         elif returncode != EXIT and not relay.number:
@@ -73,7 +73,7 @@ class ClientWatch:
     def __init__(self, swarm_run: SwarmRun, say: Say) -> None:
         self.swarm_run = swarm_run
         self.say = say
-        self.watch = EngineWatch()
+        self.watch = EngineWatch(pool_rewards=not swarm_run.swarm.server)  # then there is no log of it to read
         self.storm = RetryStorm(*swarm_run.swarm.retries)
         self.client_log = ClientLog(swarm_run.rundir.log)
         self.server_log = ServerLog(swarm_run.server_dir.log)
@@ -86,9 +86,7 @@ class ClientWatch:
 
     def check(self, now: float) -> bool:
         """Check everything once; True if all is done though the client hangs. SwarmFault ends the run."""
-        for line in self.watch.update(now, self.swarm_run.server().poll()):
-            self.say(line)
-        self.check_logs()
+        self.look(now)
         if self.watch.moved_at != self._moved_at:
             self._moved_at = self.watch.moved_at
             self.storm.reset()
@@ -103,8 +101,10 @@ class ClientWatch:
         self._warn_of_resume()
         return self._decide(now)
 
-    def check_logs(self) -> None:
-        """Report steps, with their KL, from the server's log."""
+    def look(self, now: float) -> None:
+        """Report what engine and pool say, and steps, with their KL, from the server's log."""
+        for line in self.watch.update(now, self.swarm_run.server().poll()):
+            self.say(line)
         for step, kl in self.server_log.steps():
             for line in self.watch.step_done(step, kl):
                 self.say(line)

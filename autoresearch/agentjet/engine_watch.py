@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autoresearch.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, EnginePoll
+from autoresearch.agentjet.engine_status import BOOTING, OFFLINE, ROLLING, STEPPING, SYNCING, BatchReward, EnginePoll
 
 TAG = "[swarm] "
 HEARTBEAT_S = 30.0  # while it boots: each line suspends the first-step clock for a while
@@ -23,9 +23,10 @@ CONFIRMED = 2  # consecutive polls that must report OFFLINE: a client may restar
 
 
 class EngineWatch:
-    """The observed state of one engine since its client was started."""
+    """The observed state of one engine since its client was started. pool_rewards: tell each step's reward as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pool_rewards: bool = False) -> None:
+        self._batch_reward = BatchReward() if pool_rewards else None
         self.own = False  # the engine left OFFLINE: its status is about this run
         self.trained = False  # it was seen in a status after BOOTING
         self.first_step: int | None = None  # the first step that it collected
@@ -68,14 +69,14 @@ class EngineWatch:
         lines += self._status(now, previous, poll)
         return [TAG + line for line in lines]
 
-    def step_done(self, step: int, kl: float | None = None) -> list[str]:
+    def step_done(self, step: int, kl: float | None = None, reward: float | None = None) -> list[str]:
         """An optimizer step is done, by status or server log; returns its log line, but each only once."""
         news = step > self.done or (step == self.done and kl is not None and self._kl_of < step)
         if step <= 0 or not news:
             return []
         self.done = max(self.done, step)
         if kl is None:
-            return [f"{TAG}step {step}"]
+            return [f"{TAG}step {step}" + ("" if reward is None else f" reward {reward!r}")]
         self._kl_of = step
         return [f"{TAG}step {step} kl {kl!r}"]
 
@@ -117,13 +118,15 @@ class EngineWatch:
             yield self._words(now, poll)
 
     def _steps(self, previous: EnginePoll, poll: EnginePoll) -> list[str]:
+        over = self._batch_reward.update(poll) if self._batch_reward else None
         if poll.status not in STEPPING:
             return []
         self.trained = True
         if self.first_step is None and poll.step is not None:
             self.first_step = poll.step
         if poll.step is not None and self.first_step is not None and poll.step > self.first_step:
-            return self.step_done(poll.step - 1)  # ROLLING itself may be over between two polls
+            reward = over[1] if over and over[0] == poll.step - 1 else None
+            return self.step_done(poll.step - 1, reward=reward)  # ROLLING itself may be over between two polls
         if poll.step is None and (previous.status, poll.status) == (SYNCING, ROLLING):
             return self.step_done(self.done + 1)
         return []

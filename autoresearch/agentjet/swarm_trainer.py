@@ -25,12 +25,13 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.metrics.swarm_evaluations import PREFIX, Evaluations, share
+from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
 from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Target
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Circumstances, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
@@ -43,7 +44,9 @@ _TAG = r"^\[swarm\] "
 _NEEDLE = ("[swarm] ",)
 _SIGNALS = (
     SignalPattern(
-        SignalKind.STEP, rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?(?=\r?$)", needles=_NEEDLE
+        SignalKind.STEP,
+        rf"{_TAG}step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER})| reward {NUMBER})?(?=\r?$)",
+        needles=_NEEDLE,
     ),
     SignalPattern(SignalKind.PROGRESS, rf"{_TAG}engine ENGINE\.BOOTING\b", HOLD_S, _NEEDLE),
     SignalPattern(SignalKind.READY, rf"{_TAG}the engine has booted\b", needles=_NEEDLE),
@@ -59,7 +62,8 @@ _SIGNALS = (
 )
 _EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
 _PAIR = later(r"([\w@.-]{1,60})=(\S+)")
-_STEP = later(rf"\[swarm\] step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER}))?\Z")
+_STEP = later(rf"\[swarm\] step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER})| reward (?P<reward>{NUMBER}))?\Z")
+_METRICS = {"kl": "actor/kl_loss", "reward": "critic/rewards/mean"}
 _COMMON = "ajet.trainer_common"
 
 
@@ -101,6 +105,11 @@ class AgentJetSwarm:
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Settings that crash or are ignored in this mode, lengths that do not fit, and LoRA settings."""
         return (*_lint_validation(recipe), *_lint_lengths(recipe), *_lint_lora(recipe))
+
+    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
+        """The chat template of the model in the recipe, or of REMOTE_MODEL_PATH, which AgentJet's clients read."""
+        model = text_of(recipe, "ajet.model.path") or here.environment.get("REMOTE_MODEL_PATH", "")
+        return tuple(thinking_is_dropped(model, here))
 
     def seed(self, recipe: Recipe) -> int | None:
         """None: ajet's recipe sets no seed, and the client decides the order of the tasks."""
@@ -201,7 +210,7 @@ class _Lines:
             found = _EVAL.search(text)
             return self._evaluation(int(found["step"]), found["name"].strip(), found["pairs"]) if found else None
         if found := _STEP.match(text):
-            metrics = {"actor/kl_loss": float(found["kl"])} if found["kl"] else {}
+            metrics = {metric: float(found[name]) for name, metric in _METRICS.items() if found[name]}
             return Reading(SignalKind.STEP, int(found["step"]), metrics)
         return step_line.read(text) if "step:" in text else None
 

@@ -188,3 +188,35 @@ def test_what_the_server_answers() -> None:
     assert parse_poll({"engine_status": None}, {}).status == ""
     assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
     assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
+
+
+def test_the_rewards_of_a_step_are_those_of_its_batch_in_the_pool() -> None:
+    watch, lines = EngineWatch(pool_rewards=True), []
+    old, first = {"old": (9.0,)}, {"a": (0.0, 1.0)}
+    for n, (status, step, rewards) in enumerate(
+        [
+            (OFF, 5, old),
+            (BOOT, 5, old),
+            (ROLL, 1, old),  # left over from another run
+            (ROLL, 1, {}),
+            (ROLL, 1, {"a": (0.0,)}),
+            (POST, 1, first),
+            (ROLL, 2, {**first, "b": (0.5,)}),  # it overshot, and the next step has begun
+            (ROLL, 2, {**first, "b": (0.5,)}),
+            (SYNC, 2, {"c": (0.25,)}),
+            (ROLL, 3, {"d": (1.0,)}),
+            (ROLL, 5, {"f": (1.0,)}),  # nobody saw step 4
+        ]
+    ):
+        lines += watch.update(2.0 * n, EnginePoll(f"ENGINE.{status}", step, rewards=rewards))
+    assert [line.removeprefix("[swarm] ") for line in lines if "] step " in line] == [
+        "step 1 reward 0.5",
+        "step 2 reward 0.25",
+        "step 4",
+    ]
+
+
+def test_rewards_that_are_none_are_left_out() -> None:
+    pool = {"completed_tasks_rewards": {"a": [1, None, 0.5], "b": [], "c": "x"}}
+    assert parse_poll({}, pool).rewards == {"a": (1.0, 0.5)}
+    assert parse_poll({}, {"completed_tasks_rewards": None}).rewards == {}

@@ -9,7 +9,7 @@ import pytest
 
 from autoresearch.agentjet.swarm_trainer import AgentJetSwarm
 from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.run.trainer import Recipe
+from autoresearch.core.run.trainer import Circumstances, Recipe
 from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.trainers import registry
 
@@ -36,6 +36,7 @@ def seen(text: str) -> list[tuple[str, dict[str, str]]]:
         ("[swarm] step 3", [("step", {"step": "3"})]),
         ("[swarm] step 3 kl 1e-05", [("step", {"step": "3", "kl": "1e-05"})]),
         ("[swarm] step 3 kl nan\r", [("step", {"step": "3", "kl": "nan"})]),
+        ("[swarm] step 3 reward 0.625", [("step", {"step": "3"})]),
         ("[swarm] steps 3", []),
         ("he said [swarm] step 3", []),
         ("[swarm] engine ENGINE.BOOTING for 30 s", [("progress", {})]),
@@ -74,6 +75,8 @@ def test_steps_of_the_server_and_of_our_watch() -> None:
     assert step and (step.step, step.metrics["actor/kl_loss"]) == (2, 0.002)
     ours = TRAINER.read_line("[swarm] step 3 kl 0.5")
     assert ours and (ours.kind, ours.step, ours.metrics) == (SignalKind.STEP, 3, {"actor/kl_loss": 0.5})
+    pooled = TRAINER.read_line("[swarm] step 3 reward 0.625")
+    assert pooled and (pooled.step, pooled.metrics) == (3, {"critic/rewards/mean": 0.625})
     assert TRAINER.read_line("[swarm] engine ENGINE.ROLLING global_step 3") is None
 
 
@@ -127,3 +130,13 @@ def test_the_rest_of_what_a_trainer_says() -> None:
     objective = TRAINER.objective({})
     assert objective and objective.metric == "swarm/task_pass_rate@1"
     assert (TRAINER.seed({}), TRAINER.seed_key) == (None, "")
+
+
+def test_a_model_whose_template_drops_thinking_is_named_by_recipe_or_environment() -> None:
+    def told(recipe: Recipe, **environment: str) -> list[str]:
+        here = Circumstances("/code", "/r", 1.0, environment, lambda _: True, lambda path: path == "/models/a")
+        return [finding.code for finding in TRAINER.lint_here(recipe, here)]
+
+    assert told({"ajet": {"model": {"path": "/models/a"}}}) == told({}, REMOTE_MODEL_PATH="/models/a")
+    assert told({}, REMOTE_MODEL_PATH="/models/a") == ["drops_thinking"]
+    assert told({}) == told({"ajet": {"model": {"path": "/models/b"}}}, REMOTE_MODEL_PATH="/models/a") == []

@@ -232,6 +232,25 @@ def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(
     ended(bench, done, "finished")
 
 
+def test_a_server_elsewhere_gives_the_rewards_of_its_pool(bench: Any, swarm: Blueprint) -> None:
+    port = free_port()
+    given = swarm("steps=3", notes=f"- swarm_url: http://127.0.0.1:{port}")
+    metric = "- metric: critic/rewards/mean"
+    given.write_text(re.sub(r"^- swarm_server: .*$", metric, given.read_text(), flags=re.MULTILINE))
+    argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}"]
+    server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        bench.until(lambda: not is_free(port))
+        done = bench.ask("run", given)
+        assert re.findall(r"^\[swarm\] step (.*)$", log_of(done), re.MULTILINE) == ["1 reward 0.5", "2 reward 0.5"]
+        (row,) = bench.ask("ledger", "show")["rows"]
+        assert (row["metric_name"], row["metric_value"], row["steps"]) == ("critic/rewards/mean", 0.5, 2)
+        assert not is_free(port)  # the server there is not ours to end
+    finally:
+        server.kill()
+        server.wait()
+
+
 @pytest.fixture
 def far(bench: Any, tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """A real sshd on a port of its own that lets us in as `far`: ssh's configuration, and the daemon."""

@@ -101,6 +101,7 @@ def blueprint(box: Blackbox, directory: Path, templates: Templates, *, python: s
             metric="swarm/mean_reward",
             direction="maximize",
             source=(f"{SourceFormat.SWARM_VAL.value} {shlex.quote(str(result_dir / 'val_results.md'))}",),
+            env={"REMOTE_MODEL_PATH": box.model_path} if box.model_path.startswith("/") else {},  # lint looks at it
             requires_env=keys,
             swarm=Swarm(
                 server="" if swarm_url else SERVER, url=swarm_url.rstrip("/"), debug=f"python {DEBUG} {arguments}"

@@ -19,6 +19,7 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.resolve import gpu_check
+from autoresearch.lab.resolve.model_chat_template import drops_thinking
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
@@ -128,6 +129,7 @@ class TrainerSettings:
             max_s=max_s,
             environment={**environ, **resolved.blueprint.notes.env},
             exists=lambda path: bool(resolved.files.kind(Path(path))),
+            drops_thinking=lambda path: resolved.files.here and drops_thinking(Path(path)),
         )
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return ask.findings(self.trainer, recipe, self.command, here=here)
