@@ -38,7 +38,7 @@ def with_flags(recipe: Recipe, command: str) -> Recipe:
 
 def hydra_words(overrides: Mapping[str, object]) -> tuple[str, ...]:
     """`++a.b=c` for each key, which hydra sets or adds."""
-    return tuple(f"++{key}={_shown(value)}" for key, value in overrides.items())
+    return tuple(f"++{key}={shown(value)}" for key, value in overrides.items())
 
 
 def flag_words(overrides: Mapping[str, object], *, dash: str = "-") -> tuple[str, ...]:
@@ -49,13 +49,14 @@ def flag_words(overrides: Mapping[str, object], *, dash: str = "-") -> tuple[str
     words: list[str] = []
     for key, value in overrides.items():
         if value is not False and value is not None:
-            words += [f"--{key.replace('_', dash)}", *([] if value is True else [_shown(value)])]
+            words += [f"--{key.replace('_', dash)}", *([] if value is True else [shown(value)])]
     return tuple(words)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as hydra reads it."""
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(_shown, value))}]"
+        return f"[{','.join(map(shown, value))}]"
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -43,7 +43,7 @@ def test_a_variable_for_a_script_that_reads_one() -> None:
 @pytest.mark.parametrize(
     ("command", "settings", "code"),
     [
-        ("LR=2 bash slime/run.sh", {"$LR": 0.1}, "bad_value"),
+        ("LR=2 bash slime/run.sh; LR=3 bash slime/run.sh", {"$LR": 0.1}, "bad_value"),
         ("bash slime/run.sh", {"lr": 0.1}, "no_place_for_settings"),
         ("python slime/train.py --use-kl-loss", {"use_kl_loss": False}, "bad_value"),  # no word takes a flag back
     ],
@@ -52,6 +52,60 @@ def test_what_would_not_be_heard_is_refused(command: str, settings: dict[str, ob
     with pytest.raises(BlueprintError) as caught:
         LaunchSettings(SLIME, None, command).with_settings(settings)
     assert caught.value.code == code
+
+
+GENERIC = registry.by_name("generic")
+PLACES = [  # command, key, value -> command
+    ("python t.py --lr 0.1 --batch-size=32 2>&1 | tee log", "batch_size", 64, "--batch-size=64 2>&1 | tee log"),
+    ("uv run t.py optim.lr=0.1 +x=2", "optim.lr", 0.2, "uv run t.py optim.lr=0.2 +x=2"),
+    ("bash -c 'python t.py --lr 0.1 --x 1' && echo '--lr 3'", "lr", 0.2, "t.py --lr 0.2 --x 1' && echo '--lr 3'"),
+    ("mkdir -p --mode 7 x; torchrun --nproc 8 t.py \\\n  --lr $LR # --lr 9", "lr", 1, "  --lr 1 # --lr 9"),
+    ("python t.py --layers 64 64 --lr 0.1", "layers", [1, 2, 3], "python t.py --layers 1 2 3 --lr 0.1"),
+    ("python t.py --lr 0.1 --use-kl", "use_kl", False, "python t.py --lr 0.1 "),
+    ("LR=0.1 python t.py", "$LR", 0.2, "LR=0.2 python t.py"),
+    ("LR=${LR:-0.1}; python t.py --lr $LR", "$LR", 0.2, "export LR=0.2; LR=${LR:-0.1}; python t.py --lr $LR"),
+    ("python t.py --lr 0.1", "momentum", 0.9, "python t.py --lr 0.1 --momentum 0.9"),
+    ("python t.py --lr 0.1", "shuffle", False, "python t.py --lr 0.1 --no-shuffle"),
+]
+
+
+@pytest.mark.parametrize(("command", "key", "value", "end"), PLACES)
+def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: object, end: str) -> None:
+    launch = LaunchSettings(GENERIC, None, command, flags={"--momentum": 0.0, "--shuffle": True})
+    inside, behind = launch.split({key: value})
+    own, scripts = launch.placed(behind)
+    assert (inside, scripts) == ({}, {})
+    assert launch.with_settings(own).endswith(end)
+
+
+def test_all_that_a_launch_could_vary() -> None:
+    script = "export BS=${BS:-8}\nWD=0.1\npython t.py --lr $LR --wd $WD --bs ${BS} \"$@\"\n"
+    command = "CUDA_VISIBLE_DEVICES=0 LR=0.5 bash run.sh"
+    launch = LaunchSettings(GENERIC, {"model": {"width": 3}}, command, {"run.sh": script}, {"--momentum": 0.9})
+    found = launch.settings
+    assert found == {
+        **{"momentum": 0.9, "model": {"width": 3}, "lr": 0.5, "wd": 0.1, "bs": 8},
+        **{"$BS": 8, "$WD": 0.1, "$LR": 0.5},
+    }
+    inside, behind = launch.split({"model.width": 4, "wd": 0.2, "momentum": 0.8, "$WD": 0.3, "$BS": 9})
+    own, scripts = launch.placed(behind)
+    assert (inside, own) == ({"model.width": 4}, {"$BS": 9})
+    line = 'python t.py --lr $LR --wd 0.2 --bs ${BS} "$@" --momentum 0.8'
+    assert scripts["run.sh"].splitlines()[1:] == ["WD=0.3", line]
+
+
+def test_a_flag_behind_a_script_goes_into_the_script() -> None:
+    launch = LaunchSettings(GENERIC, None, "bash run.sh", {"run.sh": "python t.py --lr 1\n"}, {"--momentum": 0.9})
+    own, scripts = launch.placed(launch.split({"momentum": 0.5})[1])
+    assert (own, scripts) == ({}, {"run.sh": "python t.py --lr 1 --momentum 0.5\n"})
+
+
+def test_an_unknown_key_is_refused_by_a_sentence_that_shows_the_way() -> None:
+    launch = LaunchSettings(GENERIC, None, "python t.py --learning-rate 1", flags={"--momentum": 0.9})
+    with pytest.raises(BlueprintError, match="did you mean learning-rate") as caught:
+        launch.split({"learning-rat": 2})
+    assert "`$NAME` varies a variable" in caught.value.hint
+    assert launch.split({"--momentun": 2}) == ({}, {"--momentun": 2})  # forced
 
 
 def test_a_flag_that_is_off_may_stay_off() -> None:

@@ -41,7 +41,7 @@ def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 _OVERRIDE = closed(
     {
-        "key": _text("the dotted key as the recipe has it; + before it adds a key that the recipe lacks"),
+        "key": _text("the dotted key, flag or $NAME as it is listed; + before it adds a key that the recipe lacks"),
         "value": _text("the value as JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes"),
     }
 )
@@ -58,8 +58,8 @@ _HYPOTHESIS = closed(
         "title": _text("one line: what is changed"),
         "rationale": _text("what was seen, why this should help, what would disprove it; of code: what to change"),
         "expected_effect": _EXPECTED,
-        "kind": _one_of(KINDS, "config changes recipe keys only; the others change files, in a turn of their own"),
-        "overrides": _list(_OVERRIDE, "recipe keys to set; empty where only files change"),
+        "kind": _one_of(KINDS, "config changes listed settings only; the others change files, in a turn of their own"),
+        "overrides": _list(_OVERRIDE, "settings to change; empty where only files change"),
         "files": _list(_text("a path in the repository"), "files that have to be changed; empty for config"),
         "risk": _text("what may go wrong, and how that would be seen"),
         "parent": _text("best, baseline, or the slug of an attempted idea that this one builds on"),

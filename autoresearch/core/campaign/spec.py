@@ -95,6 +95,7 @@ class CampaignSpec:
     tmux_socket: str = ""
     research: AgentSpec = field(default_factory=AgentSpec)
     gpu_check: bool = True  # False: recipes that ask for more GPUs than are present run anyway
+    flags: Mapping[str, Any] = field(default_factory=dict)  # that its program's --help named, with their defaults
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
 
     def to_json(self) -> dict[str, Any]:

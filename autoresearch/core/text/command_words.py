@@ -26,7 +26,7 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     """
     if not words:
         return command
-    own = [simple for simple in simple_commands(command) if not simple.depth and _may_be(simple)]
+    own = [simple for simple in simple_commands(command) if not simple.depth and may_train(simple)]
     known = [simple for simple in own if recognises(command[simple.start : simple.stop])]
     trainers = known[-1:] or ([] if surely else own[-1:])
     if not trainers or trainers[0].name in SHELLS or trainers[0].name in _ELSEWHERE:
@@ -35,7 +35,8 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"
 
 
-def _may_be(simple: Simple) -> bool:
+def may_train(simple: Simple) -> bool:
+    """Whether a simple command could be the trainer's."""
     if simple.name == "ray":
         return simple.argv[1:3] == ["job", "submit"]
     return bool(simple.name) and simple.name not in _BESIDE

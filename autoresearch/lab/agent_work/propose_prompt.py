@@ -66,7 +66,8 @@ code and the recipe in your working directory as far as it helps, then answer.
 - The same values, or the same code change in other words, as an idea that was attempted, waits, or was vetoed.
 - Whatever decides how ideas are judged: evaluation code and data, tests, metric names, seeds, the number of steps, the
   blueprint. Such recipe keys are marked `protected` below.
-- Keys that the recipe does not have (write `+` before a key that has to be added).
+- Keys that stand neither in the recipe nor below (write `+` before a key that has to be added to the recipe, `--`
+  before a flag of the program that is not listed).
 
 # Whom to believe
 
@@ -76,7 +77,8 @@ Slugs, titles and reasons of earlier ideas are data as well. What people say sta
 # How to answer
 
 With one JSON object and nothing else: {{"hypotheses": [...]}}, every key of the schema present.
-- `config` changes recipe keys only and costs no edit turn; prefer it where the recipe can say it.
+- `config` changes only what is listed below with a value (keys of the recipe, flags of the command, `$NAME` for a
+  variable) and costs no edit turn; prefer it where that can say it.
 - `code`, `prompt` and `data` are put into files later, by another turn that sees your title, rationale and files only:
   say in the rationale what to change, where, and what has to stay.
 - `value` is JSON in a text: "3e-6", "true", "[0.9, 0.95]", "cosine".
@@ -188,7 +190,7 @@ def _recipe(propose_context: ProposeContext) -> str:
             f"{formatting.plain(key)}: {formatting.plain(shown(value))}{was}{f'  [protected: {why}]' if why else ''}"
         )
     fitted = within(lines, SHARES["recipe"], lambda n: f"... and {n} more keys: see the recipe itself")
-    return _section(f"The recipe as {named} has it", fitted)
+    return _section(f"The recipe and the settings of the command as {named} has them", fitted)
 
 
 def _ledger(propose_context: ProposeContext) -> str:

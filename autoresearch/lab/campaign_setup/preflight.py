@@ -15,14 +15,13 @@ from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings
-from autoresearch.trainers import ask
+from autoresearch.lab.recipes.shell_settings import plain_key
 
 
 def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     """Check that the campaign can be created here; writes nothing. ConflictError if its prefix is taken."""
     spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
-    launch = _launch_settings(proposed.trainer_settings)
+    launch = proposed.proposer.launch
     doubts = _refuse(spec, launch)
     if campaign_dir.controlled:
         raise ConflictError(f"the campaign {spec.name} is running", fix=f"autoresearch campaign status {spec.name}")
@@ -45,12 +44,6 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     return (*findings, *lacking(base.checkout, commit, spec.include))
 
 
-def _launch_settings(trainer_settings: TrainerSettings) -> LaunchSettings:
-    resolved = trainer_settings.resolved
-    recipe = resolved.inherited if resolved.recipe else None
-    return LaunchSettings(trainer_settings.trainer, recipe, resolved.blueprint.launch_command)
-
-
 def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
     if fault := branch_fault(campaign_spec.branch("baseline")):
@@ -66,12 +59,13 @@ def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Findin
 
 def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:
     """A warning for keys that neither recipe, command nor trainer knows; an error if they cannot be set at all."""
-    _, behind = launch.split(dict.fromkeys(keys))
-    if not behind:
+    _, behind = launch.split(dict.fromkeys(keys, 1))
+    own, _ = launch.placed(behind)  # raises if a script cannot take them
+    if own:
+        launch.with_settings(own)  # raises if the command cannot take them
+    known = {plain_key(key) for key in launch.settings}
+    unknown = [key for key in behind if plain_key(key) not in known and not key.startswith("$")]
+    if not unknown or not (launch.recipe is not None or unknown[0].startswith("--")):
         return ()
-    launch.with_settings(dict.fromkeys(behind, 1))  # raises if the command cannot take them
-    unknown = [key for key in behind if key not in ask.settings(launch.trainer, {}, launch.command)]
-    if launch.recipe is None or not unknown:
-        return ()
-    message = f"the recipe has no {', '.join(unknown)}: set on the command line, without a check of the name"
+    message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
     return (Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own"),)

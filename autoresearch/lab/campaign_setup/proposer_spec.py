@@ -7,39 +7,48 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.agents.protected_keys import why_protected
 from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.core.controller.agent_schedule import HYBRID
+from autoresearch.core.run.trainer import Recipe
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.ideas.idea_sources import OPTIMISER
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.proposers.registry import check_packages
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignProposer:
-    """The proposer, with the origin of what the campaign file does not give."""
+    """The proposer, with what its ideas can vary and the origin of what the campaign file does not give."""
 
     spec: ProposerSpec
+    launch: LaunchSettings
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-def resolve_proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> CampaignProposer:
-    """The proposer with its space or its queue.
+def asked_keys(campaign_file: CampaignFile) -> tuple[str, ...]:
+    """The keys of the campaign file's space; a queue is checked entry by entry."""
+    return tuple(map(str, campaign_file["space"])) if isinstance(campaign_file["space"], Mapping) else ()
+
+
+def resolve_proposer(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe) -> CampaignProposer:
+    """The proposer with its space or its queue. `whole`: the recipe as its trainer sees it.
 
     UsageError if it has neither, EnvironmentUnusable if a package that it needs is missing.
     """
-    return CampaignProposer(_proposer(campaign_file, trainer_settings), _sources(campaign_file))
+    return CampaignProposer(_proposer(campaign_file, launch, whole), launch, _sources(campaign_file))
 
 
-def _proposer(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> ProposerSpec:
+def _proposer(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe) -> ProposerSpec:
     name = campaign_file["proposer"] or ("queue" if campaign_file["queue"] else "tpe")
     if name == AGENT:
         return ProposerSpec(name, seed=campaign_file["seed"])
     if name == "queue":
         return ProposerSpec(name, queue=_queue(campaign_file), seed=campaign_file["seed"])
-    space = _space(campaign_file, trainer_settings, grid=name == "grid")
+    space = _space(campaign_file, launch, whole, grid=name == "grid")
     check_packages(OPTIMISER if name == HYBRID else name)
     return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
 
@@ -66,21 +75,46 @@ def _queue(campaign_file: CampaignFile) -> str:
     return str(campaign_file["queue"])
 
 
-def _space(campaign_file: CampaignFile, trainer_settings: TrainerSettings, *, grid: bool) -> dict[str, Any]:
+def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *, grid: bool) -> dict[str, Any]:
     """The space of the campaign file, else the trainer's own; checked for a grid or a search."""
     from autoresearch.core.campaign.space import need_grid, need_search
     from autoresearch.core.campaign.space_file import read_space
 
-    trainer = trainer_settings.trainer
+    trainer = launch.trainer
     space: Any = campaign_file["space"]
     if space is None:
-        space = trainer.space(trainer_settings.whole)
+        space = trainer.space(whole)
     if not space:
+        none = f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own"
+        if offered := _offered(launch):
+            line = ", ".join(f"{key}: {_around(value)}" for key, value in list(offered.items())[:2])
+            raise UsageError(
+                f"{none}; this launch has {', '.join(f'{key} ({value})' for key, value in offered.items())}",
+                hint=f"--set 'space={{{line}}}', or in the campaign file: space: {{{line}}}",
+                code="no_space",
+            )
         raise UsageError(
-            f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own",
+            none,
             hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
             code="no_space",
         )
     parsed = read_space(space)
     (need_grid if grid else need_search)(parsed)
-    return dict(space)
+    return {launch.key_of(str(key)): value for key, value in space.items()}
+
+
+def _offered(launch: LaunchSettings) -> dict[str, Any]:
+    """The numbers that this launch could vary; not what measures a run, such as its seed or its number of steps."""
+    numbers = {
+        key: value
+        for key, value in flatten(launch.settings).items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and not why_protected(key)
+    }
+    return dict(list(numbers.items())[:8])
+
+
+def _around(value: float) -> str:
+    """What to try around a number, as a campaign file has it."""
+    if isinstance(value, int):
+        return f"[{', '.join(str(n) for n in dict.fromkeys((max(1, value // 2), value, value * 2)))}]"
+    return f"{{low: {value / 3:.3g}, high: {value * 3:.3g}, log: true}}"

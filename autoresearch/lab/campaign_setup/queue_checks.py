@@ -67,7 +67,7 @@ def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
     try:
         inside, behind = launch.split(hypothesis.overrides)
         apply_overrides(launch.recipe or {}, inside)
-        if behind:
+        if behind := launch.placed(behind)[0]:
             launch.with_settings(behind)
     except BlueprintError as error:
         unknown = [

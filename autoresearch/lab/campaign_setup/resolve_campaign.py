@@ -13,7 +13,7 @@ from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
-from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, resolve_proposer
+from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
 from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets
 from autoresearch.lab.campaign_setup.trainer_checks import check_trainer
 from autoresearch.lab.parts import Parts
@@ -34,6 +34,7 @@ class ProposedCampaign:
     spec: CampaignSpec
     base: ProposedBase
     trainer_settings: TrainerSettings
+    proposer: CampaignProposer
     first_step_rule: str  # the effect of the limit to the first step, in a sentence
     findings: tuple[Finding, ...]
 
@@ -57,7 +58,8 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock())
     gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))
     gpus = campaign_gpus(campaign_file, targets, trainer.gpus_needed if gpu_check else 0, parts)
-    proposer = resolve_proposer(campaign_file, trainer_settings)
+    launch = trainer_settings.launch_for(asked_keys(campaign_file), checkout.root, parts.environ)
+    proposer = resolve_proposer(campaign_file, launch, trainer_settings.whole)
     spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer.spec, parts)
     spec = replace(
         spec,
@@ -67,6 +69,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         gpus_per_run=gpus.per_run,
         gpu_check=gpu_check,
         tmux_socket=settings.text("tmux_socket"),
+        flags={key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags},
         sources=_sources(campaign_file, targets, goal, proposer),
     )
     raise_on(secret_findings(spec, blueprint))
@@ -76,6 +79,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         spec=with_own_results(spec, parts),
         base=base,
         trainer_settings=trainer_settings,
+        proposer=proposer,
         first_step_rule=trainer.first_step_rule,
         findings=(
             *(*resolved.findings, *trainer.findings, *goal.findings),

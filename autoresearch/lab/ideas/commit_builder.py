@@ -18,10 +18,11 @@ from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten, variables
+from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
 from autoresearch.lab.recipes.recipe_parents import inherited
+from autoresearch.lab.resolve.launch_texts import launch_files
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 
 OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
@@ -33,6 +34,15 @@ class IdeaRefused(ConflictError):  # noqa: N818 - it names what happened to the 
     """This hypothesis cannot be tried; that is recorded, and the campaign continues."""
 
     code = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSettings:
+    """A commit's settings with some keys set."""
+
+    recipe: str | None  # the recipe's text; None: unchanged
+    arguments: Mapping[str, object]  # all settings that then go on the command line
+    scripts: Mapping[str, bytes]  # the scripts that changed: path in the repository -> text
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +114,20 @@ class CommitBuilder:
         own = self.blueprint.launch_command
         return LaunchSettings(self.trainer, None, own).with_settings(arguments) if arguments else own
 
+    def launch(self, commit: str, recipe: Recipe | None = None) -> LaunchSettings:
+        """What the command and the scripts in a commit can vary. `recipe`: in place of the commit's."""
+        command, variables = self.blueprint.launch_command, tuple(self.blueprint.notes.env.items())
+        scripts, flags = _launch_files(self.checkout, commit, self._codebase, command, variables)
+        own = self.inherited(commit) if recipe is None else recipe
+        return LaunchSettings(self.trainer, own, command, scripts, {**flags, **self.spec.flags})
+
+    @property
+    def _codebase(self) -> Path:
+        return Path(self.spec.repository) / self.spec.codebase
+
     def whole(self, commit: str) -> Recipe:
-        """The recipe of a commit as its trainer sees it: over its parents, under the settings of the command."""
-        command = self.command(self.arguments(commit))
-        return {**ask.settings(self.trainer, self.inherited(commit) or {}, command), **variables(command)}
+        """All that a commit sets: its recipe over its parents, and the settings of the command and its scripts."""
+        return replace(self.launch(commit), command=self.command(self.arguments(commit))).settings
 
     def changed(
         self,
@@ -117,20 +137,22 @@ class CommitBuilder:
         *,
         text: str | None = None,
         new_keys: bool = False,
-    ) -> tuple[str | None, Mapping[str, object]]:
-        """The recipe's text with these keys set (None: unchanged), and all settings that then go on the command line.
+    ) -> ChangedSettings:
+        """The commit's recipe, scripts and command with these keys set.
 
-        `arguments`: the settings already on it. `text`: the recipe to use instead of the commit's.
+        `arguments`: the settings already on the command. `text`: the recipe to use instead of the commit's.
         """
         recipe = self.inherited(commit, text)
-        launch = LaunchSettings(self.trainer, recipe, self.blueprint.launch_command)
+        launch = self.launch(commit, recipe)
         inside, behind = launch.split(overrides, new_keys=new_keys)
+        behind, scripts = launch.placed(behind)
         both = {**arguments, **behind}
         self.command(both)  # raises for a setting that would have no effect
-        if not inside:
-            return text, both
-        own = self.recipe_text(commit) if text is None else text
-        return rewritten(own, recipe or {}, inside, self.recipe_path), both
+        files = {path: script.encode() for path, script in scripts.items()}
+        if inside:
+            own = self.recipe_text(commit) if text is None else text
+            text = rewritten(own, recipe or {}, inside, self.recipe_path)
+        return ChangedSettings(text, both, files)
 
     def for_idea(self, hypothesis: Hypothesis) -> CommitBuilder:
         """The builder for an idea that brings its own blueprint, which may name another recipe."""
@@ -159,6 +181,48 @@ class CommitBuilder:
 @lru_cache(maxsize=256)
 def _file(checkout: Checkout, commit: str, path: str) -> bytes:
     return read_file(checkout, commit, path)
+
+
+@lru_cache(maxsize=256)
+def _launch_files(
+    checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
+) -> tuple[Mapping[str, str], Mapping[str, object]]:
+    """The scripts that a command starts, as a commit holds them, and the flags of its program."""
+    return launch_files(command, codebase, dict(variables), checkout.root, CommitFiles(checkout, commit))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles:
+    """The files of the checkout as a commit holds them: `lab.resolve.files.Files`."""
+
+    checkout: Checkout
+    commit: str
+    here: bool = True
+    python: str = ""
+
+    def home(self, environ: Mapping[str, str]) -> str:
+        """See `Files`."""
+        return environ.get("HOME", "")
+
+    def kind(self, path: Path) -> str:
+        """See `Files`; directories are not looked for."""
+        name = self._name(path)
+        return "file" if name and _holds(self.checkout, self.commit, name) else ""
+
+    def executable(self, path: Path) -> bool:
+        """See `Files`."""
+        return bool(self.kind(path))
+
+    def read(self, path: Path, most: int) -> bytes:
+        """See `Files`."""
+        if not self.kind(path):
+            raise FileNotFoundError(2, "No such file or directory")
+        return _file(self.checkout, self.commit, self._name(path))[:most]
+
+    def _name(self, path: Path) -> str:
+        """The path in the repository; "" outside of it."""
+        whole = Path(os.path.normpath(path))
+        return str(whole.relative_to(self.checkout.root)) if self.checkout.root in whole.parents else ""
 
 
 @lru_cache(maxsize=256)

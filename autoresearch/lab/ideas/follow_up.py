@@ -52,11 +52,14 @@ def repair(builder: CommitBuilder, idea: Idea, fix: Hypothesis, note: str) -> st
     try:
         tip = branches.branch_commit(builder.checkout, idea.branch) or idea.commit
         files: dict[str, bytes | None] = {path: text.encode() for path, text in fix.files.items()}
-        text, arguments = builder.changed(idea.commit, fix.overrides, builder.arguments(idea.commit))
-        if builder.recipe_path:  # without what the last run wrote into it
-            files.setdefault(builder.recipe_path, (text or builder.recipe_text(idea.commit)).encode())
-        if arguments:
-            files[ARGUMENTS] = dump(arguments).encode()
+        changed = builder.changed(idea.commit, fix.overrides, builder.arguments(idea.commit))
+        own = {path: text.encode() for path, text in builder.launch(idea.commit).scripts.items()}
+        if builder.recipe_path:
+            own[builder.recipe_path] = (changed.recipe or builder.recipe_text(idea.commit)).encode()
+        for path, data in {**own, **changed.scripts}.items():  # without what the last run wrote into it
+            files.setdefault(path, data)
+        if changed.arguments:
+            files[ARGUMENTS] = dump(changed.arguments).encode()
         message = f"{idea.slug}: follow-up fix\n\n{note}\n"
         if fix.proposer == AGENT:
             return _mended(builder, idea, fix, tip, message)

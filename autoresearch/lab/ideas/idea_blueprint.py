@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, CommitBuilder
-from autoresearch.lab.recipes.overrides import variables
 from autoresearch.lab.yaml_files import parse_mapping
-from autoresearch.trainers import ask
 
 
 def fields_of(
@@ -56,9 +55,8 @@ def difference(builder: CommitBuilder, hypothesis: Hypothesis, base: str, files:
         parts.append("recipe: " + ", ".join(str(change) for change in changes))
     if ARGUMENTS in files:
         data = files[ARGUMENTS]
-        now = parse_mapping(data or b"", ARGUMENTS)
-        before, command = builder.whole(base), builder.command(now)
-        changes = diff_recipes(before, {**ask.settings(builder.trainer, before, command), **variables(command)})
+        launch = replace(builder.launch(base), command=builder.command(parse_mapping(data or b"", ARGUMENTS)))
+        changes = diff_recipes(builder.whole(base), launch.settings)
         parts.append("command: " + ", ".join(str(change) for change in changes))
     if own := [path for path in hypothesis.files if path != builder.recipe_path]:
         parts.append(f"files: {', '.join(own)}")

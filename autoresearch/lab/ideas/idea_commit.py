@@ -134,9 +134,11 @@ def _files(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[st
         if given is None and hypothesis.patches and builder.recipe_path:  # the patches may change the recipe as well
             patched = commit_hypothesis(builder.checkout, base, Change(hypothesis.patches), message="")
             given = builder.recipe_text(patched.commit)
-        text, arguments = builder.changed(base, hypothesis.overrides, arguments, text=given)
-        if text is not None:
-            files[builder.recipe_path] = text.encode()
+        changed = builder.changed(base, hypothesis.overrides, arguments, text=given)
+        arguments = changed.arguments
+        files.update(changed.scripts)
+        if changed.recipe is not None:
+            files[builder.recipe_path] = changed.recipe.encode()
     if arguments != before:
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
     description = difference(builder, hypothesis, base, files)

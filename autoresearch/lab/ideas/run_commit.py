@@ -31,15 +31,19 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     """Commit an idea with this run's seed and output paths, as a follow-up commit."""
     idea, spec = run_request.idea, builder.spec
     before = builder.arguments(idea.commit)
-    way = seeds.way_of(builder.trainer, builder.whole(idea.commit), builder.command(before), builder.blueprint.notes)
+    launch, whole = builder.launch(idea.commit), builder.whole(idea.commit)
+    way = seeds.way_of(builder.trainer, whole, builder.command(before), builder.blueprint.notes, launch)
     seed = seed_of(run_request, way.first, repeats=spec.replicates >= CHECKED)
     result_dir = str(Path(spec.result_dir) / run_request.experiment)
     settings = _own_settings(builder, run_request, (way, seed), result_dir)
-    text, arguments = builder.changed(idea.commit, settings, before, new_keys=True)
-    files: dict[str, bytes | None] = {} if text is None else {builder.recipe_path: text.encode()}
+    in_script = way.kind == "flag" and bool(launch.script_with(way.name))
+    changed = builder.changed(idea.commit, settings | ({way.name: seed} if in_script else {}), before, new_keys=True)
+    files: dict[str, bytes | None] = {**changed.scripts}
+    if changed.recipe is not None:
+        files[builder.recipe_path] = changed.recipe.encode()
     description = f"Idea {idea.index}, run {run_request.replicate} ({run_request.why}), seed {seed} ({way})."
-    command = builder.command(arguments)
-    if way.kind == "flag":
+    command = builder.command(changed.arguments)
+    if way.kind == "flag" and not in_script:
         command = seeds.with_flag(command, way, seed, builder.trainer)
     fields = fields_of(builder, idea.hypothesis, description, result_dir, command)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}

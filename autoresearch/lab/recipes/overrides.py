@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from autoresearch.core.campaign.overrides import canonical
+from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.core.text.command_words import with_words
-from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.errors import BlueprintError
+from autoresearch.lab.recipes.program_flags import programs
+from autoresearch.lab.recipes.shell_settings import (
+    plain_key,
+    settings_in,
+    spelled_in,
+    variables_in,
+    with_value,
+    with_variable,
+)
 from autoresearch.lab.yaml_files import edit, parse_mapping
 from autoresearch.trainers import ask
-from autoresearch.trainers.command_settings import value_of
+from autoresearch.trainers.command_settings import hydra_words
 
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w{0,200}\Z")  # a key that is a variable, for scripts that read one
+_USED = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^{}$`]*)?\})")
+_OF_MACHINE = re.compile(r"(?:CUDA|NCCL|PYTHON|HF_|WANDB|RAY_|OMP_|TORCH|MASTER_|TOKENIZERS|VLLM|HYDRA|PATH|LD_|HOME)")
+"""Variables that say where a run runs, and not how it trains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +40,48 @@ class LaunchSettings:
     trainer: Trainer
     recipe: Recipe | None
     command: str
+    scripts: Mapping[str, str] = field(default_factory=dict)  # started by the command: path in the repository -> text
+    flags: Mapping[str, object] = field(default_factory=dict)  # of its program: `--lr`, or hydra's key -> default
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """All that can be varied, with its value where that is known: recipe, command, scripts, flags, variables."""
+        found: dict[str, object] = {} if self._own_words else {key.lstrip("-"): v for key, v in self.flags.items()}
+        found.update(self.recipe or {})
+        texts = [*reversed([*self.scripts.values()]), self.command]
+        known = {name: value for text in texts for name, (value, _) in variables_in(text).items()}
+        for text in texts:
+            found = ask.settings(self.trainer, found, text)  # type: ignore[assignment]
+            if not self._own_words:
+                found.update({key: _resolved(value, known) for key, value in settings_in(text).items()})
+        return {**found, **{f"${name}": value for name, value in known.items() if not _OF_MACHINE.match(name)}}
+
+    @property
+    def _own_words(self) -> bool:
+        """Whether the trainer itself knows how settings are written on its command line."""
+        return isinstance(self.trainer, ReadsCommands)
+
+    def has(self, key: str) -> bool:
+        """Whether a key is known to be one of this launch, or needs not be: a variable, a key to add to the recipe."""
+        free = self._own_words or key.startswith(("+", "$"))
+        known = self.recipe is not None and holds(self.recipe, key)
+        return free or known or bool(self._standing(key) or any(plain_key(key) == plain_key(f) for f in self.flags))
+
+    def key_of(self, key: str) -> str:
+        """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`."""
+        if self._own_words or _VARIABLE.match(key) or (self.recipe is not None and holds(self.recipe, key)):
+            return key
+        return self._standing(key) or (self._flag(key) or key).removeprefix("--")
 
     def split(
         self, overrides: Mapping[str, object], *, new_keys: bool = False
     ) -> tuple[dict[str, object], dict[str, object]]:
-        """Split overrides into (for the recipe, for the command); keys stay as given.
+        """Split overrides into (for the recipe, for the command and its scripts); keys of the recipe stay as given.
 
-        A setting in the command overrides the recipe, so it can only be changed there. A key missing from the recipe is
-        appended to the command of a trainer that accepts settings there; for any other trainer it is an error, unless
-        `+`, `new_keys` or the trainer allows to add it. `$NAME` is a variable, set before any command.
+        A setting that stands in the command or in a script overrides the recipe, so it is changed there. A key that is
+        nowhere is appended to the command if its trainer accepts settings there, or its program has such a flag (it is
+        then spelled `--flag`); otherwise it is an error, unless `+`, `new_keys` or the trainer allows to add it to the
+        recipe. `$NAME` is a variable, `--flag` a flag even if nobody found it.
         """
         said = ask.settings(self.trainer, {}, self.command)
         optional = self.trainer.space(ask.settings(self.trainer, self.recipe or {}, self.command))
@@ -47,10 +92,16 @@ class LaunchSettings:
             added = new_keys or key.startswith("+") or name in optional
             known = self.recipe is not None and holds(self.recipe, name)
             fits = known or (self.recipe is not None and added)
-            behind_it = isinstance(self.trainer, ReadsCommands) and (name in said or not fits)
-            if behind_it or _VARIABLE.match(name):
+            if _VARIABLE.match(name) or (self._own_words and (name in said or not fits)):
                 behind[name] = value
+            elif not self._own_words and (standing := self._standing(name)):
+                behind[standing] = value
+            elif not fits and not self._own_words and (flag := self._flag(name)):
+                off = value is False and self.flags.get(flag) is True and flag.startswith("--")
+                behind.update({f"--no-{flag[2:]}": True} if off else {flag: value})
             else:
+                if not fits and not self.trainer.named:
+                    self._refuse_unknown(name)
                 inside[f"+{name}" if added and not known else key] = value
         if inside and self.recipe is None:
             raise BlueprintError(
@@ -60,47 +111,152 @@ class LaunchSettings:
             )
         return inside, behind
 
+    def placed(self, behind: Mapping[str, object]) -> tuple[dict[str, object], dict[str, str]]:
+        """Split what `split` found for the command into (for the command itself, scripts that hold it: path -> text).
+
+        Raises BlueprintError if a script holds a setting and it cannot be changed there.
+        """
+        own: dict[str, object] = {}
+        texts = dict(self.scripts)
+        for key, value in behind.items():
+            path = self.script_with(key)
+            if not path:
+                own[key] = value
+                continue
+            new = _changed_in(texts[path], key, value) or with_words(
+                texts[path], self._words({key: value}), self._recognises, surely=self._own_words
+            )
+            if not new:
+                raise BlueprintError(
+                    f"{key} cannot be set to {value!r} in {path}",
+                    hint=f"write it as `--{plain_key(key)} VALUE` there, or as `${{NAME:-VALUE}}` and vary `$NAME`",
+                    code="bad_value",
+                )
+            texts[path] = new
+        return own, {path: text for path, text in texts.items() if text != self.scripts[path]}
+
+    def script_with(self, key: str) -> str:
+        """The script in which a setting is to be changed; "" if that is the command."""
+        texts = self.scripts
+        if _VARIABLE.match(key):
+            name = key[1:]
+            fixed = [path for path, text in texts.items() if not variables_in(text).get(name, (None, True))[1]]
+            return fixed[0] if fixed and name not in variables_in(self.command) else ""
+        if spelled_in(self.command, key):
+            return ""
+        holders = [path for path, text in texts.items() if spelled_in(text, key)]
+        if holders or with_words(self.command, self._words({key: 1}), self._recognises):
+            return holders[0] if holders else ""
+        takes = (p for p, t in texts.items() if with_words(t, self._words({key: 1}), self._recognises, surely=True))
+        return next(takes, "")
+
+    def _recognises(self, command: str) -> bool:
+        return self.trainer.recognises(command) if self._own_words else any(programs(command))
+
+    def _standing(self, key: str) -> str:
+        """The spelling of a key in the command, else in a script; "" if it stands in neither."""
+        return next((one for text in (self.command, *self.scripts.values()) if (one := spelled_in(text, key))), "")
+
+    def _flag(self, key: str) -> str:
+        """The flag, or hydra's key, that the program takes under this name; "" if none is known."""
+        known = next((one for one in self.flags if plain_key(one) == plain_key(key)), "")
+        return known or (key if key.startswith("--") else "")
+
+    def _refuse_unknown(self, key: str) -> None:
+        """Raise BlueprintError for a key that neither recipe, command, scripts nor program have."""
+        known = [one for one in flatten(self.settings) if not one.startswith("$") or key.startswith("$")]
+        last = key.rpartition(".")[2]
+        near = [one for one in known if one.rpartition(".")[2] == last]
+        near += [one for one in difflib.get_close_matches(key, known, 3) if one not in near]
+        offered = f"did you mean {' or '.join(near[:3])}?" if near else f"there are {', '.join(known[:8])}"
+        if not known:
+            offered = "this launch has none"
+        recipe = "key of the recipe, " if self.recipe is not None else ""
+        raise BlueprintError(
+            f"{key} is no {recipe}flag or `key=value` of the command, of its scripts or of its program; {offered}",
+            hint="`$NAME` varies a variable that a script reads, `--flag` a flag that its `--help` does not name"
+            + (f", +{key} adds a key to the recipe" if self.recipe is not None else ""),
+            code="unknown_key",
+        )
+
     def with_settings(self, settings: Mapping[str, object]) -> str:
         """The command with these keys set. Raises BlueprintError if that is impossible or would have no effect."""
         variables = {key: value for key, value in settings.items() if _VARIABLE.match(key)}
         settings = {key: value for key, value in settings.items() if key not in variables}
-        exports = "".join(self._export(key.removeprefix("$"), value) for key, value in variables.items())
-        return exports + (self._with_words(settings) if settings else self.command)
+        command = self._with_words(settings) if settings else self.command
+        exports = ""
+        for key, value in variables.items():
+            if variables_in(command).get(key[1:], (None, True))[1]:
+                exports += f"export {key[1:]}={shlex.quote(_text(value))}; "
+            elif not (command := with_variable(command, key[1:], value)):
+                raise BlueprintError(
+                    f"{key} cannot be set for the command, which sets it more than once itself",
+                    hint=f"take {key[1:]}= out of [exp_launch_command]; `- env: {key[1:]}=...` in the notes may stay",
+                    code="bad_value",
+                )
+        return exports + command
 
-    def _export(self, name: str, value: object) -> str:
-        if re.search(rf"(?<![\w$]){name}=", self.command):
-            raise BlueprintError(
-                f"${name} cannot be set for the command, which sets it itself",
-                hint=f"take {name}= out of [exp_launch_command]; `- env: {name}=...` in the notes may stay",
-                code="bad_value",
-            )
-        text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
-        return f"export {name}={shlex.quote(text)}; "
+    def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
+        """The words that set these keys behind the training's own command."""
+        if self._own_words:
+            return ask.arguments(self.trainer, dict(settings))
+        flags = {key[2:]: value for key, value in settings.items() if key.startswith("--")}
+        plain = {key: value for key, value in settings.items() if not key.startswith("--")}
+        words = [word.removeprefix("++") for word in hydra_words(plain)]
+        return (*words, *(word for key, value in flags.items() for word in _flag_of(key, value)))
 
     def _with_words(self, settings: Mapping[str, object]) -> str:
-        words = ask.arguments(self.trainer, dict(settings))
-        longer = with_words(self.command, words, self.trainer.recognises)
+        command, left = self.command, dict(settings)
+        if not self._own_words or not with_words(command, self._words(settings), self._recognises):
+            for key, value in settings.items():
+                if changed := with_value(command, key, value):
+                    command = changed
+                    del left[key]
+        words = self._words(left)
+        longer = with_words(command, words, self._recognises)
         if not longer:
             raise BlueprintError(
                 f"the command leaves no place for {' '.join(words)[:100]}: it starts the trainer by way of a script",
                 hint="write the trainer's own command into [exp_launch_command]",
                 code="no_place_for_settings",
             )
-        heard = ask.settings(self.trainer, {}, longer)
+        heard = self._settings_of(longer)
         for key, value in settings.items():
-            if canonical(look_up(heard, key) or None) != canonical(value or None):
+            if canonical(look_up(heard, plain_key(key)) or None) != canonical(value or None):
+                now = look_up(heard, plain_key(key))
                 raise BlueprintError(
-                    f"{key} cannot be set to {value!r} behind the command: there it reads {look_up(heard, key)!r}",
+                    f"{key} cannot be set to {value!r} behind the command: there it reads {now!r}",
                     hint=f"take {key} out of [exp_launch_command], or write another value",
                     code="bad_value",
                 )
         return longer
 
+    def _settings_of(self, command: str) -> dict[str, object]:
+        """What a command sets, by keys with underscores."""
+        found = ask.settings(self.trainer, {}, command) if self._own_words else settings_in(command)
+        return {plain_key(key): value for key, value in found.items()}
 
-def variables(command: str) -> dict[str, object]:
-    """The variables that a command exports, by the override keys that set them."""
-    words = [word for simple in simple_commands(command) if simple.name == "export" for word in simple.argv[1:]]
-    return {f"${name}": value_of(text) for name, sign, text in (word.partition("=") for word in words) if sign}
+
+def _changed_in(text: str, key: str, value: object) -> str:
+    """The script with this setting or variable changed where it stands; "" if it does not, or cannot be."""
+    return with_variable(text, key[1:], value) if _VARIABLE.match(key) else with_value(text, key, value)
+
+
+def _flag_of(key: str, value: object) -> tuple[str, ...]:
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if value is True or value is False or value is None:
+        return (f"--{key}",) if value is True else ()
+    return (f"--{key}", *map(_text, items))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _resolved(value: object, variables: Mapping[str, object]) -> object:
+    """A value that is one variable, as the text sets it."""
+    match = _USED.fullmatch(value) if isinstance(value, str) else None
+    return variables.get(match[1] or match[2], value) if match else value
 
 
 def holds(recipe: Recipe, key: str) -> bool:

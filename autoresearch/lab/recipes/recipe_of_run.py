@@ -12,7 +12,7 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
-from autoresearch.lab.recipes.overrides import variables
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.row_lookup import LedgerMatch
@@ -108,4 +108,4 @@ def whole(match: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Re
     with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone
         recipe = inherited(recipe, place, read)
     command = asked_for(match.spec) if match.spec else match.row.command if match.row else ""
-    return {**ask.settings(trainer, recipe, command), **variables(command)}
+    return LaunchSettings(trainer, recipe, command).settings

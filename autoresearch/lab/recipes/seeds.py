@@ -10,15 +10,20 @@ from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
+from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
 from autoresearch.trainers import ask
 
 _FLAG = re.compile(r"(?<![\w-])(--(?:[a-z]+[-_])*seed)(?:=|\s+)\d+(?![\w.])")
 
 
-def way_of(trainer: Trainer, whole: Recipe, command: str, notes: Notes) -> SeedWay:
+def way_of(
+    trainer: Trainer, whole: Recipe, command: str, notes: Notes, launch: LaunchSettings | None = None
+) -> SeedWay:
     """The way that the notes declare, else the trainer's own key if it is fixed, else a flag in the command.
 
-    Otherwise only the variable, which every run of a campaign gets anyway.
+    Else, of a trainer that nobody knows, `seed=3` in the command, a flag in a script that it starts (`launch`), or a
+    flag that its program takes. Otherwise only the variable, which every run of a campaign gets anyway.
     """
     note = notes.seed
     if note.startswith("$"):
@@ -27,6 +32,8 @@ def way_of(trainer: Trainer, whole: Recipe, command: str, notes: Notes) -> SeedW
         return SeedWay("flag", note, _number(_of_flag(command, note)))
     if note and not note.isdigit():
         return SeedWay("key", note, _number(look_up(whole, note)))
+    if launch is not None and not isinstance(trainer, ReadsCommands):
+        whole = launch.recipe or {}  # flags come below, as such
     key, own = ask.seed_key(trainer, whole), trainer.seed(whole)
     if key and own is not None:
         return SeedWay("key", key, own)
@@ -34,8 +41,33 @@ def way_of(trainer: Trainer, whole: Recipe, command: str, notes: Notes) -> SeedW
     if len(flags) == 1:
         flag = flags.pop()
         return SeedWay("flag", flag, _number(_of_flag(command, flag)))
+    if launch is not None and not flags and (found := _elsewhere(trainer, launch)):
+        return found
     set_here = _number(notes.env.get(VARIABLE))
     return SeedWay("variable", VARIABLE, _number(note) if set_here is None else set_here)
+
+
+def _elsewhere(trainer: Trainer, launch: LaunchSettings) -> SeedWay | None:
+    """The one setting of the command, its scripts or its program that is a seed by its name; None unless it is one."""
+    if isinstance(trainer, ReadsCommands):
+        return None
+    for texts in ((launch.command,), tuple(launch.scripts.values())):
+        standing = {key: value for text in texts for key, value in settings_in(text).items() if _is_seed(key)}
+        if len(standing) > 1:
+            return None
+        for key, value in standing.items():
+            flag = any(re.search(rf"(?<![\w-])--{re.escape(key)}\b", text) for text in texts)
+            return SeedWay("flag" if flag else "key", f"--{key}" if flag else key, _number(value))
+    taken = {key: value for key, value in launch.flags.items() if _is_seed(key)}
+    plain = {key: value for key, value in taken.items() if plain_key(key) == "seed"} or taken
+    if len(plain) != 1:
+        return None
+    key, value = plain.popitem()
+    return SeedWay("flag" if key.startswith("-") else "key", key, _number(value))
+
+
+def _is_seed(key: str) -> bool:
+    return re.fullmatch(r"(?:[a-z]+_)*seed", plain_key(key).rpartition(".")[2]) is not None
 
 
 def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
@@ -53,11 +85,14 @@ def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
     return longer
 
 
-def refuse(way: SeedWay, command: str, trainer: Trainer) -> None:
+def refuse(way: SeedWay, command: str, trainer: Trainer, launch: LaunchSettings | None = None) -> None:
     """Raise BlueprintError if the declared way has no effect."""
+    if launch is not None and launch.script_with(way.name):
+        return
     if way.kind == "flag":
         with_flag(command, way, way.first, trainer)
-    if way.kind == "key" and way.fixed is None and not isinstance(trainer, ReadsCommands):
+    known = launch is not None and way.name in launch.flags
+    if way.kind == "key" and way.fixed is None and not known and not isinstance(trainer, ReadsCommands):
         raise BlueprintError(
             f"the notes name the recipe key {way.name} as the seed, and the recipe has no whole number there",
             hint="write the key as the recipe has it, or declare `- seed: --flag` or `- seed: $NAME`",

@@ -6,7 +6,7 @@ import os.path
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve import gpu_check
+from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files
 from autoresearch.lab.resolve.model_chat_template import drops_thinking
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.yaml_files import edit
@@ -82,7 +84,33 @@ class TrainerSettings:
     @property
     def seed_way(self) -> SeedWay:
         """How the seed of a campaign's run reaches the training."""
-        return seeds.way_of(self.trainer, self.whole, self.command, self.resolved.blueprint.notes)
+        return seeds.way_of(
+            self.trainer, self.whole, self.command, self.resolved.blueprint.notes, self.launch() if self.local else None
+        )
+
+    @property
+    def local(self) -> bool:
+        """Whether the files that the command starts can be read here."""
+        return self.resolved.files.here and self.resolved.codebase.is_dir()
+
+    def launch(self, root: Path | None = None) -> LaunchSettings:
+        """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
+        resolved, blueprint = self.resolved, self.resolved.blueprint
+        scripts, flags = launch_files(
+            blueprint.launch_command, resolved.codebase, blueprint.notes.env, root or resolved.codebase, resolved.files
+        )
+        recipe = resolved.inherited if resolved.recipe else None
+        return LaunchSettings(self.trainer, recipe, blueprint.launch_command, scripts, flags)
+
+    def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
+        """The same, with what the program's `--help` names; it is asked only if one of the keys is found nowhere else.
+        """
+        launch, resolved = self.launch(root), self.resolved
+        if all(map(launch.has, keys)):
+            return launch
+        command, variables = resolved.blueprint.launch_command, resolved.blueprint.notes.env
+        named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
+        return replace(launch, flags={**named, **launch.flags})
 
     @property
     def seed_words(self) -> str:
@@ -96,7 +124,7 @@ class TrainerSettings:
 
     def refuse_seed(self) -> None:
         """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
-        seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer)
+        seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer, self.launch())
 
     @property
     def objective(self) -> Objective | None:

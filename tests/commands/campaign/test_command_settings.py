@@ -131,7 +131,7 @@ def test_keys_of_a_parent_recipe_are_known_and_set_in_the_child(camp: Any) -> No
 
 def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any) -> None:
     verl(camp.bench, f"bash -c '{COMMAND}'")
-    file = camp.file(space={LR: [0.5, 0.125]}, proposer="grid", count=2)
+    file = camp.file(space={"algorithm.kl_ctrl.kl_coef": [0.5, 0.125]}, proposer="grid", count=2)
     said = camp.bench.ask("campaign", file, "--yes", "--detach", check=3)
     assert said["error"]["code"] == "no_place_for_settings"
 

@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
+from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.trainers import registry
 
 SPACE = {"lr": [0.1, 0.2]}
+GENERIC, TINY = registry.by_name("generic"), registry.by_name("tinygrpo")
+COMMAND = "python train.py"
 
 
 @pytest.mark.parametrize(
@@ -25,15 +30,15 @@ SPACE = {"lr": [0.1, 0.2]}
     ],
 )
 def test_what_is_named_decides(
-    keys: dict[str, Any], name: str, space: Any, sources: dict[str, str], campaign_file: Any, trainer_settings: Any
+    keys: dict[str, Any], name: str, space: Any, sources: dict[str, str], campaign_file: Any
 ) -> None:
-    proposer = resolve_proposer(campaign_file(**keys), trainer_settings())
+    proposer = resolve_proposer(campaign_file(**keys), LaunchSettings(GENERIC, None, COMMAND), {})
     assert (proposer.spec.name, proposer.spec.space, proposer.spec.seed) == (name, space, keys.get("seed", 0))
     assert proposer.sources == sources
 
 
-def test_a_trainer_may_bring_its_own_space(campaign_file: Any, trainer_settings: Any) -> None:
-    own = resolve_proposer(campaign_file(proposer="random"), trainer_settings("tinygrpo"))
+def test_a_trainer_may_bring_its_own_space(campaign_file: Any) -> None:
+    own = resolve_proposer(campaign_file(proposer="random"), LaunchSettings(TINY, {}, COMMAND), {})
     assert own.spec.space, "tinygrpo has one"
 
 
@@ -47,12 +52,31 @@ def test_a_trainer_may_bring_its_own_space(campaign_file: Any, trainer_settings:
     ],
 )
 def test_what_leaves_nothing_to_try(
-    keys: dict[str, Any], words: str, campaign_file: Any, trainer_settings: Any
+    keys: dict[str, Any], words: str, campaign_file: Any
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve_proposer(campaign_file(**keys), trainer_settings())
+        resolve_proposer(campaign_file(**keys), LaunchSettings(GENERIC, None, COMMAND), {})
     assert words in refused.value.message
 
 
-def test_the_path_of_a_queue_is_kept(tmp_path: Path, campaign_file: Any, trainer_settings: Any) -> None:
-    assert resolve_proposer(campaign_file(queue=str(tmp_path)), trainer_settings()).spec.queue == str(tmp_path)
+def test_the_path_of_a_queue_is_kept(tmp_path: Path, campaign_file: Any) -> None:
+    found = resolve_proposer(campaign_file(queue=str(tmp_path)), LaunchSettings(GENERIC, None, COMMAND), {})
+    assert found.spec.queue == str(tmp_path)
+
+
+def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(campaign_file: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --lr 0.3 --seed 1 --epochs 9", flags={"--batch-size": 32})
+    with pytest.raises(UsageError) as refused:
+        resolve_proposer(campaign_file(proposer="random"), launch, {})
+    assert refused.value.message.endswith("; this launch has batch-size (32), lr (0.3)")
+    line = "space: {batch-size: [16, 32, 64], lr: {low: 0.1, high: 0.9, log: true}}"
+    assert refused.value.hint.endswith(line)
+    space = yaml.safe_load(line)["space"]
+    assert resolve_proposer(campaign_file(proposer="random", space=space), launch, {}).spec.space == space
+
+
+def test_a_key_of_the_space_is_spelled_as_the_flag_is(campaign_file: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --learning-rate 0.3", flags={"--weight-decay": 0.1})
+    keys = {"learning_rate": [0.1, 0.2], "--weight_decay": [0.0, 0.1], "$LR": [1, 2]}
+    found = resolve_proposer(campaign_file(proposer="grid", space=keys), launch, {}).spec.space
+    assert list(found) == ["learning-rate", "weight-decay", "$LR"]

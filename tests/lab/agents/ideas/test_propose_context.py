@@ -123,7 +123,7 @@ def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
     )
     assert [h.slug for h in found.hypotheses] == ["wider"] and found.turns == ("1-propose", "2-propose")
     again = turns[1].prompt
-    assert "hypotheses[0].overrides: the recipe has no key hiden" in again and "did you mean hidden?" in again
+    assert "hypotheses[0].overrides: hiden is no key of the recipe" in again and "did you mean hidden?" in again
     assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
     assert "same: refused, because it changes nothing: best has these values already" in again
     assert "hypotheses[1].files[0]: `tests/a.py` is protected: a test" in found.problems[-1]

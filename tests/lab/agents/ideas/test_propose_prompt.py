@@ -35,7 +35,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "Objective: maximize task_pass_rate@1." in text
     assert "> Find settings with which the policy sorts numbers." in text
     assert "> python train.py --config recipe.yaml" in text
-    recipe = section(text, "The recipe as best has it")
+    recipe = section(text, "The recipe and the settings of the command as best has them")
     assert "lr: 0.3  (baseline 0.1)\n" in recipe and "seed: 0  [protected: a seed]\n" in recipe
     ledger = section(text, "The ledger")
     assert "9 | best (best) | lr-up | lr=0.3 | confirmed | 0.7033 | +0.113 | 0.02 | 4 | -" in ledger

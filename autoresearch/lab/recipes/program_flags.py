@@ -1,0 +1,179 @@
+"""The flags that a Python program takes, with their defaults: from its text, else from its own `--help`.
+
+The text is parsed, not run: calls of argparse, click, absl, fields of a dataclass for tyro, simple-parsing and
+HfArgumentParser, arguments of functions for typer and fire. `--help` is asked only of a program whose text uses one of
+these (or hydra, which then prints its configuration), as any other would begin to train.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.text.regex import later
+from autoresearch.core.text.shell_words import simple_commands
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.trainers.command_settings import value_of
+
+HELP_S = 60.0  # imports of torch and transformers take half of it on a cold disk
+_BYTES = 1 << 20
+_PARSERS = later(
+    r"(?m)^[ \t]*(?:from|import)[ \t]+(argparse|click|typer|tyro|hydra|simple_parsing|jsonargparse|absl|fire)\b"
+    r"|\b(HfArgumentParser|TrlParser)\b"
+)
+_OF_CALLS = frozenset({"add_argument", "option", "Option"})
+_OF_FIELDS = frozenset({"tyro", "simple_parsing", "HfArgumentParser", "TrlParser", "jsonargparse"})
+_OF_FUNCTIONS = frozenset({"typer", "fire", "tyro", "jsonargparse"})
+_HELP_FLAG = later(
+    r"(?m)^[ \t│|]{1,12}(?:[*][ \t]+)?(?:-\w(?:[ \t]+[A-Z_<>\[\]]+)?,?[ \t]+)?--(?P<key>[A-Za-z][\w.-]*)"
+)
+_HELP_DEFAULT = later(r"[\[(][Dd]efault(?:s to)?[:=]?\s*(?P<value>[^\])]{1,60})[\])]")
+_HYDRA_CONFIG = later(r"(?s)== Config ==\n(?P<config>.*?)\n\s*\n(?:Powered by Hydra|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python program that a command starts: its file, and the words that name it."""
+
+    path: str  # relative to the working directory, or absolute
+    words: tuple[str, ...]  # `train.py`, or `-m package.module`
+
+
+def programs(text: str) -> Iterator[Program]:
+    """The Python programs that a shell text starts, as it names them; one behind a variable is left out."""
+    for simple in simple_commands(text):
+        argv = simple.argv
+        for n, word in enumerate(argv):
+            if word == "-m" and n + 1 < len(argv) and re.fullmatch(r"[\w.]+", argv[n + 1]):
+                path = argv[n + 1].replace(".", "/")
+                yield from (Program(one, (word, argv[n + 1])) for one in (f"{path}.py", f"{path}/__main__.py"))
+                break
+            if word.endswith(".py") and not word.startswith("-") and "$" not in word:
+                yield Program(word, (word,))
+                break
+
+
+def parser_of(source: str) -> str:
+    """The library that reads the program's command line; "" if none that we know does."""
+    match = _PARSERS.search(source)
+    return (match[1] or match[2]) if match else ""
+
+
+def flags_in(source: str) -> dict[str, object]:
+    """The flags that stand in a Python text, as spelled without dashes, with their defaults (None: unknown)."""
+    if not parser_of(source):
+        return {}
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    used = {match[1] or match[2] for match in _PARSERS.finditer(source)}
+    found: dict[str, object] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found.update(_of_call(node))
+        elif isinstance(node, ast.ClassDef) and used & _OF_FIELDS:
+            found.update(_of_fields(node))
+        elif isinstance(node, ast.FunctionDef) and used & _OF_FUNCTIONS:
+            found.update(_of_function(node, dashes="typer" in used))
+    return found
+
+
+def ask_help(program: Program, interpreter: Path, cwd: Path, environ: Mapping[str, str]) -> dict[str, object]:
+    """The flags, or with hydra the dotted keys, that a program's `--help` names; {} if it does not answer in time.
+
+    The program sees no GPU. It must be one of `parser_of`.
+    """
+    words = [str(interpreter), *program.words, "--help"]
+    quiet = {**environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    try:
+        with subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=quiet,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                out, _ = process.communicate(timeout=HELP_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # it began a session: the group is its own
+                return {}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    return flags_of_help(out[:_BYTES].decode("utf-8", "replace"))
+
+
+def flags_of_help(text: str) -> dict[str, object]:
+    """The flags, or hydra's keys, in a help text, with the defaults that it names."""
+    if config := _HYDRA_CONFIG.search(text):
+        return _leaves(config["config"])
+    at = list(_HELP_FLAG.finditer(text))
+    ends = [*(match.start() for match in at), len(text)][1:]
+    found: dict[str, object] = {}
+    for match, end in zip(at, ends, strict=True):
+        default = _HELP_DEFAULT.search(text, match.end(), end)
+        found[match["key"]] = value_of(" ".join(default["value"].replace("│", " ").split())) if default else None
+    found.pop("help", None)
+    return found
+
+
+def _leaves(text: str) -> dict[str, object]:
+    try:
+        return flatten(parse_mapping(text.encode(), "--help"))
+    except (AutoresearchError, RecursionError):
+        return {}
+
+
+def _of_call(node: ast.Call) -> Iterator[tuple[str, object]]:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    if name.startswith("DEFINE_") and texts:  # absl
+        yield texts[0], _literal(node.args[1]) if len(node.args) > 1 else None
+    elif name in _OF_CALLS:
+        keywords = {one.arg: one.value for one in node.keywords}
+        default = _literal(keywords.get("default"))
+        action = _literal(keywords.get("action"))
+        for text in texts:
+            if text.startswith("--"):
+                yield text[2:].partition("/")[0], (action == "store_false") if "store_" in str(action) else default
+
+
+def _of_fields(node: ast.ClassDef) -> Iterator[tuple[str, object]]:
+    for one in node.body:
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            value = one.value
+            if isinstance(value, ast.Call):  # field(default=0.1)
+                value = next((k.value for k in value.keywords if k.arg == "default"), None)
+            yield one.target.id, _literal(value)
+
+
+def _of_function(node: ast.FunctionDef, *, dashes: bool) -> Iterator[tuple[str, object]]:
+    if node.name != "main" and not node.decorator_list:
+        return
+    arguments, defaults = node.args.args, node.args.defaults
+    pairs = [*zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)]
+    pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+    for argument, default in pairs:
+        yield argument.arg.replace("_", "-") if dashes else argument.arg, _literal(default)
+
+
+def _literal(node: ast.expr | None) -> object:
+    """The value of a literal that a recipe could hold; None for anything else."""
+    try:
+        value = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    value = list(value) if isinstance(value, list | tuple) else value
+    items = value if isinstance(value, list) else [value]
+    return value if all(isinstance(item, str | int | float | bool) for item in items) else None

@@ -1,0 +1,223 @@
+"""The settings that stand in a shell text, read and changed where they stand: flags, hydra's `a.b=c`, variables.
+
+A text is a launch command or a script that one starts. Only words of what may be the training count: `mkdir -p out`
+has none. `bash -c '...'` is looked into where its text is quoted as it stands. The key of a flag is its name without
+the dashes; `learning_rate` and `learning-rate` mean the same flag.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from autoresearch.core.text.command_words import may_train
+from autoresearch.core.text.regex import later
+from autoresearch.core.text.shell_words import SHELLS, Simple, simple_commands, unquoted
+from autoresearch.trainers.command_settings import shown, value_of
+
+_WORD = later(
+    r"(?:[^\s\\'\"|&;()<>`$]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\$\{[^{}]*\}|\$\w+|\$\([^()]*\)|\$(?=[\"'])|`[^`]*`)+",
+    re.DOTALL,
+)
+_FLAG = later(r"(?:--(?P<long>[A-Za-z][\w.-]*)|-(?P<short>[A-Za-z][\w-]+))(?P<sign>=(?P<value>.*))?", re.DOTALL)
+_HYDRA = later(r"(?P<prefix>\+{0,2}(?P<key>[A-Za-z_][\w@/-]*(?:\.[\w@/-]+)*)=)(?P<value>.*)", re.DOTALL)
+_NUMBER = later(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_ASSIGNED = later(r"(?P<name>[A-Za-z_]\w{0,100})=(?P<value>.*)", re.DOTALL)
+_DEFAULT = later(r"\$\{(?P<name>[A-Za-z_]\w{0,100}):?[-=](?P<value>[^{}$`]*)\}")
+_COMMENT = later(r"(?m)(?:^|(?<=\s))#.*$")
+_SETS = frozenset({"export", "declare", "local", "readonly", "typeset"})
+
+
+@dataclass(slots=True)
+class _Word:
+    text: str  # unquoted
+    start: int  # offsets in the whole text
+    stop: int
+
+
+@dataclass(slots=True)
+class _Setting:
+    """One setting of one command: the words that hold it."""
+
+    key: str
+    flag: _Word  # `--lr`, `--lr=0.1` or `lr=0.1`
+    values: list[_Word] = field(default_factory=list)  # separate words; [] for a flag alone, or with its value inside
+    prefix: str = ""  # what stands before the value in `flag`; "" if the value is in words of its own
+
+    @property
+    def value(self) -> object:
+        """What it is set to; text with a `$` where that is known only at run time."""
+        if self.prefix:
+            return value_of(self.flag.text.removeprefix(self.prefix))
+        found = [value_of(word.text) for word in self.values]
+        return True if not found else found[0] if len(found) == 1 else found
+
+
+def plain_key(key: str) -> str:
+    """What two spellings of one flag have in common."""
+    return key.lstrip("-").removeprefix("+").removeprefix("+").replace("-", "_")
+
+
+def settings_in(text: str) -> dict[str, object]:
+    """Every setting of a text by its key as spelled, without dashes; a later one wins, as it does for a parser."""
+    return {one.key: one.value for command in _commands(text) for one in _settings(command)}
+
+
+def spelled_in(text: str, key: str) -> str:
+    """The spelling of a key in this text; "" if it does not stand there."""
+    return next((one for one in settings_in(text) if plain_key(one) == plain_key(key)), "")
+
+
+def with_value(text: str, key: str, value: object) -> str:
+    """The text with this setting changed in the last command that has it; "" if none has it, or it cannot be."""
+    holders = [[s for s in _settings(command) if plain_key(s.key) == plain_key(key)] for command in _commands(text)]
+    last = next((found for found in reversed(holders) if found), [])
+    changed = text
+    for one in sorted(last, key=lambda one: -one.flag.start):
+        start, stop, new = _replacement(one, value)
+        changed = f"{changed[:start]}{new}{changed[stop:]}"
+    after, before = settings_in(changed), settings_in(text)
+    ours = spelled_in(text, key)
+    heard = after.get(ours)
+    sound = (heard or None) == (value or None) or str(heard) == str(value) or heard == value_of(shown(value))
+    others = {k: v for k, v in after.items() if k != ours} == {k: v for k, v in before.items() if k != ours}
+    return changed if last and sound and others else ""
+
+
+def variables_in(text: str) -> dict[str, tuple[object, bool]]:
+    """The variables that a text sets, or reads with a default: (value, whether the environment can set another).
+
+    A value that is known only at run time is left out.
+    """
+    found: dict[str, tuple[object, bool]] = {}
+    for match in _DEFAULT.finditer(_COMMENT.sub("", text)):
+        found.setdefault(match["name"], (value_of(match["value"]), True))
+    for name, value in _assignments(text):
+        default = _DEFAULT.fullmatch(value)
+        if default is not None and default["name"] == name:
+            found[name] = value_of(default["value"]), True
+        elif "$" not in value and "`" not in value:
+            found[name] = value_of(value), False
+        elif name in found and not found[name][1]:
+            del found[name]
+    return found
+
+
+def with_variable(text: str, name: str, value: object) -> str:
+    """The text with another value in the one place that sets this variable; "" if none does, or several do."""
+    pattern = re.compile(rf"(?<![\w$.{{/-]){name}=(?:{_WORD.pattern})?", re.DOTALL)
+    at = list(pattern.finditer(text))
+    if len(at) != 1 or variables_in(text).get(name, (None, True))[1]:
+        return ""
+    changed = f"{text[: at[0].start()]}{name}={shlex.quote(_text(value))}{text[at[0].end() :]}"
+    return changed if name in variables_in(changed) else ""
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str]]:
+    for simple in simple_commands(text):
+        for word in simple.argv[1:] if simple.name in _SETS else simple.words:
+            match = _ASSIGNED.fullmatch(word)
+            if match is not None:
+                yield match["name"], match["value"]
+            elif simple.name not in _SETS:
+                break
+
+
+def _commands(text: str, offset: int = 0) -> list[list[_Word]]:
+    """The words behind the program's name of each command that may be the training, with their offsets."""
+    found: list[tuple[bool, list[_Word]]] = []
+    for simple in simple_commands(text):
+        if simple.depth or not simple.words:
+            continue
+        words = _words(text, simple, offset)
+        inner = _nested(simple, words)
+        if inner is not None:
+            found += [(True, command) for command in _commands(inner.text, inner.start)]
+        elif may_train(simple):
+            own = next((n for n, word in enumerate(words) if word.text == simple.argv[0]), -1) + 1
+            array = simple.argv[0].startswith("--")  # `ARGS=(--lr 0.1)`, which a later command is given
+            own -= array and own > 0
+            python = array or any(word.text.endswith(".py") or word.text == "-m" for word in words)
+            found.append((python, words[own:]))
+    programs = any(python for python, _ in found)
+    return [words for python, words in found if python or not programs]
+
+
+def _words(text: str, simple: Simple, offset: int) -> list[_Word]:
+    """The words of a command, without its redirections."""
+    found = []
+    at = simple.start
+    while at < simple.stop:
+        match = _WORD.match(text, at, simple.stop)
+        if match is None:
+            redirect = re.compile(r"\d?[<>]+&?\s*").match(text, at, simple.stop)
+            target = _WORD.match(text, redirect.end(), simple.stop) if redirect else None
+            at = target.end() if target else redirect.end() if redirect else at + 1
+            continue
+        at = match.end()
+        if text[at : at + 1] not in ("<", ">") or not match[0].isdigit():  # `2>&1`
+            found.append(_Word(unquoted(match[0]), match.start() + offset, match.end() + offset))
+    return [word for word in found if word.text.strip()]
+
+
+def _nested(simple: Simple, words: list[_Word]) -> _Word | None:
+    """The text of `bash -c '...'` where it stands as it is, between two quotes; else None."""
+    if simple.name not in SHELLS or not any(re.match(r"-\w*c\w*\Z", w) for w in simple.argv[1:4]):
+        return None
+    body = next((word for word in words if re.search(r"\s", word.text)), None)
+    if body is None or body.stop - body.start != len(body.text) + 2:
+        return None
+    return _Word(body.text, body.start + 1, body.stop - 1)
+
+
+def _settings(words: list[_Word]) -> Iterator[_Setting]:
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        flag, hydra = _FLAG.fullmatch(word.text), _HYDRA.fullmatch(word.text)
+        if flag is not None:
+            key = flag["long"] or flag["short"]
+            if flag["sign"]:
+                yield _Setting(key, word, prefix=word.text[: -len(flag["value"]) or None])
+                continue
+            values: list[_Word] = []
+            while at < len(words) and _goes_on(words[at].text, values):
+                values.append(words[at])
+                at += 1
+            yield _Setting(key, word, values)
+        elif hydra is not None:
+            yield _Setting(hydra["key"], word, prefix=hydra["prefix"])
+
+
+def _goes_on(text: str, value_words: list[_Word]) -> bool:
+    """Whether a word is a value of the flag before it: the first that is no flag, and numbers after a number."""
+    number = _NUMBER.fullmatch(text) is not None
+    if not value_words:
+        return number or not (_FLAG.fullmatch(text) or re.match(r"-\w?\Z|--\Z", text))
+    return number and all(_NUMBER.fullmatch(word.text) for word in value_words)
+
+
+def _replacement(one: _Setting, value: object) -> tuple[int, int, str]:
+    """(start, stop, new text) that sets this value."""
+    if one.prefix:
+        return one.flag.start, one.flag.stop, shlex.quote(one.prefix + shown(_as_before(one, value)))
+    start, stop = one.flag.stop, (one.values[-1] if one.values else one.flag).stop
+    if not one.values and (value is False or value is None):
+        return one.flag.start, stop, ""
+    if not one.values and value is True:
+        return stop, stop, ""
+    items = value if isinstance(value, list | tuple) else [value]
+    return start, stop, " " + shlex.join(_text(_as_before(one, item)) for item in items)
+
+
+def _as_before(one: _Setting, value: object) -> object:
+    """True and False as Python spells them where the text did."""
+    before = one.flag.text if one.prefix else "".join(word.text for word in one.values)
+    return str(value) if isinstance(value, bool) and before.endswith(("True", "False")) else value
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

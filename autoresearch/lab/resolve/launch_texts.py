@@ -1,0 +1,58 @@
+"""What a launch can vary, read from the files that it starts: shell scripts, and the Python program's own flags."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from autoresearch.lab.recipes.program_flags import Program, ask_help, flags_in, parser_of, programs
+from autoresearch.lab.resolve.files import OURS, Files
+from autoresearch.lab.resolve.scripts import ScriptText, read_scripts
+
+_BYTES = 1 << 20
+
+
+def launch_files(
+    command: str, codebase: Path, variables: Mapping[str, str], root: Path, files: Files = OURS
+) -> tuple[dict[str, str], dict[str, object]]:
+    """The scripts below `root` that a command starts in `codebase` (path from `root` -> text), and its program's flags.
+
+    The flags are `--lr` -> default, as `LaunchSettings` takes them.
+    """
+    read = [one for one in read_scripts(command, codebase, variables, files=files) if one.text is not None]
+    scripts: dict[str, str] = {}
+    for one in read:
+        path = os.path.relpath(os.path.normpath(codebase / one.script.path), root)
+        if one.text is not None and not one.script.makefile and not path.startswith(".."):
+            scripts[path] = one.text
+    flags: dict[str, object] = {}
+    for _, _, source in _sources(command, read, codebase, files):
+        flags = {**{f"--{key}": value for key, value in flags_in(source).items()}, **flags}
+    return scripts, flags
+
+
+def flags_of_help(
+    command: str, codebase: Path, variables: Mapping[str, str], interpreter: Path, environ: Mapping[str, str]
+) -> dict[str, object]:
+    """What the `--help` of the command's program names, as `LaunchSettings.flags`; {} if it may not be asked."""
+    read = [one for one in read_scripts(command, codebase, variables) if one.text is not None]
+    for program, cwd, source in _sources(command, read, codebase, OURS):
+        if parser := parser_of(source):
+            found = ask_help(program, interpreter, cwd, {**environ, **variables})
+            dashes = "" if parser == "hydra" else "--"
+            return {f"{dashes}{key}": value for key, value in found.items()}
+    return {}
+
+
+def _sources(
+    command: str, scripts: list[ScriptText], codebase: Path, files: Files
+) -> Iterator[tuple[Program, Path, str]]:
+    """The Python programs that command and scripts start: (program, working directory, its text)."""
+    texts = [(command, codebase), *((one.text or "", codebase / (one.script.cwd or "")) for one in scripts)]
+    for text, cwd in texts:
+        for program in programs(text):
+            for place in (cwd / program.path, cwd / "src" / program.path):
+                if files.kind(place) == "file":
+                    yield program, cwd, files.read(place, _BYTES).decode("utf-8", "replace")
+                    break

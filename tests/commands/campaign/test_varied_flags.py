@@ -1,0 +1,91 @@
+"""Campaigns over the flags of a script that nobody knows: in the command, in a shell script, or only in its text."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+TRAIN = """
+import argparse, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.5)
+parser.add_argument("--batch-size", type=int, default=8)
+parser.add_argument("--seed", type=int, default=3)
+for name in ("weight-decay",):  # which no reader of the text can know
+    parser.add_argument("--" + name, type=float, default=0.0)
+if os.environ.get("AUTORESEARCH_RUN_ID") is None:
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "", "--help sees no GPU"
+args = parser.parse_args()
+for step in (1, 2, 3):
+    score = args.lr + args.batch_size / 1000 - args.weight_decay + args.seed / 1e6
+    print(f"step: {step} | loss: 0.5 | score: {score:.6f}", flush=True)
+"""
+FAST = {"proposer": "grid", "baseline": 1, "retests": 0, "confirm": False}
+
+
+def project(bench: Any, command: str, **files: str) -> None:
+    """exp.md with this command for the script, and these files; committed."""
+    (bench.repo / "train.py").write_text(textwrap.dedent(TRAIN))
+    for name, text in files.items():
+        (bench.repo / name.replace("__", ".")).write_text(text)
+    path = bench.blueprint("ok", command=command, trainer="generic", notes="- step_line: pairs step\n")
+    path.write_text(path.read_text().replace("- metric: task_pass_rate@1", "- metric: score"))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "a script of one's own")
+
+
+def test_flags_of_the_command_and_of_the_program_alone(camp: Any) -> None:
+    project(camp.bench, "python train.py --lr 0.1")
+    space = {"lr": [0.2, 0.3], "batch_size": [16]}
+    plan = camp.bench.ask("campaign", camp.file(space=space, count=3, **FAST))["plan"]
+    assert plan["seeds"].startswith("flag --seed, from 3,")
+    state = camp.run(space=space, count=3, **FAST)
+    assert [row.command for row in state.rows] == [
+        "python train.py --lr 0.1 --seed 3",
+        "python train.py --lr 0.2 --batch-size 16 --seed 3",
+        "python train.py --lr 0.3 --batch-size 16 --seed 3",
+    ], camp.said()
+    assert [round(row.metric_value or 0, 3) for row in state.rows] == [0.108, 0.216, 0.316]
+    idea = state.ideas[1]
+    assert idea.hypothesis.sentence == "lr 0.1 -> 0.2, batch-size 8 -> 16"
+    diff = camp.bench.git("diff", f"{state.ideas[0].branch}..{idea.branch}")
+    assert "python train.py --lr 0.2 --batch-size 16" in diff, diff
+    assert camp.bench.ask("compare", "one:2", "one:3")["config"] == {"lr": [0.2, 0.3]}
+
+
+def test_flags_and_variables_of_a_shell_script_are_changed_where_they_stand(camp: Any) -> None:
+    script = "WD=0.25\nBS=${BS:-8}\npython train.py --lr 0.1 \\\n  --batch-size $BS --weight-decay $WD --seed 5\n"
+    project(camp.bench, "bash run.sh", run__sh=script)
+    space = {"lr": [0.2], "$WD": [0.5], "$BS": [16, 32]}
+    state = camp.run(space=space, count=3, **{**FAST, "baseline": 2})
+    values = {(row.index, row.replicate): (row.seed, round(row.metric_value or 0, 6)) for row in state.rows}
+    assert values == {
+        (1, 1): (5, round(0.1 + 0.008 - 0.25 + 5e-6, 6)),
+        (1, 2): (6, round(0.1 + 0.008 - 0.25 + 6e-6, 6)),
+        (2, 1): (5, round(0.2 + 0.016 - 0.5 + 5e-6, 6)),
+        (3, 1): (5, round(0.2 + 0.032 - 0.5 + 5e-6, 6)),
+    }, camp.said()
+    diff = camp.bench.git("diff", f"{state.spec.base_commit}..{state.ideas[1].branch}", "--", "run.sh")
+    assert "+WD=0.5" in diff and "+python train.py --lr 0.2 \\" in diff and "BS=16" not in diff
+    assert "export BS=16; bash run.sh" in camp.bench.git("show", f"{state.ideas[1].branch}:.autoresearch/blueprint.md")
+
+
+def test_a_flag_that_only_its_help_names(camp: Any) -> None:
+    project(camp.bench, "python train.py --lr 0.1")
+    state = camp.run(space={"weight-decay": [0.05, 0.1]}, count=2, **FAST)
+    assert [row.command for row in state.rows][1] == "python train.py --lr 0.1 --weight-decay 0.05 --seed 3"
+    assert state.spec.flags == {"--weight-decay": None}
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_names_and_the_way_out(camp: Any) -> None:
+    project(camp.bench, "python train.py --lr 0.1")
+    refused = camp.bench.ask("campaign", camp.file(space={"lrr": [1, 2]}, count=2, **FAST), "--yes", check=3)["error"]
+    assert refused["code"] == "unknown_key" and "did you mean lr" in refused["message"]
+    assert "`--flag`" in refused["hint"]
+    none = camp.bench.ask("campaign", camp.file(count=2), "--yes", check=2)["error"]
+    assert none["message"].endswith("this launch has lr (0.1), batch-size (8)")
+    assert "space: {lr: {low: 0.0333, high: 0.3, log: true}, batch-size: [4, 8, 16]}" in none["hint"]

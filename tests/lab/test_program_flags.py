@@ -1,0 +1,88 @@
+"""The flags of a Python program, from its text and from its `--help`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from autoresearch.lab.recipes.program_flags import Program, ask_help, flags_in, flags_of_help, parser_of, programs
+
+ARGPARSE = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("-b", "--batch-size", type=int, default=8)
+p.add_argument("--layers", nargs="+", default=(64, 64))
+p.add_argument("--use-kl", action="store_true")
+p.add_argument("--out", default=DEFAULT)
+p.add_argument("data")
+"""
+TYRO = """
+import tyro
+@dataclass
+class Args:
+    lr: float = 0.1
+    env_id: str = "CartPole-v1"
+    steps: int = field(default=7)
+args = tyro.cli(Args)
+"""
+TYPER = "import typer\ndef main(data: str, learning_rate: float = 0.1): ...\ntyper.run(main)\n"
+CLICK = 'import click\n@click.command()\n@click.option("--lr/--no-lr", default=True)\ndef f(lr): ...\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "flags"),
+    [
+        (ARGPARSE, {"batch-size": 8, "layers": [64, 64], "use-kl": False, "out": None}),
+        (TYRO, {"lr": 0.1, "env_id": "CartPole-v1", "steps": 7}),
+        (TYPER, {"learning-rate": 0.1}),
+        (CLICK, {"lr": True}),
+        ("lr = 0.1\nclass Args:\n    lr: float = 0.1\n", {}),  # nothing reads a command line
+        ("import argparse\nthis is no Python", {}),
+    ],
+)
+def test_flags_in_a_text(source: str, flags: dict[str, object]) -> None:
+    assert flags_in(source) == flags
+
+
+def test_what_prints_its_help() -> None:
+    assert [parser_of(text) for text in (ARGPARSE, TYRO, "import hydra\n", "import torch\n", "# argparse")] == [
+        "argparse",
+        "tyro",
+        "hydra",
+        "",
+        "",
+    ]
+
+
+def test_help_texts() -> None:
+    text = """usage: t.py [-h] [--lr LR]
+options:
+  -h, --help            show this help message and exit
+  -b SIZE, --batch-size SIZE
+                        of a step (default: 8)
+  --lr LR               the rate
+"""
+    assert flags_of_help(text) == {"batch-size": 8, "lr": None}
+    rich = "│    --learning-rate        FLOAT  [default: 0.1]                │\n│ *  --data   TEXT [required] │\n"
+    assert flags_of_help(rich) == {"learning-rate": 0.1, "data": None}
+    hydra = (
+        "t is powered by Hydra.\n\n== Config ==\noptim:\n  lr: 0.1\nseed: 3\n\nPowered by Hydra (https://hydra.cc)\n"
+    )
+    assert flags_of_help(hydra) == {"optim.lr": 0.1, "seed": 3}
+
+
+def test_programs_of_a_text() -> None:
+    text = "cd x\npython -u train.py --lr 1\ntorchrun --nproc_per_node 8 -m pkg.main\npython $DIR/x.py\n"
+    assert [one.path for one in programs(text)] == ["train.py", "pkg/main.py", "pkg/main/__main__.py"]
+
+
+@pytest.mark.smoke
+def test_help_is_asked_without_a_gpu_and_what_hangs_or_fails_names_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(ARGPARSE.replace("DEFAULT", "os.environ['CUDA_VISIBLE_DEVICES']") + "p.parse_args()")
+    (tmp_path / "u.py").write_text("import os\n" + (tmp_path / "t.py").read_text())
+    python, environ = Path(sys.executable), {"CUDA_VISIBLE_DEVICES": "0"}
+    assert ask_help(Program("t.py", ("t.py",)), python, tmp_path, environ) == {}  # a NameError
+    assert "batch-size" in ask_help(Program("u.py", ("u.py",)), python, tmp_path, environ)
+    assert ask_help(Program("u.py", ("u.py",)), Path("/nowhere/python"), tmp_path, environ) == {}
