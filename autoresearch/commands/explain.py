@@ -24,6 +24,7 @@ def explain(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
     log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
     trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose knobs to name, whose lines to expect.")] = "",
+    digest: Annotated[bool, typer.Option(help="Each process's first exception, kills, the last step.")] = False,
     tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -32,6 +33,11 @@ def explain(
         raise UsageError("explain takes a run or --log FILE, not both")
     count = max(0, min(tail, MOST_TAIL))
     payload, found = _log(log, trainer, count) if log else _run(run or "last", trainer, count)
+    from autoresearch.lab.results.diagnosis import BADLY
+
+    unclear = payload["failure"] or payload["ending"] in BADLY
+    if not digest and (payload["certain"] or not unclear):
+        payload["digest"] = []
     output.emit("explain", payload, as_json=as_json, lines=_lines(payload, found))
     return 0
 
@@ -103,9 +109,17 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         again = f", {cause.times} times" if cause.times > 1 else ""
         head.append(f"failure: {cause.kind.value}{again}")
         head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  told by its silence")
-    for key, word in (("also", "also"), ("overcome", "followed by steps")):
-        head += [f"{word}: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload[key][:3]]
+        head += [f"  at {cause.where}"] if cause.where else []
+        head += [f"  {cause.note}"] if cause.note else []
+    if payload["digest"] and not payload["certain"]:
+        head.append("not certain: no line says why; the digest shows what there is")
+    head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
+    for r in payload["overcome"][:3]:
+        often = f"said {r['times']} times" if r["times"] > 1 else "said once"
+        head.append(f"{often}, training went on: {r['class']} ({_where(r)}: {r['line'][:160]})")
     head += [f"try: {text}" for text in payload["try"][:4]]
+    if payload["digest"]:
+        return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line}" for line in payload["digest"]), FENCE]
     shown = payload["tail"][-max(0, output.MAX_LINES - len(head) - 5) :]
     if not shown:
         return head

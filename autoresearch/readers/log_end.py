@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from autoresearch.core.diagnosis.digest import digest
 from autoresearch.core.diagnosis.evidence import SURVIVED, Search
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.failure_kinds import table
@@ -32,36 +33,44 @@ _MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """Failures that no step followed, the root cause first, and failures that steps followed."""
+    """Failures that no step followed, the root cause first, and failures that steps followed.
+
+    digest: the lines for somebody who judges the cause, see `core.diagnosis.digest`.
+    """
 
     failures: tuple[Failure, ...] = ()
     overcome: tuple[Failure, ...] = ()
     steps: int = 0  # in the parts that were read
     size: int = 0  # of the log, in bytes
+    digest: tuple[str, ...] = ()
 
     def cause(self, *, ended_badly: bool) -> Failure | None:
         """The root cause; if the run ended badly with no known cause, also a failure that it seemed to overcome."""
         return next(iter(self.failures or (self.overcome if ended_badly else ())), None)
 
 
-def last_words(path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = ()) -> LastWords:
+def last_words(
+    path: Path, signals: Iterable[SignalPattern], harmless: Sequence[str] = (), until: int | None = None
+) -> LastWords:
     """The failures in a log that may explain its run's end; empty if the log is missing.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
-    not end a run; a traceback that contains such a line does not either.
+    not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
     """
     try:
         file = path.open("rb")
     except OSError:
         return LastWords()
     with file:
-        size = file.seek(0, 2)
+        size = min(file.seek(0, 2), file.tell() if until is None else until)
         reader = _LogEndReader(file, [_Shape.of(s) for s in signals if s.kind in (*_MOVES, SignalKind.NAN)])
         search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
-        found = _numbered(file, search.failures())
-        return LastWords(found, _numbered(file, search.overcome()), search.steps, size)
+        groups = (search.failures(), search.overcome(), search.firsts, search.notices())
+        failures, overcome, firsts, notices = _numbered(file, groups)
+        shown = digest(firsts, notices, search.last_step, search.steps)
+        return LastWords(failures, overcome, search.steps, size, shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +197,9 @@ def _lines(text: bytes, needles: tuple[bytes, ...], all_of: Callable[[], bool]) 
         done = end + 1
 
 
-def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+def _numbered(file: BinaryIO, groups: tuple[tuple[Failure, ...], ...]) -> list[tuple[Failure, ...]]:
     """The failures with their line numbers, as far as counting lines is cheap."""
-    wanted = sorted({f.position.offset for f in failures if 0 <= f.position.offset <= COUNTED})
+    wanted = sorted({f.position.offset for group in groups for f in group if 0 <= f.position.offset <= COUNTED})
     numbers: dict[int, int] = {}
     line, at = 1, 0
     file.seek(0)
@@ -201,6 +210,7 @@ def _numbered(file: BinaryIO, failures: tuple[Failure, ...]) -> tuple[Failure, .
                 break
             line, at = line + data.count(b"\n"), at + len(data)
         numbers[offset] = line
-    return tuple(
-        replace(f, position=LogPosition(numbers.get(f.position.offset, 0), f.position.offset)) for f in failures
-    )
+    return [
+        tuple(replace(f, position=LogPosition(numbers.get(f.position.offset, 0), f.position.offset)) for f in group)
+        for group in groups
+    ]

@@ -43,6 +43,7 @@ class ExitRecord:
     kill_sent: int = 0
     left: tuple[int, ...] = ()
     cleanup: tuple[dict[str, Any], ...] = ()
+    log_bytes_at_stop: int | None = None  # size of the log when autoresearch decided to end the run
     job: str = ""  # for a remote run: the launcher's job id
     node: str = ""  # for a remote run: where it ran
     queue_s: float | None = None  # for a remote run: time in the queue, which is not part of the run's time

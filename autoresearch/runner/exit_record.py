@@ -63,5 +63,6 @@ def exit_record(run: str, loop: Loop, failure: str, disk_full: str, **more: obje
         "term_sent": tree.term_sent,
         "kill_sent": tree.kill_sent,
         "left": tree.left,
+        "log_bytes_at_stop": loop.stopping.log_bytes,
         **more,
     }

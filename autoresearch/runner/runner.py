@@ -201,8 +201,10 @@ class Runner:
     def prepare(self) -> None:
         """Run the prepare commands in order, then the check of the worktree. Raises LaunchError if one fails."""
         for command in self.spec.prepare:
+            begun = os.fstat(self.log).st_size
             if words := self.waited(self.start(command, self.spec.cwd)):
-                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}")
+                printed = self.last_line_since(begun)
+                raise LaunchError("prepare_failed", f"the prepare command `{plain(command)}` {words}{printed}")
             if self.stopping.decision:
                 return
         if self.spec.before_training:
@@ -219,6 +221,16 @@ class Runner:
         self.stopping.check_limits()
         code, _, words = how_it_ended(self.loop.statuses[pid])
         return "" if self.stopping.decision or code == 0 else words
+
+    def last_line_since(self, offset: int) -> str:
+        """": " and the last line of the log after an offset, which often says why a command failed; "" without one."""
+        try:
+            with open(f"{self.dir}/run.log", "rb") as file:
+                file.seek(max(offset, os.fstat(file.fileno()).st_size - 8192))
+                lines = [line for line in map(plain, file.read().splitlines()) if line and line[:2] != "$ "]
+        except OSError:
+            return ""
+        return f": {lines[-1]}" if lines else ""
 
     def start(self, command: str, cwd: str) -> int:
         """Start a prepare or cleanup command, with a line in the log; returns its pid."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from .basics import NEVER, clock, parse_object, read_file
@@ -30,6 +31,8 @@ class Stopping:
         self.pace = listener.pace
         self.decision: StopDecision | None = None
         self.later: StopDecision | None = None  # a request after the decision: cuts the evaluation short
+        self.log_bytes: int | None = None  # size of the log at the decision: what follows is its consequence
+        self._log = f"{run_dir}/run.log"
         self._file = f"{run_dir}/stop"
         self._file_seen = (0, 0)
         self._drain: tuple[float, int, StopDecision] | None = None  # deadline, steps at the request, decision to make
@@ -80,6 +83,8 @@ class Stopping:
         """Fix why the run ends, unless that is decided already."""
         if self.decision is None:
             self.decision = StopDecision(ending, cause, reason)
+            with contextlib.suppress(OSError):
+                self.log_bytes = os.stat(self._log).st_size
             self.event_log.emit("stopping", f"stopping: {reason}", ending=ending, cause=cause)
 
     def request(self, how: str, cause: str, reason: str) -> None:

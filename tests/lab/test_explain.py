@@ -140,6 +140,25 @@ def test_what_stopped_a_run_hours_before_it_was_cut(spec: RunSpec, ending: Endin
     assert explained(spec, end(Ending.FINISHED), stall).diagnosis.cause is None
 
 
+ENGINE_GOES = "[swarm] error server_died: the server ended\nvllm.EngineDeadError: EngineCore encountered an issue.\n"
+
+
+def test_what_follows_our_own_decision_is_its_consequence(spec: RunSpec) -> None:
+    """A server that goes with its run is no reason for the run's end, and nobody outside sent the signal."""
+    RunDir(Path(spec.run_dir)).log.write_text(STEPS + ENGINE_GOES)
+    ours = {"returncode": 143, "signal": 15, "log_bytes_at_stop": len(STEPS)}
+    for ending in (Ending.FIRST_STEP_TIMEOUT, Ending.MAX_TIME, Ending.STOPPED):
+        found = explained(spec, end(ending, **ours), (600.0, "stall", {"silent_s": 60.0}), STOPPING)
+        assert found.diagnosis.cause is None
+        assert not any("outside" in text for text in found.tries)
+    lost = explained(spec, end(Ending.LOST, cause="runner_died"))
+    assert lost.diagnosis.cause is None
+    assert any("the Runner" in text for text in lost.tries)
+    crashed = explained(spec, end(Ending.CRASHED, returncode=1))
+    assert crashed.diagnosis.cause is not None and crashed.diagnosis.cause.kind == "engine_dead"
+    assert not crashed.diagnosis.certain
+
+
 def test_a_run_that_is_silent_now(spec: RunSpec) -> None:
     found = explained(spec, None, (600.0, "stall", {"silent_s": 60.0}))
     assert found.death is not None

@@ -69,6 +69,7 @@ def test_launch_failures_have_a_cause(yard: Any, changes: dict[str, Any], enviro
         (live.dir / "environment").write_text(environment)
     record = yard.launch(live).record()
     assert (record["ending"], record["cause"], record["returncode"]) == ("launch_failed", cause, None)
+    assert record["reason"].endswith("exited with 9: nearly") is (cause == "prepare_failed")
     assert record["reason"]
     assert live.event("launch_failed")["cause"] == cause
     assert not (yard.root / "started").exists()

@@ -25,10 +25,13 @@ def with_the_end(failure: Failure | None, ending: Ending, *, killed: bool, kills
     failure: the root cause in the log. killed: see `killed_from_outside`. kills: the command or script line of the
     run that kills processes by name; "" for none. A certain cause in the log wins. Otherwise, if the run was killed
     from outside and it has such a command, that command is blamed. A run that was ended as stalled, with no cause in
-    its log, is a STALL.
+    its log, is a STALL. Of a run whose Runner died, what only shows that something else failed is a consequence: an
+    engine goes with its Runner.
     """
     if failure is not None and failure.line.startswith("KeyboardInterrupt") and (killed or ending is Ending.STOPPED):
         failure = None  # what an interrupted trainer prints, not a cause
+    if failure is not None and ending is Ending.LOST and not failure.certain:
+        failure = None
     if failure is not None and failure.kind in table().certain_kinds:
         return failure
     if killed and kills:

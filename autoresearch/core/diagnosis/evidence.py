@@ -172,11 +172,13 @@ class Search:
         self._point(text)
         head = text.startswith(_HEADS) or _RICH_HEAD in text
         hit = bool(self.harmless) and self._is_harmless(text)
-        if head:
+        if head or (printing.block is None and frame(whole) is not None):  # of one whose head is not in the log
             self._begin(printing, text, spared=hit)
-        elif printing.block is not None and self._inside(printing, printing.block, process, whole, position, hit=hit):
+        if head:
             return
-        elif text.startswith(CHAIN):
+        if printing.block is not None and self._inside(printing, printing.block, process, whole, position, hit=hit):
+            return
+        if text.startswith(CHAIN):
             printing.link = "cause" if "direct cause" in text else "during"
         elif text.startswith((*_IGNORED, *_WEAK)):
             printing.link, printing.weak, printing.ignored = "", text.startswith(_WEAK), text.startswith(_IGNORED)
@@ -227,7 +229,7 @@ class Search:
             self._close(printing)
             return False
         if found := frame(whole):
-            open_block.last = found
+            open_block.last, open_block.strangers = found, 0
             open_block.own = found if found.is_own else open_block.own
             return True
         if whole != text or not text or text.startswith(("│", "╭", "╰", "ray::", "[")) or set(text) <= set("^~ "):
@@ -258,7 +260,7 @@ class Search:
         if origin == "report":
             if "ChildFailedError" in text:
                 self._storms.clear()
-            if "ray::" in text or "creation task" in text:  # Ray: the frames of the worker follow
+            if "ray::" in text or "creation task" in text or text.endswith(" raised:"):  # what it reports follows
                 self._open += 1
                 printing.block = _Block(open_block.chain, "nested")
             return
@@ -421,7 +423,7 @@ class Search:
                 rank = min(rank, Rank.EXCEPTION - 0.5)
             elif s.failure.kind is FailureKind.NETWORK and s.order > min(dead, first):
                 rank = Rank.REPORT
-            elif s.rank is Rank.ANY and s.chain:
+            elif s.rank is Rank.ANY and (s.chain or s.origin == "outside"):
                 before = min(
                     (x.order for x in symptoms if PLAIN in (x.process, s.process) or x.process == s.process),
                     default=never,

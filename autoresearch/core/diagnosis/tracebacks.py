@@ -29,17 +29,20 @@ _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM
 _FRAME = later(r'\s*File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,200}))?')
 _RICH_FRAME = later(r"\s*│ (/\S{1,400}\.py|<\w+>):(\d{1,7}) in (\S{1,200})")
 _FOREIGN = later(
-    r"(?:site|dist)-packages/|/lib/python\d|"
+    r"(?:site|dist)-packages/|/lib/python\d|/Python3\d+/Lib/|"
     r"<frozen |<string>|<__array|ray/_raylet\.pyx|/torch/csrc/|importlib/|runpy\.py$"
 )
-_ROLES = (
-    (later(r"reward|scor(?:e|ing)|verif|rubric|grader|judge"), "a reward function"),
-    (later(r"data(?!parallel)|collat|loader|prompts?\b|token"), "the data"),
-    (later(r"checkpoint|ckpt|load_state|save_|resume"), "a checkpoint"),
-    (later(r"conf(?:ig)?s?\b|config|hydra|\bargs?\b|argument"), "the configuration"),
-    (later(r"(?:^|[/_.])envs?(?:[/_.]|$)|environment|gym"), "an environment"),
-    (later(r"model|policy|actor|critic|layers?\b|attention|forward"), "the model"),
-    (later(r"train|main|run|launch"), "the training script"),
+_ROLES = tuple(
+    (later(rf"(?<![a-z])(?:{words})"), role)
+    for words, role in (
+        (r"reward|scor(?:e|ing)|verif|rubric|grader|judge", "a reward function"),
+        (r"data(?!_?parallel)|collat|loader|prompt|token", "the data"),
+        (r"checkpoint|ckpt|load_state|save_|resume", "a checkpoint"),
+        (r"conf(?:ig)?s?(?![a-z])|hydra|args?(?![a-z])|arguments?(?![a-z])", "the configuration"),
+        (r"envs?(?![a-z])|environment|gym", "an environment"),
+        (r"model|policy|actor|critic|layers?(?![a-z])|attention|forward", "the model"),
+        (r"train|main|run|launch", "the training script"),
+    )
 )
 
 _FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}")
@@ -56,13 +59,13 @@ class TracebackFrame:
     @property
     def is_own(self) -> bool:
         """Whether the file is the user's: outside of installed packages and of Python itself."""
-        return not _FOREIGN.search(self.path)
+        return not _FOREIGN.search(self.path.replace("\\", "/"))
 
     @property
     def role(self) -> str:
         """What the file is, by its name and the function's: "a reward function", "the data", ...; "" if unknown."""
-        name = self.path.rpartition("/")[2].lower()
-        for text in (self.function.lower(), name, self.path.lower()):
+        parts = self.path.lower().replace("\\", "/").split("/")
+        for text in (self.function.lower(), parts[-1], "/".join(parts[-3:-1])):
             for pattern, role in _ROLES:
                 if pattern.search(text):
                     return role

@@ -115,12 +115,15 @@ def _rules(workspace: EditWorkspace) -> str:
 def _failure(explanation: Explanation) -> str:
     cause, death = explanation.diagnosis.cause, explanation.death
     told = [f"- how it ended: {_line(mask_text(death.sentence))}"] if death else []
-    told += [f"- kind of failure: {cause.kind}"] if cause else []
+    told += [f"- kind of failure: {cause.kind}{'' if cause.certain else ' (not certain)'}"] if cause else []
+    told += [f"- where it was raised: {_line(mask_text(cause.where))}"] if cause and cause.where else []
     tries = [f"- what usually helps: {one}" for one in explanation.tries[:5]]
     lines = "\n".join(line for line in ["## How it failed", *told, *tries])
     proof = fenced(cause.line, "the line of the log that proves it") if cause else ""
+    every = explanation.diagnosis.digest
+    digest = fenced("\n".join(every), "each process's first exception, kills, the last step") if every else ""
     tail = fenced("\n".join(explanation.tail)[-LOG_CHARACTERS:], "the end of the log", most=LOG_CHARACTERS)
-    return _joined(lines, UNTRUSTED, proof, tail if explanation.tail else "").rstrip("\n")
+    return _joined(lines, UNTRUSTED, proof, digest, tail if explanation.tail else "").rstrip("\n")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -36,6 +36,12 @@ class Diagnosis:
     cause: Failure | None = None
     also: tuple[Failure, ...] = ()
     overcome: tuple[Failure, ...] = ()
+    digest: tuple[str, ...] = ()  # lines for somebody who judges the cause
+
+    @property
+    def certain(self) -> bool:
+        """Whether the cause is one, and not only a sign that something failed."""
+        return self.cause is not None and self.cause.certain
 
 
 def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hung: bool = False) -> Diagnosis:
@@ -43,7 +49,7 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
 
     A run that exited with 0 ended well, unless its trainer's log says that it crashed. hung: a stall was reported
     before its end, and no signal followed. Such a run may end by its total time limit, or by a person, hours after the
-    actual failure.
+    actual failure. What the log says after autoresearch decided to end the run is a consequence of that.
     """
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
         words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
@@ -55,7 +61,7 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     kills = killing_command(spec) if killed else ""
     if not (badly or kills or (hung and end.ending is not Ending.FINISHED)):
         return Diagnosis()
-    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
+    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer), end.log_bytes_at_stop)
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
         cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle, as there was no room for more
@@ -127,7 +133,7 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
 def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not repeated among the others."""
     also = tuple(f for f in last_words.failures if cause is None or f.kind is not cause.kind)
-    return Diagnosis(cause, also, tuple(f for f in last_words.overcome if f != cause))
+    return Diagnosis(cause, also, tuple(f for f in last_words.overcome if f != cause), last_words.digest)
 
 
 def open_stall(happened: list[Event]) -> Event | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
 from autoresearch.core.diagnosis.remedies import suggestions
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
@@ -26,9 +26,10 @@ from autoresearch.trainers import ask, registry
 
 LOOSE = SignalPattern(
     SignalKind.STEP,
-    r"(?<![A-Za-z_])(?:[Gg]lobal[ _])?(?:[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch)[ :=#]{1,3}\d{1,9}\b"
-    r"[^\r\n]{0,200}?[Ll]oss[ :=]{1,3}[-+.]?\d",
-    needles=("oss",),
+    r"^(?:[^\r\n]{0,50}[^\r\nA-Za-z_])?(?:[Gg]lobal[ _])?(?:[Tt]ime)?"
+    r"(?:[Ss]teps?|[Ii]ter(?:ation)?s?|[Ee]poch|[Ee]pisodes?|[Uu]pdates?)[ :=#\[]{1,3}\d{1,9}\b[^\r\n]{0,200}?"
+    r"\b[A-Za-z_/]{2,40}[ :=|]{1,3}[-+]?\d{0,12}\.\d",
+    needles=("tep", "ter", "poch", "pisode", "pdate"),
 )
 """Good enough to say that a trouble was overcome, not that a run has begun to train."""
 QUIET_S = 10.0  # output older than this at the end counts as silence
@@ -113,7 +114,7 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)
-    if number in _SIGNALS:
+    if end.ending is Ending.CRASHED and number in _SIGNALS:
         return (_SIGNALS[number],)
     if end.ending is Ending.FIRST_STEP_TIMEOUT:
         return (
@@ -207,6 +208,12 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
         "line_number": cause.position.number or None if cause else None,
         "byte_offset": cause.position.offset if cause and cause.position.offset >= 0 else None,
         "times": cause.times if cause else None,
+        "certain": explanation.diagnosis.certain,
+        "process_name": cause.process or None if cause else None,
+        "exception": cause.exception or None if cause else None,
+        "frame": _frame(cause),
+        "note": cause.note or None if cause else None,
+        "policy": table().policy(cause.kind).value if cause else None,
         "also": records(explanation.diagnosis.also),
         "overcome": records(explanation.diagnosis.overcome),
         "process": death.word if death else None,
@@ -216,9 +223,18 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
         "how": death.sentence if death else None,
         "try": list(explanation.tries),
         "tail": list(explanation.tail),
-        "untrusted": ["failure_line", "also", "overcome", "tail"],
+        "digest": list(explanation.diagnosis.digest),
+        "untrusted": ["failure_line", "exception", "frame", "also", "overcome", "tail", "digest"],
         "log_path": str(explanation.log),
     }
+
+
+def _frame(cause: Failure | None) -> dict[str, Any] | None:
+    """The frame of an exception: the last one in the user's own code, else the last one."""
+    if cause is None or cause.frame is None:
+        return None
+    at = cause.frame
+    return {"path": at.path, "line": at.line, "function": at.function, "own": at.is_own, "role": at.role or None}
 
 
 def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
@@ -227,6 +243,7 @@ def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
         {
             "class": f.kind.value,
             "line": f.line,
+            "times": f.times,
             "line_number": f.position.number or None,
             "byte_offset": f.position.offset if f.position.offset >= 0 else None,
         }
