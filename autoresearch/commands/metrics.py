@@ -92,12 +92,18 @@ def _payload(readout: Readout, last: int) -> dict[str, Any]:
         "metric_value": value[1] if value else None,
         "step": value[0] if value else None,
         "best": best[1] if best else None,
-        "steps": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[0]],
-        "validations": [{"step": r.step, "metrics": dict(r.metrics)} for r in shown[1]],
+        "read": readout.best.summary or None,
+        "steps": list(map(_reading, shown[0])),
+        "validations": list(map(_reading, shown[1])),
         "left_off": len(steps) + len(validations) - sum(map(len, shown)),
         "failure": {"class": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
         "warnings": list(readout.warnings),
     }
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    """A reading as JSON; `ordinal`: no line names its step, which was counted."""
+    return {"step": reading.step, "metrics": dict(reading.metrics), **({"ordinal": True} if reading.ordinal else {})}
 
 
 def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
@@ -116,6 +122,7 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
     steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
     lines = [f"{name} ({readout.trainer}): {len(steps)} steps, {len(validations)} validations"]
     lines += [f"from {payload['source_kind']} {payload['source']}" if readout.source else "no source holds a metric"]
+    lines += [payload["read"]] if payload["read"] else []
     others = [
         f"{s['kind']} ({s['readings']})" for s in payload["sources"] if s["path"] != payload["source"] and s["readings"]
     ]

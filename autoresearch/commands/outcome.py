@@ -38,10 +38,12 @@ def show_outcome(
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         rows.append(["metric", f"{spec.objective.metric} = {value}{best}"])
     else:
-        none = f"{NOTHING_MEASURED}: name a metric in the notes (`- metric: ...`), then the run can be judged by it"
+        none = f"{NOTHING_MEASURED}: name a metric in the notes (`- metric: NAME`), then the run can be judged by it"
         rows.append(["metric", none])
+    if outcome.steps_read:
+        rows.append(["steps", outcome.steps_read])
     if outcome.failure:
-        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:500]])
+        rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800]])
     rows += [
         ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none"],
         ["results", str(outcome.results)],

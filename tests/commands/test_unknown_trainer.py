@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-SINCE = "nobody knows how a step of this trainer looks: until one is recognised the run is ended once nothing new"
-WRITTEN = "after the start if no step is recognised, whatever is printed; nobody knows how a step of this trainer looks"
+SINCE = "the steps of this script are found in what it prints; until then the run is ended once nothing new"
+WRITTEN = (
+    "after the start if no step is recognised, whatever is printed; the steps of this script are found in what it prints"
+)
 
 
 def rule(bench: Any, path: Path, *flags: object, **env: str) -> str:
@@ -25,7 +28,7 @@ def test_check_and_plan_say_what_ends_it(bench: Any) -> None:
     assert rule(bench, path) == f"{SINCE} is printed for 20 minutes"
     assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} is printed for 20 minutes"
     assert f"first step: {SINCE}" in bench.here("blueprint", "check", path)[1]
-    assert "nobody knows" in " ".join(bench.here("run", path, "--dry-run")[1].split())
+    assert "are found in what it prints" in " ".join(bench.here("run", path, "--dry-run")[1].split())
 
 
 def test_a_limit_of_environment_or_project_is_a_default(bench: Any) -> None:
@@ -94,7 +97,10 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     told = done["failure_line"]
     assert told.startswith("pass@1 was not read; nearest in the log: `")
     assert "`Pass rate 41 %`" in told and "`pass_at_1 for HF_TOKEN=*** 0.41`" in told
-    assert token not in told and told.count("`") == 6 and len(told) < 500
+    assert token not in told and told.count("`") == 10 and len(told) < 700
+    step_line, metric = re.findall(r"`- (?:step_line|metric): ([^`]*)`", told)
+    again = bench.unknown(f"print({chr(10).join(lines)!r})\n", metric=metric, notes=f"- step_line: {step_line}")
+    assert bench.ask("run", again)["metric_value"] == 41.0, "what was suggested reads it"
     explained = bench.ask("explain", done["run"])
     assert (explained["failure"], explained["failure_line"]) == ("metric_unread", told)
     assert "Pass rate 41 %" in bench.here("status", done["run"])[1]

@@ -69,6 +69,7 @@ def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outc
         failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else _cause(finished),
         failure_line=failure.line if failure else "",
         results=results,
+        steps_read=mask_text(measurement.summary),
         warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),
         run_urls=urls_in(Path(spec.run_dir) / "run.log"),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
-from autoresearch.core.metrics.nearest_lines import nearest_lines
+from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
@@ -26,7 +26,7 @@ from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
-_NEAREST_LINE = 120  # characters of each
+_NEAREST_LINE = 100  # characters of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +97,27 @@ def why_unmeasured(
         return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
     if spec.objective is None:
         return None
-    what = f"{spec.objective.metric} was not read"
     if measurement.series:
         what = f"the last value of {spec.objective.metric} is {measurement.series[-1][1]}, which is none"
+        return Failure(FailureKind.METRIC_UNREAD, what)
+    names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
+    near = ", ".join(nearest_lines(spec.objective.keys, names))
+    what = f"{spec.objective.metric} was not read" + (f"; the names most like it that were: {near}" if near else "")
     return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
 
 
 def _nearest(objective: Objective, log: Path) -> str:
-    """The three log lines most similar to the metric, masked and cut, as the end of a sentence."""
+    """The three log lines most similar to the metric, masked and cut, and how to read one: the end of a sentence."""
     lines = (plain(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
     near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
-    quoted = [f"`{mask_text(line).strip()[:_NEAREST_LINE]}`" for line in near]
-    return f"; nearest in the log: {', '.join(quoted)}" if quoted else "; the log is empty"
+    masked = [mask_text(line).strip() for line in near]
+    quoted = ", ".join(f"`{line[:_NEAREST_LINE]}`" for line in masked)
+    shown = f"; nearest in the log: {quoted}" if quoted else "; the log is empty"
+    how = next((how for line in masked if (how := readable(objective.keys[0], line))), None)
+    if how is None:
+        return shown
+    named = "" if how.metric == objective.metric else f" and `- metric: {how.metric}`"
+    return f"{shown}; to read {objective.metric} there, add to the notes `- step_line: {how.step_line}`{named}"
 
 
 def _last_line(log: Path) -> str:

@@ -150,7 +150,7 @@ def _as_printed_by(trainer: Trainer) -> str:
     if isinstance(trainer, Declaring):
         return "as the blueprint declares them (`step_line:`)"
     if trainer.name == registry.NAMES[-1]:
-        return "of any known trainer (`- step_line:` in a blueprint's notes declares one)"
+        return "in any usual spelling (`- step_line:` in a blueprint's notes declares a line)"
     return f"as {trainer.name} prints them"
 
 
@@ -170,8 +170,8 @@ def _guessed(path: Path, but: str = "") -> Trainer | None:
     except OSError:
         return None
     best: tuple[int, Trainer] | None = None
-    for name in (*reversed(registry.NAMES[:-1]), registry.NAMES[-1]):  # of equals the most general, but for generic
-        if name == but:
+    for name in (*reversed(registry.NAMES[:-1]), registry.NAMES[-1]):  # of equals the most general
+        if name == but or (name == registry.NAMES[-1] and best):  # the generic one reads what others print, less well
             continue
         trainer = registry.by_name(name)
         (read,) = read_all([Source(SourceFormat.CONSOLE, str(path))], {}, trainer=trainer)

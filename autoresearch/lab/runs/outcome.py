@@ -30,6 +30,7 @@ class Outcome:
     results: Path
     warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
     run_urls: tuple[str, ...] = ()  # the run's pages in trackers
+    steps_read: str = ""  # which lines were taken for steps, where nobody declared any
     verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
 
     @property
@@ -81,6 +82,7 @@ def collected(outcome: Outcome) -> dict[str, Any]:
         "results": str(outcome.results),
         "warnings": list(outcome.warnings),
         "run_urls": list(outcome.run_urls),
+        "steps_read": outcome.steps_read,
         "verdict_reason": outcome.verdict_reason,
     }
 
@@ -104,6 +106,7 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
         results=where_now(spec, results),
         warnings=tuple(done.get("warnings", ())),
         run_urls=tuple(done.get("run_urls", ())),
+        steps_read=done.get("steps_read", ""),
         verdict_reason=done.get("verdict_reason", ""),
     )
 
