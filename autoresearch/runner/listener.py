@@ -79,10 +79,10 @@ class Listener:
         self.read_the_rest()
         if self.finder is not None:
             self.finder.feed(self.follower.partial() + b"\n", clock())
-            self.take_unproven()
+            self._take_found(self.finder.end())
 
     def take_unproven(self) -> None:
-        """Count a step that has not grown twice: the limit to the first step is reached, or the log has ended."""
+        """Count a step that has not grown twice: the limit to the first step is reached."""
         if self.finder is not None:
             self._take_found(self.finder.take_unproven())
 

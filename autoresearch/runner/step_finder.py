@@ -190,7 +190,7 @@ class StepFinder:
         return self._resolved() if self.axis is not None else []
 
     def take_unproven(self) -> list[FoundLine]:
-        """What was found, although no step has grown twice: of a limit that is over, or of a log's end."""
+        """What was found, although no step has grown twice: the limit to the first step is reached."""
         if self.axis is None:
             self._close()
             likely = [one for one in self.axes.values() if one.known and one.rank < _UNNAMED and not one.falls]
@@ -198,12 +198,12 @@ class StepFinder:
         return self.take()
 
     def end(self) -> list[FoundLine]:
-        """All that was found in a whole log, which no call of `take` was made for.
+        """What was found since the last `take`, at the end of a log.
 
         A log with a declared metric needs no step that grew: its lines are read as they are.
         """
         self._close()
-        self.axis = self._best()
+        self.axis = self.axis or self._best()
         if self.axis is None and self.names:
             named = [seen for seen in self._pending if plausible(seen.line.metrics, self.names) == 2]
             steps = {name for seen in named for name in seen.steps}
@@ -422,7 +422,7 @@ class StepFinder:
             metrics = {
                 name: value
                 for name, value in metrics.items()
-                if name not in axis.names or same_name(name) in self.names
+                if name not in axis.names or (same_name(name) in self.names and not early)
             }
         if not metrics or not (named or proven or (any(map(is_validation, metrics)) and not early)):
             return None

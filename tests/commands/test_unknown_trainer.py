@@ -14,7 +14,8 @@ pytestmark = pytest.mark.system
 
 SINCE = "the steps of this script are found in what it prints; until then the run is ended once nothing new"
 WRITTEN = (
-    "after the start if no step is recognised, whatever is printed; the steps of this script are found in what it prints"
+    "after the start if no step is recognised, whatever is printed; "
+    "the steps of this script are found in what it prints"
 )
 
 
