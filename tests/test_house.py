@@ -57,6 +57,8 @@ OWNERS = {
 }
 # Files that parse data of the package, which is a constant as any other in the source.
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/failure_kinds.py", "yaml")})
+# A parser: it computes, and touches nothing.
+PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
 HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib"})  # 50 to 400 ms
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
@@ -243,7 +245,8 @@ def core_is_pure(sources: Sequence[Source]) -> list[str]:
         if source.room != "core":
             continue
         for found in source.imports:
-            if (source.path, found.top) in PACKAGED_DATA:
+            parses = source.path.startswith(PARSERS[0]) and found.top in PARSERS[1]
+            if (source.path, found.top) in PACKAGED_DATA or parses:
                 continue
             a_path = found.top == "pathlib" and not (found.names and set(found.names) <= PURE_PATHS)
             if found.top in IMPURE or a_path:

@@ -89,7 +89,9 @@ def check(
     file = read_blueprint(Path(path))
     resolved = resolve_blueprint(file, environ=os.environ, files=files_of(file.blueprint, settings, parts()))
     blueprint = resolved.blueprint
-    trainer = registry.for_blueprint(blueprint, blueprint.notes.trainer or settings.text("trainer"))
+    trainer = registry.for_blueprint(
+        blueprint, blueprint.notes.trainer or settings.text("trainer"), shell_reading=resolved.shell_reading
+    )
     asked = ask_trainer(trainer, resolved, job="ajet_check")
     found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():

@@ -101,6 +101,9 @@ def _for_real(blueprint: str, path: str) -> str:
 def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
     spec, options = resolved_run.spec, resolved_run.options
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
+    started = resolved_run.trainer_settings.started
+    script = f"{started.where}:{started.line}" if started and started.where else ""
+    gpus = resolved_run.trainer_settings.gpus_needed(options.environment)
     rows = [
         ["where", _where(resolved_run)],
         ["branch", spec.branch or f"none: {options.no_git}"],
@@ -108,7 +111,9 @@ def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> i
         ["command", spec.command],
         ["in", spec.cwd],
         ["with", f"{spec.interpreter} ({resolved_run.resolved.interpreter_source})"],
-        ["trainer", spec.trainer],
+        ["trainer", f"{spec.trainer}, by {script}" if script else spec.trainer],
+        *([["recipe", spec.recipe]] if spec.recipe else []),
+        *([["GPUs", str(gpus)]] if gpus else []),
         ["metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "none"],
         [
             "limits",
@@ -140,6 +145,10 @@ def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> i
         "cwd": spec.cwd,
         "interpreter": spec.interpreter,
         "trainer": spec.trainer,
+        "trainer_command": resolved_run.trainer_settings.understood,
+        "trainer_script": script or None,
+        "recipe": spec.recipe or None,
+        "gpus_needed": gpus or None,
         "metric": spec.objective.metric if spec.objective else None,
         "limits": {
             "first_step_s": spec.limits.first_step_s,

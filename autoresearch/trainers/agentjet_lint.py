@@ -13,9 +13,9 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.durations import counted, spoken
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.trainers import agentjet_keys
 from autoresearch.trainers.command_settings import with_flags
 

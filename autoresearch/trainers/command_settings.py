@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from autoresearch.core.run.trainer import Recipe
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import simple_commands
 
 _HYDRA = later(r"\+{0,2}(?P<key>[A-Za-z_][\w-]*(?:\.[\w-]+)+)=(?P<value>.*)", re.DOTALL)
 _FLAG = later(r"--(?P<key>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)

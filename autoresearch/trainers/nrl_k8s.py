@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _RUN = later(r"\bnrl-k8s(?:[ \t]|\\\n)+run\b")
 _VALUED = frozenset(
@@ -46,10 +47,8 @@ def find(command: str) -> NrlRun | None:
     return None
 
 
-def _argv(simple: Simple) -> list[str]:
-    argv = simple.argv
-    argv = argv[2:] if argv[:2] == ["uv", "run"] else argv
-    return [argv[0].rsplit("/", 1)[-1], *argv[1:]] if argv else []
+def _argv(simple: SimpleCommand) -> list[str]:
+    return [simple.name, *simple.argv[1:]]
 
 
 def _parsed(words: list[str]) -> NrlRun:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _SUBMIT = later(r"\bray(?:[ \t]|\\\n)+job(?:[ \t]|\\\n)+submit\b")
 _ID = ("--submission-id", "--job-id")  # the second is the older name
@@ -48,7 +49,7 @@ def find(command: str) -> RayJob | None:
     return None
 
 
-def _assigned(simple: Simple) -> str:
+def _assigned(simple: SimpleCommand) -> str:
     """The address in variables before the command: `RAY_ADDRESS=http://head:8265 ray job submit ...`."""
     given = dict(word.split("=", 1) for word in simple.words if word.startswith(_NAMED_BY) and "=" in word)
     return next((given[name] for name in _NAMED_BY if name in given), "")

@@ -7,6 +7,7 @@ from importlib import import_module
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import BlueprintError, UsageError
 from autoresearch.trainers import ask
 
@@ -56,8 +57,12 @@ def every() -> tuple[Trainer, ...]:
     return tuple(map(by_name, NAMES))
 
 
-def choose(name: str, command: str, lines: tuple[str, ...] = ()) -> Trainer:
+def choose(
+    name: str, command: str, lines: tuple[str, ...] = (), *, shell_reading: ShellReading | None = None
+) -> Trainer:
     """The named trainer, else the first that recognises the command, else the generic one.
+
+    shell_reading: the reading of the command with its scripts, where one of them may start the trainer.
 
     Declared lines also select the generic trainer; BlueprintError if another trainer is named, or if a declared line is
     invalid.
@@ -75,11 +80,19 @@ def choose(name: str, command: str, lines: tuple[str, ...] = ()) -> Trainer:
         return by_name(NAMES[-1], lines)
     if name.strip():
         return by_name(name)
-    return next((trainer for trainer in every() if trainer.recognises(command)), by_name(NAMES[-1]))
+    trainers = every()
+    if shell_reading is not None:
+        started = next((one for one in trainers if shell_reading.trainer(one.recognises)), None)
+        if started is not None:
+            return started
+    return next((one for one in trainers if one.recognises(command)), by_name(NAMES[-1]))
 
 
-def for_blueprint(blueprint: Blueprint, name: str = "") -> Trainer:
-    """The trainer of a blueprint: by this name, else by its notes (the name, or a server), else by its command."""
+def for_blueprint(blueprint: Blueprint, name: str = "", *, shell_reading: ShellReading | None = None) -> Trainer:
+    """The trainer of a blueprint: by this name, else by its notes (the name, or a server), else by its command.
+
+    shell_reading: the reading of its command, see `choose`.
+    """
     notes = blueprint.notes
     name = name or notes.trainer or next((one.name for one in every() if ask.server(one).declared_by(notes)), "")
-    return choose(name, blueprint.launch_command, notes.lines)
+    return choose(name, blueprint.launch_command, notes.lines, shell_reading=shell_reading)

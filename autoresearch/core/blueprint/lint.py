@@ -7,7 +7,7 @@ people's runs on the host, and the Runner that watches this one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,22 +15,26 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.swarm_notes import lint_swarm, lint_wrong_command
 from autoresearch.core.blueprint.values import looks_like_command
+from autoresearch.core.shell.commands import ShellReading, SimpleCommand
+from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.durations import spoken
-from autoresearch.core.text.shell_words import Simple, simple_commands
 
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
 _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
 _AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
+_OWN = re.compile(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
-def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
-    """Findings in the blueprint itself: its commands, swarm notes, limits and relative paths."""
-    findings = lint_shell(
-        blueprint.launch_command, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1)
-    )
+def lint_blueprint(blueprint: Blueprint, read: Callable[[str], ShellReading] = read_shell) -> list[Finding]:
+    """Findings in the blueprint itself: its commands with their scripts, swarm notes, limits and relative paths.
+
+    read: reads one of its commands, whose lines count from 1.
+    """
+    launch = read(blueprint.launch_command)
+    findings = lint_shell(launch, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1))
     notes_line = blueprint.lines.get("notes", 0)
     for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
@@ -39,12 +43,18 @@ def lint_blueprint(blueprint: Blueprint) -> list[Finding]:
             late = command in blueprint.notes.evaluate  # it would fail only after the training
             severity = Severity.ERROR if late else Severity.WARNING
             findings.append(Finding(severity, "not_a_command", message, hint, blueprint.name, notes_line))
-        findings += [replace(f, line=notes_line) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY]
-    findings += _swarm(blueprint, notes_line)
-    return [*findings, *_limits(blueprint), *_relative(blueprint)]
+        findings += _deadly(read(command), blueprint.name, notes_line)
+    findings += _swarm(blueprint, notes_line, read)
+    return list(dict.fromkeys([*findings, *_limits(blueprint), *_relative(blueprint)]))
 
 
-def _swarm(blueprint: Blueprint, notes_line: int) -> Iterator[Finding]:
+def _deadly(shell_reading: ShellReading, where: str, line: int) -> list[Finding]:
+    """What a command of the notes would kill; those are on one line."""
+    found = [f for f in lint_shell(shell_reading, where=where) if f.code in DEADLY or f.where != where]
+    return [replace(f, line=line) if f.where == where else f for f in found]
+
+
+def _swarm(blueprint: Blueprint, notes_line: int, read: Callable[[str], ShellReading]) -> Iterator[Finding]:
     """Findings about AgentJet's swarm mode, including a published command that does not exist."""
     at = blueprint.lines.get("exp_launch_command", 1)
     for command, line in ((blueprint.launch_command, at), *((text, notes_line) for text in blueprint.notes.prepare)):
@@ -54,24 +64,24 @@ def _swarm(blueprint: Blueprint, notes_line: int) -> Iterator[Finding]:
         return
     yield from (replace(f, where=blueprint.name, line=notes_line) for f in lint_swarm(swarm))
     for command in (swarm.server, swarm.debug):
-        yield from (replace(f, line=notes_line) for f in lint_shell(command, where=blueprint.name) if f.code in DEADLY)
+        yield from _deadly(read(command), blueprint.name, notes_line)
 
 
-def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
-    """Findings in a launch command or a script; `line` is the line number of its beginning in `where`."""
-    commands = list(simple_commands(text, line=line))
-    findings = [f for c in commands for f in _kills(c, where)]
-    findings += _hidden_exit_code([c for c in commands if not c.depth], text, where)
-    findings += _out_of_sight([c for c in commands if not c.depth], where)
-    if re.match(r"\s*\$ ", text):
+def lint_shell(shell_reading: ShellReading, *, where: str, line: int = 1) -> list[Finding]:
+    """Findings in a shell text and its scripts; `line` is the line number of the text's beginning in `where`.
+
+    In scripts only what harms other runs or hides the exit code.
+    """
+    findings = [f for command in shell_reading.commands for f in _kills(command)]
+    findings += _hidden_exit_code(shell_reading)
+    own = list(shell_reading.own)
+    findings += _out_of_sight(own)
+    if re.match(r"\s*\$ ", shell_reading.text):
         hint = "take the `$ ` of the prompt out"
-        findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, where, line))
-    return sorted(findings, key=lambda f: f.line)
-
-
-def lint_script(text: str, *, where: str) -> list[Finding]:
-    """Findings in a script that the launch command names: only what harms other runs or hides the exit code."""
-    return [f for f in lint_shell(text, where=where) if f.code in DEADLY or f.code == "hidden_exit_code"]
+        findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, line=1))
+    placed = [f if f.where else replace(f, where=where, line=f.line + line - 1) for f in findings]
+    facts = {(f.code, f.where, f.line): f for f in reversed(placed)}
+    return sorted(facts.values(), key=lambda f: (f.where != where, f.where, f.line))
 
 
 def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[Finding]:
@@ -92,22 +102,25 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
-def _kills(simple: Simple, where: str) -> Iterator[Finding]:
+def _kills(simple: SimpleCommand) -> Iterator[Finding]:
     """Errors for commands that end processes of other runs."""
 
     def stop(code: str, message: str) -> Finding:
-        return Finding(Severity.ERROR, code, message, _SPARE, where, simple.line)
+        submitted = simple.parent is not None and simple.parent.name == "sbatch"
+        severity = Severity.WARNING if submitted else Severity.ERROR
+        place = ", on the nodes of the job" if submitted else ""
+        return Finding(severity, code, f"{message}{place}", _SPARE, simple.where, simple.line)
 
     argv, name = simple.argv, simple.name
     if any(map(_AUTOKILL.match, simple.words)) or (_is_ajet(simple) and any(map(_AUTOKILL_CUT.match, argv))):
         yield stop("autokill", "--autokill kills every python and ray process on this host, our watcher included")
     if _is_ajet(simple) and any(map(_KILL.match, argv)):
         yield stop("kills_by_name", "--kill ends every process whose command line matches, other runs included")
-    if name in ("pkill", "killall", "killall5", "skill", "slay"):
+    if name in ("pkill", "killall", "killall5", "skill", "slay") and not any(map(_OWN.match, argv)):
         yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
     if name == "tmux" and "kill-server" in argv:
         yield stop("kills_tmux", "tmux kill-server ends every tmux session of this user")
-    if name == "ray" and argv[1:2] == ["stop"]:
+    if _stops_ray(simple):
         yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
     if name == "kill" and "-1" in argv[2:]:
         yield stop("kills_all", "kill -1 signals every process of this user")
@@ -115,31 +128,48 @@ def _kills(simple: Simple, where: str) -> Iterator[Finding]:
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
 
 
-def _is_ajet(simple: Simple) -> bool:
+def _stops_ray(simple: SimpleCommand) -> bool:
+    """`ray stop`, and `python -m ray.scripts.scripts stop`, which is the same; not `ray job stop ID`."""
+    argv = simple.argv
+    if simple.name == "ray":
+        return argv[1:2] == ["stop"]
+    return simple.name.startswith("python") and any(
+        argv[n : n + 2] == ["-m", module] and argv[n + 2 : n + 3] == ["stop"]
+        for n in range(1, len(argv))
+        for module in ("ray.scripts.scripts", "ray.scripts", "ray")
+    )
+
+
+def _is_ajet(simple: SimpleCommand) -> bool:
     """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
     return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
 
 
-def _hidden_exit_code(commands: list[Simple], text: str, where: str) -> Iterator[Finding]:
+def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
     """Warn where the trainer's exit code is lost: a pipe into tee returns tee's, `|| true` always 0."""
-    careful = re.search(r"\bpipefail\b|\bPIPESTATUS\b", text)
-    for before, after in pairwise(commands):
-        if before.end in ("|", "|&") and after.name in _BLIND and after.end not in ("|", "|&") and not careful:
-            message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
-            hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
-            yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
-        if before.end == "||" and after.name in ("true", ":"):
-            message = f"`|| {after.name}` hides the exit code: a crash looks like success"
-            yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
+    texts = {"": shell_reading.text, **{script.where: script.text or "" for script in shell_reading.scripts}}
+    for where in {command.where: None for command in shell_reading.commands if not command.python}:
+        commands = [one for one in shell_reading.commands if one.where == where and not one.depth and one.live]
+        careful, trains, piped = "PIPESTATUS" in texts.get(where, ""), False, False
+        for before, after in pairwise(commands):
+            trains, piped = before.may_train or (trains and piped), before.end in ("|", "|&")
+            blind = piped and after.name in _BLIND and after.end not in ("|", "|&")
+            if blind and trains and not (careful or after.pipefail):
+                message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
+                hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
+                yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
+            if before.end == "||" and before.may_train and after.name in ("true", ":"):
+                message = f"`|| {after.name}` hides the exit code: a crash looks like success"
+                yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
 
 
-def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
+def _out_of_sight(commands: list[SimpleCommand]) -> Iterator[Finding]:
     """Warn where the command returns before the trainer ends, or detaches it from this run."""
     meant = [c for c in commands if c.words or c.end == "&"]
     if meant and meant[-1].end == "&":
         message = "the command ends in the background: the run would look finished at once"
         hint = "take out the `&` (and nohup): the run survives the terminal anyway"
-        yield Finding(Severity.WARNING, "background", message, hint, where, meant[-1].line)
+        yield Finding(Severity.WARNING, "background", message, hint, line=meant[-1].line)
     for command in commands:
         argv = command.argv
         detaches = (
@@ -152,7 +182,7 @@ def _out_of_sight(commands: list[Simple], where: str) -> Iterator[Finding]:
         if detaches:
             message = f"{' '.join(argv[:2])} starts the trainer where this run cannot see how it ends"
             hint = "start it in the foreground"
-            yield Finding(Severity.WARNING, "detached", message, hint, where, command.line)
+            yield Finding(Severity.WARNING, "detached", message, hint, line=command.line)
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:
@@ -168,15 +198,12 @@ def _relative(blueprint: Blueprint) -> Iterator[Finding]:
     for key, value in (
         ("exp_codebase_dir", blueprint.codebase_dir),
         ("exp_venv_exe", blueprint.venv_exe),
-        ("exp_yaml_path", blueprint.yaml_path),
         ("exp_result_dir", blueprint.result_dir),
     ):
         bare = key == "exp_venv_exe" and "/" not in value
         if value and key in blueprint.lines and not value.startswith(("/", "~/")) and not bare:
             message = f"[{key}] is relative: {value}"
             hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
-            if key == "exp_yaml_path":
-                hint = "it is looked for in the codebase, then " + hint.removeprefix("it is taken ")
             yield Finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
 
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 
-from autoresearch.core.text.shell_words import SHELLS, Simple, simple_commands
-
-_BESIDE = frozenset([
-    "cd", "export", "set", "unset", "source", ".", "echo", "printf", "mkdir", "rm", "cp", "mv", "ls", "cat",
-    "tee", "sleep", "wait", "trap", "ulimit", "pip", "git", "module", "conda", "true", "false", "test", "[",
-    "[[", "kill", "curl", "wget", "nvidia-smi", "grep", "tail", "head", "exit",
-])  # fmt: skip
-"""Commands that appear before and after a trainer and take none of its settings."""
+from autoresearch.core.shell.programs import SHELLS
+from autoresearch.core.shell.reading import simple_commands
 
 _ELSEWHERE = frozenset(["eval", "ssh", "sbatch", "nrl-k8s", "kubectl"])
 """Programs that start the trainer from a text or a file of their own: words appended to them do not reach it."""
@@ -26,17 +20,10 @@ def with_words(command: str, words: Sequence[str], recognises: Callable[[str], b
     """
     if not words:
         return command
-    own = [simple for simple in simple_commands(command) if not simple.depth and may_train(simple)]
-    known = [simple for simple in own if recognises(command[simple.start : simple.stop])]
+    own = [simple for simple in simple_commands(command) if not simple.depth and simple.may_train]
+    known = [simple for simple in own if recognises(command[simple.start : simple.stop]) or recognises(simple.text)]
     trainers = known[-1:] or ([] if surely else own[-1:])
     if not trainers or trainers[0].name in SHELLS or trainers[0].name in _ELSEWHERE:
         return ""
     at = trainers[0].stop
     return f"{command[:at]} {shlex.join(words)}{command[at:]}"
-
-
-def may_train(simple: Simple) -> bool:
-    """Whether a simple command could be the trainer's."""
-    if simple.name == "ray":
-        return simple.argv[1:3] == ["job", "submit"]
-    return bool(simple.name) and simple.name not in _BESIDE

@@ -53,7 +53,9 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     refuse_in_campaign(targets.targets)
     raise_on_errors(resolved)
     checkout = campaign_checkout(resolved.codebase)
-    trainer_settings = ask_trainer(registry.for_blueprint(blueprint), resolved, job="ajet_campaign")
+    trainer_settings = ask_trainer(
+        registry.for_blueprint(blueprint, shell_reading=resolved.shell_reading), resolved, job="ajet_campaign"
+    )
     trainer = check_trainer(campaign_file, trainer_settings, targets, settings, parts)
     goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock())
     gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))

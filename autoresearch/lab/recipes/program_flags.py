@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.shell.reading import simple_commands
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import simple_commands
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers.command_settings import value_of

@@ -23,7 +23,8 @@ def way_of(
     """The way that the notes declare, else the trainer's own key if it is fixed, else a flag in the command.
 
     Else, of a trainer that nobody knows, `seed=3` in the command, a flag in a script that it starts (`launch`), or a
-    flag that its program takes. Otherwise only the variable, which every run of a campaign gets anyway.
+    flag that its program takes. Otherwise only the variable, which every run of a campaign gets anyway: also if the
+    key is in no recipe, and neither the command nor a script has a place for it.
     """
     note = notes.seed
     if note.startswith("$"):
@@ -35,7 +36,7 @@ def way_of(
     if launch is not None and not isinstance(trainer, ReadsCommands):
         whole = launch.recipe or {}  # flags come below, as such
     key, own = ask.seed_key(trainer, whole), trainer.seed(whole)
-    if key and own is not None:
+    if key and own is not None and _reaches(trainer, key, command, launch):
         return SeedWay("key", key, own)
     flags = set() if isinstance(trainer, ReadsCommands) else {match[1] for match in _FLAG.finditer(command)}
     if len(flags) == 1:
@@ -45,6 +46,15 @@ def way_of(
         return found
     set_here = _number(notes.env.get(VARIABLE))
     return SeedWay("variable", VARIABLE, _number(note) if set_here is None else set_here)
+
+
+def _reaches(trainer: Trainer, key: str, command: str, launch: LaunchSettings | None) -> bool:
+    """Whether a key of the trainer's can be set: in the recipe, behind the command, or in a script."""
+    if launch is None or look_up(launch.recipe or {}, key) is not None:
+        return True
+    if with_words(command, ("x",), trainer.recognises):
+        return True
+    return any(with_words(text, ("x",), trainer.recognises, surely=True) for text in launch.scripts.values())
 
 
 def _elsewhere(trainer: Trainer, launch: LaunchSettings) -> SeedWay | None:

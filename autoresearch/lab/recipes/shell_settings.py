@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autoresearch.core.text.command_words import may_train
+from autoresearch.core.shell import programs
+from autoresearch.core.shell.raw_words import RawWord, raw_assignments, raw_commands
 from autoresearch.core.text.regex import later
-from autoresearch.core.text.shell_words import SHELLS, Simple, simple_commands, unquoted
 from autoresearch.trainers.command_settings import shown, value_of
 
 _WORD = later(
@@ -31,19 +31,12 @@ _SETS = frozenset({"export", "declare", "local", "readonly", "typeset"})
 
 
 @dataclass(slots=True)
-class _Word:
-    text: str  # unquoted
-    start: int  # offsets in the whole text
-    stop: int
-
-
-@dataclass(slots=True)
 class _Setting:
     """One setting of one command: the words that hold it."""
 
     key: str
-    flag: _Word  # `--lr`, `--lr=0.1` or `lr=0.1`
-    values: list[_Word] = field(default_factory=list)  # separate words; [] for a flag alone, or with its value inside
+    flag: RawWord  # `--lr`, `--lr=0.1` or `lr=0.1`
+    values: list[RawWord] = field(default_factory=list)  # separate words; [] for a flag alone, or with its value inside
     prefix: str = ""  # what stands before the value in `flag`; "" if the value is in words of its own
 
     @property
@@ -94,7 +87,7 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
     found: dict[str, tuple[object, bool]] = {}
     for match in _DEFAULT.finditer(_COMMENT.sub("", text)):
         found.setdefault(match["name"], (value_of(match["value"]), True))
-    for name, value in _assignments(text):
+    for name, value in raw_assignments(text):
         default = _DEFAULT.fullmatch(value)
         if default is not None and default["name"] == name:
             found[name] = value_of(default["value"]), True
@@ -115,64 +108,35 @@ def with_variable(text: str, name: str, value: object) -> str:
     return changed if name in variables_in(changed) else ""
 
 
-def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    for simple in simple_commands(text):
-        for word in simple.argv[1:] if simple.name in _SETS else simple.words:
-            match = _ASSIGNED.fullmatch(word)
-            if match is not None:
-                yield match["name"], match["value"]
-            elif simple.name not in _SETS:
-                break
-
-
-def _commands(text: str, offset: int = 0) -> list[list[_Word]]:
+def _commands(text: str, offset: int = 0) -> list[list[RawWord]]:
     """The words behind the program's name of each command that may be the training, with their offsets."""
-    found: list[tuple[bool, list[_Word]]] = []
-    for simple in simple_commands(text):
-        if simple.depth or not simple.words:
-            continue
-        words = _words(text, simple, offset)
-        inner = _nested(simple, words)
+    found: list[tuple[bool, list[RawWord]]] = []
+    for raw in raw_commands(text):
+        words = [RawWord(word.text, word.start + offset, word.stop + offset) for word in raw]
+        argv, _, _ = programs.unwrapped([word.text for word in words])
+        inner = _nested(argv, words)
         if inner is not None:
             found += [(True, command) for command in _commands(inner.text, inner.start)]
-        elif may_train(simple):
-            own = next((n for n, word in enumerate(words) if word.text == simple.argv[0]), -1) + 1
-            array = simple.argv[0].startswith("--")  # `ARGS=(--lr 0.1)`, which a later command is given
+        elif programs.may_train(argv):
+            own = next((n for n, word in enumerate(words) if word.text == argv[0]), -1) + 1
+            array = argv[0].startswith("--")  # `ARGS=(--lr 0.1)`, which a later command is given
             own -= array and own > 0
             python = array or any(word.text.endswith(".py") or word.text == "-m" for word in words)
             found.append((python, words[own:]))
-    programs = any(python for python, _ in found)
-    return [words for python, words in found if python or not programs]
+    started = any(python for python, _ in found)
+    return [words for python, words in found if python or not started]
 
 
-def _words(text: str, simple: Simple, offset: int) -> list[_Word]:
-    """The words of a command, without its redirections."""
-    found = []
-    at = simple.start
-    while at < simple.stop:
-        match = _WORD.match(text, at, simple.stop)
-        if match is None:
-            redirect = re.compile(r"\d?[<>]+&?\s*").match(text, at, simple.stop)
-            target = _WORD.match(text, redirect.end(), simple.stop) if redirect else None
-            at = target.end() if target else redirect.end() if redirect else at + 1
-            continue
-        at = match.end()
-        if text[at : at + 1] not in ("<", ">") or not match[0].isdigit():  # `2>&1`
-            found.append(_Word(unquoted(match[0]), match.start() + offset, match.end() + offset))
-    return [word for word in found if word.text.strip()]
-
-
-def _nested(simple: Simple, words: list[_Word]) -> _Word | None:
+def _nested(argv: list[str], words: list[RawWord]) -> RawWord | None:
     """The text of `bash -c '...'` where it stands as it is, between two quotes; else None."""
-    if simple.name not in SHELLS or not any(re.match(r"-\w*c\w*\Z", w) for w in simple.argv[1:4]):
-        return None
-    body = next((word for word in words if re.search(r"\s", word.text)), None)
+    at = programs.text_after_c(argv) if argv and programs.base(argv[0]) in programs.SHELLS else 0
+    body = next((word for word in words if at and word.text == argv[at]), None)
     if body is None or body.stop - body.start != len(body.text) + 2:
         return None
-    return _Word(body.text, body.start + 1, body.stop - 1)
+    return RawWord(body.text, body.start + 1, body.stop - 1)
 
 
-def _settings(words: list[_Word]) -> Iterator[_Setting]:
+def _settings(words: list[RawWord]) -> Iterator[_Setting]:
     at = 0
     while at < len(words):
         word = words[at]
@@ -183,7 +147,7 @@ def _settings(words: list[_Word]) -> Iterator[_Setting]:
             if flag["sign"]:
                 yield _Setting(key, word, prefix=word.text[: -len(flag["value"]) or None])
                 continue
-            values: list[_Word] = []
+            values: list[RawWord] = []
             while at < len(words) and _goes_on(words[at].text, values):
                 values.append(words[at])
                 at += 1
@@ -192,7 +156,7 @@ def _settings(words: list[_Word]) -> Iterator[_Setting]:
             yield _Setting(hydra["key"], word, prefix=hydra["prefix"])
 
 
-def _goes_on(text: str, value_words: list[_Word]) -> bool:
+def _goes_on(text: str, value_words: list[RawWord]) -> bool:
     """Whether a word is a value of the flag before it: the first that is no flag, and numbers after a number."""
     number = _NUMBER.fullmatch(text) is not None
     if not value_words:

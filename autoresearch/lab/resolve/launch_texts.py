@@ -6,9 +6,10 @@ import os.path
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from autoresearch.core.shell.commands import Script
 from autoresearch.lab.recipes.program_flags import Program, ask_help, flags_in, parser_of, programs
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.scripts import ScriptText, read_scripts
+from autoresearch.lab.resolve.scripts import shell_reader
 
 _BYTES = 1 << 20
 
@@ -20,11 +21,11 @@ def launch_files(
 
     The flags are `--lr` -> default, as `LaunchSettings` takes them.
     """
-    read = [one for one in read_scripts(command, codebase, variables, files=files) if one.text is not None]
+    read = _scripts(command, codebase, variables, files)
     scripts: dict[str, str] = {}
     for one in read:
-        path = os.path.relpath(os.path.normpath(codebase / one.script.path), root)
-        if one.text is not None and not one.script.makefile and not path.startswith(".."):
+        path = os.path.relpath(os.path.normpath(codebase / one.path), root)
+        if one.text is not None and one.kind != "make" and not path.startswith(".."):
             scripts[path] = one.text
     flags: dict[str, object] = {}
     for _, _, source in _sources(command, read, codebase, files):
@@ -36,7 +37,7 @@ def flags_of_help(
     command: str, codebase: Path, variables: Mapping[str, str], interpreter: Path, environ: Mapping[str, str]
 ) -> dict[str, object]:
     """What the `--help` of the command's program names, as `LaunchSettings.flags`; {} if it may not be asked."""
-    read = [one for one in read_scripts(command, codebase, variables) if one.text is not None]
+    read = _scripts(command, codebase, variables, OURS)
     for program, cwd, source in _sources(command, read, codebase, OURS):
         if parser := parser_of(source):
             found = ask_help(program, interpreter, cwd, {**environ, **variables})
@@ -45,11 +46,16 @@ def flags_of_help(
     return {}
 
 
+def _scripts(command: str, codebase: Path, variables: Mapping[str, str], files: Files) -> list[Script]:
+    found = shell_reader(codebase, variables, files)(command, ()).scripts
+    return [one for one in found if one.text is not None and one.kind != "python"]
+
+
 def _sources(
-    command: str, scripts: list[ScriptText], codebase: Path, files: Files
+    command: str, scripts: list[Script], codebase: Path, files: Files
 ) -> Iterator[tuple[Program, Path, str]]:
     """The Python programs that command and scripts start: (program, working directory, its text)."""
-    texts = [(command, codebase), *((one.text or "", codebase / (one.script.cwd or "")) for one in scripts)]
+    texts = [(command, codebase), *((one.text or "", codebase / (one.cwd or "")) for one in scripts)]
     for text, cwd in texts:
         for program in programs(text):
             for place in (cwd / program.path, cwd / "src" / program.path):

@@ -12,11 +12,12 @@ from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid
+from autoresearch.core.shell.commands import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.blueprint_file import BlueprintFile
 from autoresearch.lab.resolve.files import OURS, Files
-from autoresearch.lab.resolve.scripts import script_findings
+from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.records.secrets import MASK, mask_text
@@ -45,6 +46,7 @@ class ResolvedBlueprint:
     recipe_data: Mapping[str, object]  # {} without a recipe, or if it is not YAML
     inherited: Mapping[str, object]  # the same, merged with its parents
     result_dir: Path
+    shell_reading: ShellReading  # of its command, with the scripts that it starts
     findings: tuple[Finding, ...]
     files: Files = OURS  # of the machine that its paths refer to
 
@@ -67,9 +69,15 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     blueprint, base = file.blueprint, file.base
     host = _Host(files, {**environ, "HOME": files.home(environ)})
     codebase = host.under(base, blueprint.codebase_dir)
+    reader = shell_reader(codebase, {**host.environ, **blueprint.notes.env}, files)
+
+    def read(command: str) -> ShellReading:
+        return reader(command, blueprint.notes.prepare if command == blueprint.launch_command else ())
+
+    shell_reading = read(blueprint.launch_command)
     findings = [
         *blueprint.findings,
-        *lint_blueprint(blueprint),
+        *lint_blueprint(blueprint, read),
         *_required(blueprint, environ),
         *_secrets(file.data, file.path.name),
     ]
@@ -80,11 +88,17 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     findings += _executable(blueprint, interpreter, files)
     recipe = _recipe(file, codebase, host)
     recipe_data, remarks = _read_recipe(blueprint, recipe, files)
+    if recipe is None and (named := recipe_of(shell_reading, codebase, files)):
+        recipe_data, remarks = _read_recipe(blueprint, named, files)
+        recipe, remarks = (None, []) if errors(remarks) else (named, remarks)  # the option may mean something else
+    elif recipe is not None and not blueprint.yaml_path.startswith(("/", "~/")) and codebase not in recipe.parents:
+        findings.append(_elsewhere(blueprint, recipe))
     findings += remarks
     whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks
     result_dir = host.under(base, blueprint.result_dir)
-    findings += script_findings(blueprint, codebase, files, host.environ) + _results(blueprint, result_dir, files)
+    there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
+    findings += [*unread_scripts(blueprint, reader, there=there), *_results(blueprint, result_dir, files)]
     return ResolvedBlueprint(
         file=file,
         codebase=codebase,
@@ -94,7 +108,8 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
         recipe_data=recipe_data,
         inherited=whole,
         result_dir=result_dir,
-        findings=tuple(findings),
+        shell_reading=shell_reading,
+        findings=tuple(dict.fromkeys(findings)),
         files=files,
     )
 
@@ -159,6 +174,14 @@ def _recipe(file: BlueprintFile, codebase: Path, host: _Host) -> Path | None:
         return None
     candidates = [host.under(root, text) for root in (codebase, file.base, file.path.parent)]
     return next((path for path in candidates if host.files.kind(path)), candidates[0])
+
+
+def _elsewhere(blueprint: Blueprint, recipe: Path) -> Finding:
+    message = f"[exp_yaml_path] is relative, and not in the codebase: {recipe} is taken"
+    hint = "write it from the root of the codebase, or as an absolute path"
+    return Finding(
+        Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines.get("exp_yaml_path", 0)
+    )
 
 
 def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tuple[Mapping[str, object], list[Finding]]:

@@ -47,7 +47,9 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     blueprint, campaign_run, fixed = resolved.blueprint, run_options.campaign_run, run_options.fix_of
     token, created = new_token(), parts.clock()
     trainer = registry.for_blueprint(
-        blueprint, run_options.trainer or blueprint.notes.trainer or settings.text("trainer")
+        blueprint,
+        run_options.trainer or blueprint.notes.trainer or settings.text("trainer"),
+        shell_reading=resolved.shell_reading,
     )
     job = naming.session_name(fixed.slug if fixed else blueprint.slug, token)
     trainer_settings = ask_trainer(trainer, resolved, job=job)

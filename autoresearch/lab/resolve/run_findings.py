@@ -16,7 +16,7 @@ def gpu_findings(
     trainer_settings: TrainerSettings, spec: RunSpec, options: LaunchOptions, settings: Settings
 ) -> tuple[Finding, ...]:
     """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""
-    trainer, command, environment = trainer_settings.trainer, trainer_settings.command, options.environment
+    trainer, command, environment = trainer_settings.trainer, trainer_settings.understood, options.environment
     joins = gpu_check.joins(trainer.name, command, environment) if options.target.is_local else ()
     needed = trainer_settings.gpus_needed(environment)
     given = len(spec.gpus) if options.campaign_run is None else options.campaign_run.gpus

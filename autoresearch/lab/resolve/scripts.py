@@ -1,105 +1,112 @@
-"""The scripts that a blueprint's commands start: found, read and linted; unreadable ones are reported."""
+"""Reads a blueprint's commands with the files of the machine, and says which of their scripts could not be read."""
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.lint import lint_script
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.text.scripts import Script, named_scripts, recipe_lines
+from autoresearch.core.shell.commands import Script, ShellReading, SimpleCommand
+from autoresearch.core.shell.programs import python_file
+from autoresearch.core.shell.reading import read_shell
 from autoresearch.lab.resolve.files import OURS, Files
 
-MOST = 50  # scripts that start each other
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
-_SHELL = re.compile(r"#!.*\b(?:ba|da|z|k)?sh\b")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_CONFIG = ("--config", "--conf")
+_HYDRA_NAME, _HYDRA_PATH = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
+_DEFAULT = re.compile(r"\bdirname\(__file__\),\s*\"configs\",\s*\"([\w.-]+\.ya?ml)\"")  # of NeMo-RL's examples
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptText:
-    """A script and its text; `text` is None if it could not be read, and `why` has the reason."""
+def shell_reader(
+    codebase: Path, variables: Mapping[str, str], files: Files = OURS
+) -> Callable[[str, Sequence[str]], ShellReading]:
+    """A function that reads a command which runs in the codebase, after earlier ones; each file is read once."""
+    texts: dict[str, str | OSError | ValueError] = {}
+    known: dict[tuple[str, tuple[str, ...]], ShellReading] = {}
 
-    script: Script
-    text: str | None
-    why: str = ""
-    nested: bool = False  # started by another script
+    def open_text(path: str) -> str:
+        if path not in texts:
+            try:
+                texts[path] = files.read(codebase / path, _BYTES).decode("utf-8", "replace")
+            except (OSError, ValueError) as failure:
+                texts[path] = failure
+        text = texts[path]
+        if isinstance(text, str):
+            return text
+        raise text
 
+    def read(command: str, earlier: Sequence[str] = ()) -> ShellReading:
+        key = (command, tuple(earlier))
+        if key not in known:
+            known[key] = read_shell(command, variables, cwd=str(codebase), open_text=open_text, earlier=earlier)
+        return known[key]
 
-def read_scripts(
-    command: str,
-    cwd: Path,
-    variables: Mapping[str, str],
-    *,
-    files: Files = OURS,
-    earlier: Sequence[str] = (),
-    line: int = 1,
-) -> Iterator[ScriptText]:
-    """Every script that a command starts in a directory, and those that they start; each once."""
-    waiting = [(script, False) for script in named_scripts(command, variables, earlier=earlier, line=line)]
-    seen: set[str] = set()
-    while waiting and len(seen) < MOST:
-        script, nested = waiting.pop(0)
-        if script.path in seen and script.path:
-            continue
-        seen.add(script.path or script.name)
-        if not script.path:
-            yield ScriptText(script, None, "where it lies is known only when it runs", nested)
-            continue
-        script, text, why = _text(script, cwd, files)
-        if text is not None and not script.shell and not _SHELL.match(text):
-            continue
-        if text is None and not script.shell:
-            continue
-        yield ScriptText(script, text, why, nested)
-        if text is not None:
-            own = posixpath.dirname(script.path)
-            inner = named_scripts(text, variables, folder=str(cwd / own), cwd=script.cwd)
-            waiting += [(one, True) for one in inner]
+    return read
 
 
-def _text(script: Script, cwd: Path, files: Files) -> tuple[Script, str | None, str]:
-    """The script with its actual path, its shell text, and the reason if there is none."""
-    script = replace(script, path=script.path.removeprefix(f"{cwd}/"))
-    names = [script.path]
-    if script.makefile and script.name == "Makefile":
-        names = [posixpath.join(posixpath.dirname(script.path), name) for name in _MAKEFILES]
-    path = next((name for name in names if files.kind(cwd / name)), script.path)
-    script = replace(script, path=path)
-    try:
-        text = files.read(cwd / path, _BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError) as failure:
-        return script, None, getattr(failure, "strerror", "") or "it cannot be read"
-    return script, recipe_lines(text) if script.makefile else text, ""
+def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> Path | None:
+    """The recipe that the trainer's command names (`--config X`, hydra's `--config-name X`), or that its program has.
+
+    None if there is no such file: the command may make it, or the option means something else.
+    """
+    sources = {script.path: script.text or "" for script in shell_reading.scripts if script.kind == "python"}
+    for command in reversed([one for one in shell_reading.commands if one.live and one.may_train]):
+        for path in _recipes(command, sources):
+            recipe = codebase / (command.cwd or "") / path
+            if recipe.suffix in (".yaml", ".yml") and "$" not in path and files.kind(recipe) == "file":
+                return recipe
+    return None
 
 
-def script_findings(blueprint: Blueprint, codebase: Path, files: Files, environ: Mapping[str, str]) -> list[Finding]:
-    """Problems in the scripts of all its commands, and which of them could not be read."""
-    notes, found = blueprint.notes, list[Finding]()
-    variables = {**environ, **notes.env}
-    at = blueprint.lines.get("notes", 0)
-    there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
-    jobs = [(command, notes.prepare[:n], at, there) for n, command in enumerate(notes.prepare)]
-    jobs.append((blueprint.launch_command, notes.prepare, blueprint.lines.get("exp_launch_command", 1), there))
-    jobs += [(command, (), at, False) for command in (*notes.evaluate, *notes.cleanup)]  # training may create them
-    for command, earlier, line, must in jobs:
-        for read in read_scripts(command, codebase, variables, files=files, earlier=earlier, line=line):
-            if read.text is not None:
-                found += lint_script(read.text, where=read.script.path)
-            else:
-                found.append(_unread(read, blueprint.name, line, must=must and not read.nested))
-    return list(dict.fromkeys(found))
+def _recipes(simple: SimpleCommand, sources: Mapping[str, str]) -> Iterator[str]:
+    yield from _options(simple, _CONFIG)
+    program = python_file(simple.argv)
+    folder = Path(program).parent
+    for name in _options(simple, _HYDRA_NAME):
+        name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+        yield from (str(folder / path / name) for path in _options(simple, _HYDRA_PATH) or ["config"])
+    text = next((text for path, text in sources.items() if program and path.endswith(program.removeprefix("./"))), "")
+    if match := _DEFAULT.search(text):
+        yield str(folder / "configs" / match[1])
 
 
-def _unread(script_text: ScriptText, where: str, line: int, *, must: bool) -> Finding:
-    script = script_text.script
-    if must and script.must and script_text.why == "No such file or directory":
-        message = f"the script {script.name} is not there: {script.path}"
+def _options(simple: SimpleCommand, names: Sequence[str]) -> list[str]:
+    split = [word.partition("=")[2] for word in simple.argv if word.startswith(tuple(f"{name}=" for name in names))]
+    return split or [value for option, value in pairwise(simple.argv) if option in names]
+
+
+def unread_scripts(
+    blueprint: Blueprint, read: Callable[[str, Sequence[str]], ShellReading], *, there: bool
+) -> Iterator[Finding]:
+    """Scripts of its commands that could not be read. `there`: the codebase exists, so one may be missing in it."""
+    notes, at = blueprint.notes, blueprint.lines.get("notes", 0)
+    for n, command in enumerate(notes.prepare):
+        yield from _unread(read(command, notes.prepare[:n]), blueprint.name, at, must=there)
+    launch = read(blueprint.launch_command, notes.prepare)
+    first = blueprint.lines.get("exp_launch_command", 1)
+    for finding in _unread(launch, blueprint.name, 0, must=there):
+        yield replace(finding, line=finding.line + first - 1)
+    for command in (*notes.evaluate, *notes.cleanup):  # training may create what they start
+        yield from _unread(read(command, ()), blueprint.name, at, must=False)
+
+
+def _unread(shell_reading: ShellReading, where: str, line: int, *, must: bool) -> Iterator[Finding]:
+    """`line`: of the whole command; 0: each script's own."""
+    for script in shell_reading.scripts:
+        if script.text is None and script.kind:
+            own = 1 if script.nested else script.line
+            yield _finding(script, where, line or own, must=must and not script.nested)
+
+
+def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
+    if must and script.must and script.why == "No such file or directory":
+        message = f"the script {script.name} is not there: {script.where}"
         hint = "correct its path, or let a `prepare:` make it"
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
-    message = f"not read: {script.name}: {script_text.why[:1].lower()}{script_text.why[1:]}"
+    name = script.where or script.name
+    message = f"not read: {name}: {script.why[:1].lower()}{script.why[1:]}"
     return Finding(Severity.WARNING, "not_read", message, "nobody looked for what it kills or hides", where, line)

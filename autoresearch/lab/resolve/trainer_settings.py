@@ -14,6 +14,7 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
+from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
@@ -41,8 +42,20 @@ class TrainerSettings:
     resolved: ResolvedBlueprint
     whole: Recipe  # merged with its parents and the command's settings
     command: str  # the command to run: the blueprint's, with its Ray job named and our metrics recording switched on
+    understood: str  # the trainer's own command, from a script if need be, with its variables filled in
     recording: Recording | None = None
     copy: tuple[Path, str] | None = None  # path of the recipe's copy that is read instead, and its text
+
+    @property
+    def started(self) -> SimpleCommand | None:
+        """The trainer's own command, from the command or a script; None if none is recognised."""
+        return self.resolved.shell_reading.trainer(self.trainer.recognises)
+
+    @property
+    def cwd(self) -> Path:
+        """The directory where the trainer's own command runs."""
+        started = self.started
+        return self.resolved.codebase / (started.cwd or "") if started else self.resolved.codebase
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -55,18 +68,18 @@ class TrainerSettings:
         ours = (replace(self.recording.source, authority=RECORDED),) if self.recording else ()
         found: dict[str, Source] = {}
         for source in (*self.resolved.blueprint.notes.source, *ours, *self.trainer.sources(self.whole)):
-            path = str((self.resolved.codebase / source.path).absolute())
+            path = str((self.cwd / source.path).absolute())
             found.setdefault(path, replace(source, path=path))
         return tuple(found.values())
 
     @property
     def cleanup(self) -> tuple[str, ...]:
         """Commands to run after any ending: first the end of a job that outlives its client, then the blueprint's."""
-        if (run := nrl_k8s.find(self.command)) and run.name:
+        if (run := nrl_k8s.find(self.understood)) and run.name:
             kind = "rayjob" if run.rayjob else "run"
             words = [sys.executable, "-I", str(END_NRL_RUN), kind, run.name, *run.words]
             return (shlex.join(words), *self.resolved.blueprint.notes.cleanup)
-        job = ray_job.find(self.command)
+        job = ray_job.find(self.understood)
         ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
         named = job is not None and job.submission_id
         return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
@@ -152,7 +165,7 @@ class TrainerSettings:
         """Problems of recipe and command together, under a total time limit and these variables."""
         resolved = self.resolved
         here = Circumstances(
-            cwd=str(resolved.codebase),
+            cwd=str(self.cwd),
             result_dir=str(resolved.result_dir),
             max_s=max_s,
             environment={**environ, **resolved.blueprint.notes.env},
@@ -160,17 +173,17 @@ class TrainerSettings:
             drops_thinking=lambda path: resolved.files.here and drops_thinking(Path(path)),
         )
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
-        return ask.findings(self.trainer, recipe, self.command, here=here)
+        return ask.findings(self.trainer, recipe, self.understood, here=here)
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
         """How many GPUs of this machine the recipe asks for; 0 where it says nothing, or has them elsewhere."""
-        return gpu_check.needed(self.trainer, self.whole, self.command, environ)
+        return gpu_check.needed(self.trainer, self.whole, self.understood, environ)
 
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
         elsewhere = not self.resolved.files.here  # patterns are not searched remotely
         patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
-        return next((str(hit) for pattern in patterns for hit in there(self.resolved.codebase / pattern)), "")
+        return next((str(hit) for pattern in patterns for hit in there(self.cwd / pattern)), "")
 
     def refuse_to_resume(self) -> None:
         """Raise ConflictError if a fresh run would silently continue an earlier one."""
@@ -187,17 +200,26 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
     notes = resolved.blueprint.notes
     command = resolved.blueprint.launch_command
-    command = nrl_k8s.named(ray_job.named(command, job), job) if job else command
-    whole = ask.settings(trainer, resolved.inherited, command)
+    command = _named(command, job)
+    started = resolved.shell_reading.trainer(trainer.recognises)
+    understood = started.text if started else command
+    if started in resolved.shell_reading.own:  # only there can the job be named
+        understood = _named(understood, job)
+    whole = ask.settings(trainer, resolved.inherited, understood)
     recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
-    if recording and not _reaches(recording, command):
+    if recording and not _reaches(recording, understood):
         recording = None
     if recording and recording.overrides and not recording.arguments:
-        return _copied(TrainerSettings(trainer, resolved, whole, command), recording)
+        return _copied(TrainerSettings(trainer, resolved, whole, command, understood), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
     if recording is None or not longer:  # no place for its options: metrics come from the console
-        return TrainerSettings(trainer, resolved, whole, command)
-    return TrainerSettings(trainer, resolved, whole, longer, recording)
+        return TrainerSettings(trainer, resolved, whole, command, understood)
+    return TrainerSettings(trainer, resolved, whole, longer, understood, recording)
+
+
+def _named(command: str, job: str) -> str:
+    """The command with this name for the job that it submits."""
+    return nrl_k8s.named(ray_job.named(command, job), job) if job else command
 
 
 def _reaches(recording: Recording, command: str) -> bool:

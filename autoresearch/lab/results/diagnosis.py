@@ -159,15 +159,14 @@ def open_stall(happened: list[Event]) -> Event | None:
 def killing_command(spec: RunSpec) -> str:
     """The run's command, or script line that it starts, that kills processes by name; "" for none."""
     from autoresearch.core.blueprint.lint import DEADLY, lint_shell
-    from autoresearch.lab.resolve.scripts import read_scripts
+    from autoresearch.lab.resolve.scripts import shell_reader
 
+    read = shell_reader(Path(spec.cwd), spec.environment)
     for command in (spec.command, *spec.prepare):
-        texts = [("the command", command)]
-        read = read_scripts(command, Path(spec.cwd), spec.environment)
-        texts += [(one.script.path, one.text) for one in read if one.text is not None]
-        for where, text in texts:
-            for finding in lint_shell(text, where=where):
-                if finding.code in DEADLY:
-                    said = text.splitlines()[finding.line - 1 : finding.line] or [command]
-                    return f"{where}, line {finding.line}: {said[0].strip()[:200]}"
+        reading = read(command, ())
+        texts = {script.where: script.text or "" for script in reading.scripts}
+        for finding in lint_shell(reading, where="the command"):
+            if finding.code in DEADLY:
+                lines = texts.get(finding.where, command).splitlines()[finding.line - 1 : finding.line] or [command]
+                return f"{finding.where}, line {finding.line}: {lines[0].strip()[:200]}"
     return ""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe, lint_script, lint_shell
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
+from autoresearch.core.blueprint.lint import lint_shell as lint_reading
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.text.shell_words import simple_commands
+from autoresearch.core.shell.reading import read_shell, simple_commands
+
+
+def lint_shell(text: str, *, where: str, line: int = 1) -> list[Finding]:
+    return lint_reading(read_shell(text), where=where, line=line)
 
 
 def found(text: str) -> list[tuple[str, int]]:
@@ -120,7 +126,7 @@ def test_what_hides_the_end_is_a_warning(command: str, codes: list[tuple[str, in
 
 
 def test_lines_follow_quotes_continuations_and_here_documents() -> None:
-    text = "cat <<'A' <<B\nx\nA\ny\nB\necho 'a\nb' \\\n  c\n\npkill x\n"
+    text = "cat <<'A'\nx\n\ny\nA\necho 'a\nb' \\\n  c\n\npkill x\n"
     assert [(c.line, c.words[0]) for c in simple_commands(text)] == [(1, "cat"), (6, "echo"), (10, "pkill")]
 
 
@@ -131,7 +137,8 @@ def test_words_are_unquoted() -> None:
 
 
 def test_scripts() -> None:
-    findings = lint_script("#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n", where="run.sh")
+    text = "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n"
+    findings = lint_reading(read_shell("bash run.sh", open_text={"run.sh": text}.__getitem__), where="b.md")
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
 
 

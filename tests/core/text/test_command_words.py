@@ -14,7 +14,7 @@ def train(text: str) -> bool:
 HERE = "@"  # where the words belong
 PLACES = {
     "alone": "python train.py a=1@",
-    "redirected": "python train.py a=1 > log 2>&1@",
+    "redirected": "python train.py a=1@ > log 2>&1",
     "a pipe behind it": "set -o pipefail; python train.py a=1@ | tee log",
     "a comment": "python train.py a=1@  # the usual",
     "over lines": "cd x\npython train.py \\\n  a=1@\necho done",

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from autoresearch.core.text.scripts import named_scripts, recipe_lines
+from autoresearch.core.shell.commands import Script
+from autoresearch.core.shell.programs import recipe_lines
+from autoresearch.core.shell.reading import read_shell
+
+
+def named_scripts(
+    text: str, variables: Mapping[str, str] | None = None, *, earlier: Sequence[str] = (), line: int = 1
+) -> tuple[Script, ...]:
+    return tuple(one for one in read_shell(text, variables, earlier=earlier, line=line).scripts if one.kind)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +83,17 @@ def test_what_a_prepare_may_make() -> None:
 
 def test_makefiles() -> None:
     found = named_scripts("make -C X -j4 train && cd Y && make -f a.mk all && make --directory=Z")
-    assert [one.path for one in found if one.makefile] == ["X/Makefile", "Y/a.mk", "Y/Z/Makefile"]
+    assert [one.path for one in found if one.kind == "make"] == ["X/Makefile", "Y/a.mk", "Y/Z/Makefile"]
     assert recipe_lines("all: x\n\t@pkill $$A\nB = c\n") == "\npkill $A\n\n"
 
 
 def test_a_script_that_knows_its_own_directory() -> None:
     text = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\nsource "$HERE/env.sh"\n. $(dirname "$0")/b.sh\n'
-    assert [script.path for script in named_scripts(text, folder="/code/X")] == ["/code/X/env.sh", "/code/X/b.sh"]
+
+    def open_text(path: str) -> str:
+        if path != "/code/X/run.sh":
+            raise FileNotFoundError(path)
+        return text
+
+    found = read_shell("bash X/run.sh", cwd="/code", open_text=open_text).scripts
+    assert [script.path for script in found] == ["/code/X/run.sh", "/code/X/env.sh", "/code/X/b.sh"]

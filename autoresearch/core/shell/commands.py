@@ -1,0 +1,122 @@
+"""What a reading of a shell text finds: commands, and the scripts that they start."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from autoresearch.core.shell.programs import base, may_train
+
+OpenText = Callable[[str], str]
+"""The text of the file at a path. Raises OSError."""
+
+
+@dataclass(slots=True)
+class SimpleCommand:
+    """One simple command. What is unknown in its words stays as it is written, with its `$`."""
+
+    words: list[str]  # without quotes, expanded
+    argv: list[str]  # from the program on: without assignments, sudo, `env`, `uv run`
+    line: int
+    where: str = ""  # the script that holds it; "" for the text itself
+    end: str = ""  # the operator behind it: | |& && || & or ""
+    depth: int = 0  # 0: the text itself, or a script; more: inside `bash -c '...'`, `$(...)`, `ssh host '...'`
+    start: int = 0  # offset of its first word in the text; 0 in scripts and nested texts
+    stop: int = 0  # offset after its last word
+    cwd: str | None = ""
+    environment: dict[str, str] = field(default_factory=dict)  # assignments before it
+    outputs: tuple[str, ...] = ()  # files that its output goes to
+    pipefail: bool = False
+    live: bool = True  # False: in a branch that is not taken, or in a function that nobody calls
+    parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`
+    python: bool = False  # started by a Python file
+
+    @property
+    def name(self) -> str:
+        """The program name without directories; "" if there is none."""
+        return base(self.argv[0]) if self.argv else ""
+
+    @property
+    def text(self) -> str:
+        """The program and its arguments, behind its own variables, as a shell text with nothing left to expand."""
+        return " ".join([*(f"{k}={shlex.quote(v)}" for k, v in self.environment.items()), shlex.join(self.argv)])
+
+    @property
+    def may_train(self) -> bool:
+        """Whether it could be the trainer."""
+        return may_train(self.argv)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script that a text starts or sources, and its text; `text` is None if it was not read, and `why` says why."""
+
+    name: str  # as written, without unknown parts
+    path: str  # absolute, or relative to the directory where the text runs; "" if unknown
+    line: int
+    cwd: str | None = ""
+    must: bool = False  # it must exist on the host before the text is run
+    nested: bool = False  # started by another script
+    kind: str = "shell"  # shell, make, python, or "" for what may be any program
+    where: str = ""  # the path for people: relative to where the text runs, if it is below
+    text: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellReading:
+    """The commands of a text and of its scripts, in the order in which they would be run."""
+
+    text: str
+    commands: tuple[SimpleCommand, ...]
+    scripts: tuple[Script, ...]
+
+    @property
+    def own(self) -> tuple[SimpleCommand, ...]:
+        """The commands of the text itself, without those of nested texts and scripts."""
+        return tuple(one for one in self.commands if not one.depth and not one.where)
+
+    def trainer(self, recognises: Callable[[str], bool]) -> SimpleCommand | None:
+        """The command that starts the trainer; None if none is recognised.
+
+        The last one, as others prepare; one in a Python file only if there is no other; a whole `ray job submit`.
+        """
+        known = [one for one in self.commands if one.live and one.may_train and recognises(one.text)]
+        last = ([one for one in known if not one.python] or known)[-1:]
+        if not last:
+            return None
+        parent, argv = last[0].parent, last[0].argv
+        return parent if parent is not None and parent.name == "ray" and parent.argv[-len(argv) :] == argv else last[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TextFrame:
+    """The text that is being read."""
+
+    where: str
+    line: int  # of its first line
+    depth: int = 0
+    level: int = 0
+    fixed: bool = False  # all of it is on one line of the file: a text in quotes
+    own: str = ""  # the outermost text, for offsets
+    parent: SimpleCommand | None = None
+    python: bool = False
+
+    def inner(self, line: int, *, python: bool = False) -> TextFrame:
+        """The frame of a text inside this one."""
+        return replace(
+            self,
+            line=line,
+            depth=self.depth + 1,
+            level=self.level + 1,
+            fixed=True,
+            own="",
+            python=python or self.python,
+        )
+
+
+def no_file(path: str) -> str:
+    """For a text whose scripts are not read."""
+    raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)

@@ -1,0 +1,99 @@
+"""What small commands come to where all values are known: the outcome of `[ ... ]`, the output of `$(dirname X)`."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Sequence
+
+from tree_sitter import Node
+
+from autoresearch.core.shell.commands import SimpleCommand
+from autoresearch.core.shell.programs import base
+from autoresearch.core.shell.words import UNKNOWN, WordExpander, text_of
+
+_SWAP = re.compile(r"s([#|/,])([\w./-]+)\1([\w./-]*)\1(g?)")  # of sed, without patterns
+
+
+def is_test(node: Node) -> bool:
+    """Whether a statement only tests something."""
+    if node.type in ("list", "negated_command"):
+        node = node.children[-1]
+    return node.type == "test_command" or text_of(node).split(None, 1)[:1] == ["test"]
+
+
+def substitutions(node: Node) -> list[Node]:
+    """The command substitutions of a test."""
+    found: list[Node] = []
+    for child in node.children:
+        if child.type in ("command_substitution", "string", "concatenation"):
+            found.append(child)
+        else:
+            found += substitutions(child)
+    return found
+
+
+def holds(node: Node, words: WordExpander) -> bool | None:
+    """The outcome of the expression of a test; an unset variable is empty. None if unknown."""
+    if node.type == "parenthesized_expression":
+        return holds(node.children[1], words)
+    if node.type == "unary_expression":
+        operator = text_of(node.children[0])
+        if operator == "!":
+            inner = holds(node.children[-1], words)
+            return None if inner is None else not inner
+        value = _operand(node.children[-1], words) if operator in ("-z", "-n") else None
+        return None if value is None else (value == "") == (operator == "-z")
+    if node.type != "binary_expression" or len(node.children) < 3:
+        return None
+    operator = text_of(node.children[1])
+    if operator in ("&&", "||", "-a", "-o"):
+        both = [holds(node.children[0], words), holds(node.children[-1], words)]
+        if (operator in ("||", "-o")) in both:
+            return operator in ("||", "-o")
+        return None if None in both else bool(both[0])
+    left, right = _operand(node.children[0], words), _operand(node.children[-1], words)
+    if left is None or right is None:
+        return None
+    if operator in ("==", "=", "!="):
+        return fnmatch.fnmatchcase(left, right) == (operator != "!=")
+    numbers = [int(text) if re.fullmatch(r"-?\d+", text) else None for text in (left, right)]
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    a, b = numbers[0], numbers[1]
+    outcomes = {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}
+    return outcomes.get(operator)
+
+
+def _operand(node: Node, words: WordExpander) -> str | None:
+    value = words.one(node)
+    if UNKNOWN not in value:
+        return value
+    bare = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", text_of(node))
+    return "" if bare and bare[1] not in words.scope.variables and not bare[1].isdecimal() else None
+
+
+def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | None) -> str | None:
+    """What a command substitution prints, if it is about paths: `pwd`, `dirname X`, `echo X`; None if unknown.
+
+    inside: the directory behind its commands. cwd: that around it.
+    """
+    if not commands:
+        return None
+    last = commands[-1]
+    if last.name == "pwd" and all(one.name in ("cd", "pushd", "set") for one in commands[:-1]):
+        return inside if inside is None else inside or "."
+    if [one.name for one in commands] == ["echo", "sed"] and (swap := _SWAP.fullmatch(last.argv[-1])):
+        text = " ".join(commands[0].argv[1:])
+        return None if "$" in text else text.replace(swap[2], swap[3], -1 if swap[4] else 1)
+    words = [word for word in last.argv[1:] if not re.match(r"--?[a-z]*\Z", word)]
+    if len(commands) > 1 or not words or any("$" in word or "`" in word for word in words):
+        return None
+    if last.name == "dirname":
+        return posixpath.dirname(words[0]) or "."
+    if last.name == "basename":
+        return base(words[0].rstrip("/")).removesuffix(words[1] if len(words) > 1 else "\n")
+    if last.name in ("realpath", "readlink") and cwd is not None:
+        return posixpath.normpath(posixpath.join(cwd, words[0]))
+    return " ".join(words) if last.name == "echo" and last.end == "" else None

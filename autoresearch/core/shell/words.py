@@ -1,0 +1,304 @@
+"""Expands the words of a shell text: quotes, variables, defaults, arrays, arithmetic.
+
+A part whose value is unknown stays as it is written, behind a mark (`UNKNOWN`), and so does all that is made of it:
+`X=$U/a; bash $X/b` starts `$U/a/b`.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import operator
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+UNKNOWN = "\0"
+_SPACES = {" ": "\1", "\n": "\2", "\t": "\3"}  # inside an unknown part, which is not split into words
+_HIDE, _SHOW = str.maketrans(_SPACES), str.maketrans({UNKNOWN: "", **{v: k for k, v in _SPACES.items()}})
+_ANSI = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
+}
+_TARGETS = ("variable_name", "special_variable_name", "subscript")
+
+Value = str | list[str]  # a list for an array
+
+
+@dataclass(slots=True)
+class Scope:
+    """What a shell knows at one moment."""
+
+    variables: dict[str, Value]
+    exported: set[str]
+    cwd: str | None = ""  # absolute, or relative to where the text runs; None: unknown
+    arguments: list[str] = field(default_factory=list)  # of "$@"
+    script: str = ""  # $0, as a path; "" outside of a script
+    sources: tuple[str, ...] = ()  # BASH_SOURCE: the file that is read, and those that source it
+    pipefail: bool = False
+    outputs: tuple[str, ...] = ()  # files that standard output goes to instead of the terminal
+    sure: bool = True  # it is certain that this is run
+    live: bool = True  # it may be run
+    away: bool = False  # on another host
+    exited: bool = False
+    stack: list[str | None] = field(default_factory=list)  # of pushd
+
+    def copy(self, **changes: object) -> Scope:
+        """A scope of its own, for a subshell or a branch."""
+        own = replace(self, variables=dict(self.variables), exported=set(self.exported), stack=list(self.stack))
+        for name, value in changes.items():
+            setattr(own, name, value)
+        return own
+
+    def child(self, **changes: object) -> Scope:
+        """The scope of another program: it gets only what is exported."""
+        return self.copy(
+            variables={key: value for key, value in self.variables.items() if key in self.exported},
+            **{"pipefail": False, "stack": [], "exited": False, **changes},
+        )
+
+    def merge(self, outcomes: Sequence[Scope]) -> None:
+        """Continue behind branches of which nobody knows which one is taken; one that exits does not count."""
+        outcomes = [one for one in outcomes if not one.exited] or list(outcomes)[:1]
+        for name in {key: None for one in outcomes for key in one.variables}:
+            values = [one.variables.get(name) for one in outcomes]
+            self.variables[name] = _merged(name, values)
+        self.exported = set().union(*(one.exported for one in outcomes))
+        self.cwd = outcomes[0].cwd if len({one.cwd for one in outcomes}) == 1 else None
+        self.pipefail = all(one.pipefail for one in outcomes)
+        self.arguments = outcomes[0].arguments
+
+    def value(self, name: str) -> Value | None:
+        """The value of a variable, or of a parameter such as `@` or `1`; None if it is unset or unknown."""
+        if name in ("@", "*"):
+            return self.arguments
+        if name == "#":
+            return str(len(self.arguments))
+        if name == "0":
+            return self.script or None
+        if name == "BASH_SOURCE":
+            return list(self.sources)
+        if name.isdecimal():
+            return self.arguments[int(name) - 1] if int(name) <= len(self.arguments) else ""
+        if name == "PWD":
+            return None if self.cwd is None else self.cwd or "."
+        return self.variables.get(name)
+
+    def path(self, word: str, cwd: str | None) -> str:
+        """The path of a file that a word names; "" if unknown."""
+        if self.away or UNKNOWN in word or re.search(r"[*?\[\]{}]", word) or (cwd is None and word[:1] != "/"):
+            return ""
+        return posixpath.normpath(posixpath.join(cwd or "", word)) if word else ""
+
+    def below(self, cwd: str | None, word: str) -> str | None:
+        """The directory after a change to `word`; None if unknown."""
+        if UNKNOWN in word or (cwd is None and not word.startswith("/")):
+            return None
+        return posixpath.normpath(posixpath.join(cwd or "", word)) if word else cwd
+
+
+def _merged(name: str, values: Sequence[Value | None]) -> Value:
+    first = values[0]
+    if first is not None and all(value == first for value in values):
+        return first
+    lists = [value for value in values if isinstance(value, list)]
+    if len(lists) < len(values):
+        return unknown(f"${name}")
+    same = [group[0] for group in zip(*lists, strict=False) if len(set(group)) == 1]
+    return [*same, unknown(f"${{{name}[@]}}")]
+
+
+def unknown(source: str) -> str:
+    """A part of a word whose value is unknown, as it is written."""
+    return UNKNOWN + source.translate(_HIDE)
+
+
+def shown(word: str) -> str:
+    """A word for readers: without marks."""
+    return word.translate(_SHOW)
+
+
+def text_of(node: Node) -> str:
+    """The source of a node."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class WordExpander:
+    """Expands words in a scope. `output`: what a command substitution prints, with `UNKNOWN` if unknown."""
+
+    scope: Scope
+    output: Callable[[Node, Scope], str]
+
+    def all_of(self, nodes: Sequence[Node]) -> list[str]:
+        """The words that these nodes become."""
+        return [word for node in nodes for word in self.of(node)]
+
+    def one(self, node: Node | None) -> str:
+        """The text that a node becomes in an assignment or a redirection, where nothing is split."""
+        return "" if node is None else " ".join(self.of(node, split=False))
+
+    def of(self, node: Node, *, split: bool = True) -> list[str]:
+        """The words that a node becomes: none for an empty array, several for `$@`."""
+        source = text_of(node)
+        match node.type:
+            case "raw_string":
+                return [source[1:-1]]
+            case "ansi_c_string":
+                return [re.sub(r"\\(.)", lambda m: _ANSI.get(m[1], m[0]), source[2:-1])]
+            case "string" | "translated_string":
+                return self.inside(node, source.index('"') + 1, len(source.encode()) - source.endswith('"'))
+            case "concatenation":
+                found: list[str] = []
+                for child in node.children:
+                    found = _joined(found, self.of(child, split=split))
+                return found
+            case "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion":
+                values = self._expanded(node)
+                return [word for value in values for word in value.split()] if split else values
+            case "process_substitution":
+                self.output(node, self.scope)
+                return [unknown(source)]
+            case _:
+                home = self.scope.value("HOME")
+                if (source == "~" or source.startswith("~/")) and isinstance(home, str):
+                    return [home + source[1:]]
+                return [re.sub(r"\\(.|\n)", lambda m: "" if m[1] == "\n" else m[1], source)]
+
+    def inside(self, node: Node, start: int, stop: int, *, raw: bool = False) -> list[str]:
+        """The words of quoted text: `start` and `stop` are offsets in the node's bytes. `raw`: nothing is expanded."""
+        data, at, found, literal = node.text or b"", start, list[str](), False
+        for child in () if raw else node.children:
+            if child.type not in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
+                continue
+            begin = child.start_byte - node.start_byte
+            text = _unescaped(data[at:begin])
+            literal = literal or bool(text)
+            found = _joined(_joined(found, [text] if text else []), self._expanded(child))
+            at = child.end_byte - node.start_byte
+        rest = data[at:stop].decode("utf-8", "replace") if raw else _unescaped(data[at:stop])
+        if rest or not found:
+            empty = not literal and at > start and not rest  # `"${A[@]}"` of an empty array is no word
+            found = _joined(found, [] if empty else [rest])
+        return found
+
+    def arithmetic(self, source: str) -> str | None:
+        """The value of an arithmetic expression of whole numbers; None if a part is unknown."""
+        unset = False
+
+        def number(match: re.Match[str]) -> str:
+            nonlocal unset
+            value = self.scope.value(match[1])
+            inner = self.arithmetic(value) if isinstance(value, str) and not value.isdecimal() else value
+            unset = unset or not isinstance(inner, str)
+            return f"({inner})"
+
+        bare = re.sub(r"\$?\{?([A-Za-z_]\w*|(?<=[${])\d+)\}?", number, source).replace("/", "//")
+        if unset or len(bare) > 500 or not re.fullmatch(r"[\d\s()+*/%-]+", bare) or "**" in bare or "///" in bare:
+            return None
+        try:
+            return str(_evaluated(ast.parse(bare.strip(), mode="eval").body))
+        except (SyntaxError, ValueError, ArithmeticError, RecursionError):
+            return None
+
+    def _expanded(self, node: Node) -> list[str]:
+        source = text_of(node)
+        if node.type == "arithmetic_expansion" or source.startswith("$(("):  # the parser takes some for subshells
+            value = self.arithmetic(source.removeprefix("$((").removesuffix("))"))
+            return [unknown(source) if value is None else value]
+        if node.type == "command_substitution":
+            return [self.output(node, self.scope)]
+        if node.type == "simple_expansion":
+            value_or_none = self.scope.value(source[1:])
+            return [unknown(source)] if value_or_none is None else _words_of(value_or_none, every=source[1:] in "@*")
+        return self._braced(node, source)
+
+    def _braced(self, node: Node, source: str) -> list[str]:
+        """`${NAME}` with its operators."""
+        at = next((n for n, child in enumerate(node.children) if child.type in _TARGETS), None)
+        if at is None or node.children[1].type == "!":
+            return [unknown(source)]
+        name, _, index = text_of(node.children[at]).partition("[")
+        value, every = self.scope.value(name), index in ("@]", "*]") or name in ("@", "*")
+        if index and not every and isinstance(value, list):
+            n = self.arithmetic(index[:-1])
+            value = value[int(n)] if n is not None and int(n) < len(value) else None
+        if node.children[1].type == "#":
+            return [unknown(source) if value is None else str(len(value))]
+        rest = [child for child in node.children[at + 1 :] if child.type != "}"]
+        if not rest:
+            return [unknown(source)] if value is None else _words_of(value, every=every)
+        action, other = text_of(rest[0]), self._other(node, rest)
+        empty = value is None or (action.startswith(":") and not value)
+        if action in (":-", "-", ":=", "="):
+            if empty and action.endswith("="):
+                self.scope.variables[name] = other
+            return [other] if empty else _words_of(value or "", every=every)
+        if action in (":+", "+"):
+            return [] if empty else [other]
+        if value is None or isinstance(value, list) or UNKNOWN in value:
+            cut = other.strip()
+            if isinstance(value, list) and action == ":" and cut.isdecimal():
+                return value[max(int(cut) - (name in "@*"), 0) :]
+            return [unknown(source)] if value is None or isinstance(value, list) else [UNKNOWN + value]
+        changed = _changed(value, action, other)
+        return [unknown(source) if changed is None else changed]
+
+    def _other(self, node: Node, rest: Sequence[Node]) -> str:
+        """The text behind the operator of an expansion."""
+        data, at, text = node.text or b"", rest[0].end_byte - node.start_byte, ""
+        for child in rest[1:]:
+            text += data[at : child.start_byte - node.start_byte].decode("utf-8", "replace")
+            text += " ".join(self.of(child, split=False))
+            at = child.end_byte - node.start_byte
+        return text + data[at : len(data) - 1].decode("utf-8", "replace")
+
+
+def _words_of(value: Value, *, every: bool) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return list(value) if every else value[:1]
+
+
+def _changed(value: str, action: str, other: str) -> str | None:
+    """The value after `%`, `#`, `/`, `:`, `^^` or `,,` of an expansion; None for anything else."""
+    if action in ("%", "%%", "#", "##"):
+        cuts = range(len(value) + 1) if action in ("%%", "#") else range(len(value), -1, -1)
+        for at in cuts:
+            part = value[at:] if action[0] == "%" else value[:at]
+            if fnmatch.fnmatchcase(part, other):
+                return value[:at] if action[0] == "%" else value[at:]
+        return value
+    if action in ("/", "//") and not re.search(r"[*?\[]", other):
+        old, _, new = other.partition("/")
+        return value.replace(old, new, 1 if action == "/" else -1) if old else value
+    if action in ("^^", ",,"):
+        return value.upper() if action == "^^" else value.lower()
+    if action == ":" and re.fullmatch(r"\s*\d+\s*(?::\s*\d+\s*)?", other):
+        start, _, length = other.partition(":")
+        return value[int(start) :][: int(length) if length else None]
+    return value if action in (":?", "?") else None
+
+
+def _joined(before: list[str], after: list[str]) -> list[str]:
+    """Two parts of one word, each of which may be several words."""
+    return [*before[:-1], before[-1] + after[0], *after[1:]] if before and after else before or after
+
+
+def _unescaped(data: bytes) -> str:
+    text = data.decode("utf-8", "replace")
+    return re.sub(r"\\([\"\\$`\n])", lambda m: "" if m[1] == "\n" else m[1], text)
+
+
+def _evaluated(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_evaluated(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluated(node.left), _evaluated(node.right))
+    raise ValueError(ast.dump(node))
