@@ -34,26 +34,26 @@ def substitutions(node: Node) -> list[Node]:
     return found
 
 
-def holds(node: Node, words: WordExpander) -> bool | None:
+def holds(node: Node, expander: WordExpander) -> bool | None:
     """The outcome of the expression of a test; an unset variable is empty. None if unknown."""
     if node.type == "parenthesized_expression":
-        return holds(node.children[1], words)
+        return holds(node.children[1], expander)
     if node.type == "unary_expression":
         operator = text_of(node.children[0])
         if operator == "!":
-            inner = holds(node.children[-1], words)
+            inner = holds(node.children[-1], expander)
             return None if inner is None else not inner
-        value = _operand(node.children[-1], words) if operator in ("-z", "-n") else None
+        value = _operand(node.children[-1], expander) if operator in ("-z", "-n") else None
         return None if value is None else (value == "") == (operator == "-z")
     if node.type != "binary_expression" or len(node.children) < 3:
         return None
     operator = text_of(node.children[1])
     if operator in ("&&", "||", "-a", "-o"):
-        both = [holds(node.children[0], words), holds(node.children[-1], words)]
+        both = [holds(node.children[0], expander), holds(node.children[-1], expander)]
         if (operator in ("||", "-o")) in both:
             return operator in ("||", "-o")
         return None if None in both else bool(both[0])
-    left, right = _operand(node.children[0], words), _operand(node.children[-1], words)
+    left, right = _operand(node.children[0], expander), _operand(node.children[-1], expander)
     if left is None or right is None:
         return None
     if operator in ("==", "=", "!="):
@@ -66,12 +66,12 @@ def holds(node: Node, words: WordExpander) -> bool | None:
     return outcomes.get(operator)
 
 
-def _operand(node: Node, words: WordExpander) -> str | None:
-    value = words.one(node)
+def _operand(node: Node, expander: WordExpander) -> str | None:
+    value = expander.one(node)
     if UNKNOWN not in value:
         return value
     bare = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", text_of(node))
-    return "" if bare and bare[1] not in words.scope.variables and not bare[1].isdecimal() else None
+    return "" if bare and bare[1] not in expander.scope.variables and not bare[1].isdecimal() else None
 
 
 def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | None) -> str | None:

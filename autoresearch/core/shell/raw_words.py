@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from autoresearch.core.shell.statements import parsed
-from autoresearch.core.shell.words import text_of
+from autoresearch.core.shell.words import parsed, text_of
 
 _PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _APART = frozenset({"command_substitution", "process_substitution"})

@@ -7,27 +7,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from autoresearch.core.shell import programs
 from autoresearch.core.shell.commands import OpenText, Script, SimpleCommand, TextFrame, no_file
 from autoresearch.core.shell.outcomes import holds, is_test, printed, substitutions
 from autoresearch.core.shell.programs import SHELLS, base
-from autoresearch.core.shell.words import UNKNOWN, Scope, WordExpander, shown, text_of, unknown
+from autoresearch.core.shell.words import UNKNOWN, Scope, WordExpander, parsed, shown, text_of, unknown
 
-_BASH = Language(tree_sitter_bash.language())
 _MOST_COMMANDS = 20_000
 DEEPEST = 12  # nested texts, functions and scripts
 _SCRIPT = re.compile(r"\S+\.(?:sh|bash)\Z")
 _WHOLE = frozenset({"command", "pipeline", "list", "redirected_statement"})
 _BODIES = frozenset({"elif_clause", "else_clause"})
 _SYNTAX = frozenset({"if", "then", "fi", ";", "&", "while", "until", "do", "done", "(", ")", "{", "}", "\n", ";;", "!"})
-
-
-def parsed(text: str) -> Node:
-    """The root of the syntax tree of a text."""
-    return Parser(_BASH).parse(text.encode("utf-8", "replace")).root_node
 
 
 @dataclass(slots=True)

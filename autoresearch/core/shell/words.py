@@ -14,8 +14,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tree_sitter import Node
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
 
+_BASH = Language(tree_sitter_bash.language())
 UNKNOWN = "\0"
 _SPACES = {" ": "\1", "\n": "\2", "\t": "\3"}  # inside an unknown part, which is not split into words
 _HIDE, _SHOW = str.maketrans(_SPACES), str.maketrans({UNKNOWN: "", **{v: k for k, v in _SPACES.items()}})
@@ -120,6 +122,11 @@ def unknown(source: str) -> str:
 def shown(word: str) -> str:
     """A word for readers: without marks."""
     return word.translate(_SHOW)
+
+
+def parsed(text: str) -> Node:
+    """The root of the syntax tree of a text."""
+    return Parser(_BASH).parse(text.encode("utf-8", "replace")).root_node
 
 
 def text_of(node: Node) -> str:

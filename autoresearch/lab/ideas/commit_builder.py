@@ -21,6 +21,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.launch_texts import launch_files
+from autoresearch.lab.resolve.scripts import shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 
@@ -58,7 +59,10 @@ class CommitBuilder:
     def of(cls, campaign_spec: CampaignSpec, checkout: Checkout) -> CommitBuilder:
         """Parse the campaign's blueprint from the text stored in its spec."""
         blueprint = parse_blueprint(campaign_spec.blueprint_text.encode(), campaign_spec.blueprint)
-        return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint))
+        codebase = Path(campaign_spec.repository) / campaign_spec.codebase
+        read = shell_reader(codebase, blueprint.notes.env, CommitFiles(checkout, campaign_spec.base_commit))
+        launch = read(blueprint.launch_command, blueprint.notes.prepare)
+        return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint, shell_reading=launch))
 
     @property
     def evaluation(self) -> Notes:
