@@ -39,6 +39,7 @@ _USUAL = later(
 )
 _VAGUE = later(r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|StopIteration|Empty|TimeoutError|CancelledError)\b")
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
+_CLEANING_UP = frozenset({"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "destroy_process_group"})
 _LONGEST_BLOCK = 400  # lines of one traceback
 _MOST_STRANGERS = 12  # lines of others within it
 _OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
@@ -254,8 +255,9 @@ class Search:
         failure = self._failure(pattern, text, process, position, open_block.own or open_block.last)
         if origin != "report":
             self._firsts.setdefault(process, failure)
+        weak = open_block.weak or (open_block.last is not None and open_block.last.function in _CLEANING_UP)
         sighting = self._add(
-            Rank.REPORT if open_block.weak else rank, failure, process, origin=origin, chain=open_block.chain
+            Rank.REPORT if weak else rank, failure, process, origin=origin, chain=open_block.chain
         )
         if origin == "report":
             if "ChildFailedError" in text:
@@ -267,7 +269,7 @@ class Search:
         if not open_block.link:
             self._count(failure, process)
         self._link(printing, sighting, open_block.link)
-        if not open_block.weak and not open_block.link and (rank in (*_OF_TRACEBACKS, Rank.NAN)):
+        if not weak and not open_block.link and (rank in (*_OF_TRACEBACKS, Rank.NAN)):
             self._supersede(sighting)
 
     def _link(self, printing: _Printing, sighting: _Sighting, link: str) -> None:
@@ -415,12 +417,12 @@ class Search:
             rank: float = s.rank
             if s.rank in (Rank.CERTAIN, Rank.STORM):
                 pass
-            elif s.superseded:
-                rank = Rank.REPORT + 1
             elif s.origin == "report" or not s.is_root:
-                rank = Rank.REPORT
+                rank = Rank.REPORT + s.superseded
             elif s.chain and s.chain == newest[s.process] and self._is_pointed_at(s.process):
                 rank = min(rank, Rank.EXCEPTION - 0.5)
+            elif s.superseded:
+                rank = Rank.REPORT + 1
             elif s.failure.kind is FailureKind.NETWORK and s.order > min(dead, first):
                 rank = Rank.REPORT
             elif s.rank is Rank.ANY and (s.chain or s.origin == "outside"):
