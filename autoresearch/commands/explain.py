@@ -9,7 +9,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -33,13 +33,16 @@ def explain(
         raise UsageError("explain takes a run or --log FILE, not both")
     count = max(0, min(tail, MOST_TAIL))
     payload, found = _log(log, trainer, count) if log else _run(run or "last", trainer, count)
-    from autoresearch.lab.results.diagnosis import BADLY
-
-    unclear = payload["failure"] or payload["ending"] in BADLY
-    if not digest and (payload["certain"] or not unclear):
+    if not digest and not _is_unclear(payload):
         payload["digest"] = []
     output.emit("explain", payload, as_json=as_json, lines=_lines(payload, found))
     return 0
+
+
+def _is_unclear(payload: dict[str, Any]) -> bool:
+    """Whether it failed, neither a line nor the way it ended says why, and there is something to judge by."""
+    failed = payload["failure"] and payload["ending"] not in (Ending.LAUNCH_FAILED, Ending.LOST)
+    return bool(failed and not payload["certain"] and any(": line " in line for line in payload["digest"]))
 
 
 def _log(log: str, trainer: str, tail: int) -> tuple[dict[str, Any], Explanation]:
@@ -101,7 +104,8 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
     if payload["how"]:
         head.append(f"how: {payload['how']}")
     if cause is None and payload["failure"]:
-        head.append(f"failure: {payload['failure']}, which no line of the log explains")
+        says = "" if payload["ending"] == Ending.LAUNCH_FAILED else ", which no line of the log explains"
+        head.append(f"failure: {payload['failure']}{says}")
         head += [f"  as recorded: {payload['failure_line']}"] if payload["failure_line"] else []
     elif cause is None:
         head.append("failure: none that a line of the log proves")
@@ -111,7 +115,7 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  told by its silence")
         head += [f"  at {cause.where}"] if cause.where else []
         head += [f"  {cause.note}"] if cause.note else []
-    if payload["digest"] and not payload["certain"]:
+    if _is_unclear(payload):
         head.append("not certain: no line says why; the digest shows what there is")
     head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     for r in payload["overcome"][:3]:

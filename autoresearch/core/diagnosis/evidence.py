@@ -39,7 +39,9 @@ _USUAL = later(
 )
 _VAGUE = later(r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|StopIteration|Empty|TimeoutError|CancelledError)\b")
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
-_CLEANING_UP = frozenset({"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "destroy_process_group"})
+_CLEANING_UP = frozenset(
+    {"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "teardown", "finish", "destroy_process_group"}
+)
 _LONGEST_BLOCK = 400  # lines of one traceback
 _MOST_STRANGERS = 12  # lines of others within it
 _OF_TRACEBACKS = (Rank.EXCEPTION, Rank.ANY)
@@ -255,7 +257,8 @@ class Search:
         failure = self._failure(pattern, text, process, position, open_block.own or open_block.last)
         if origin != "report":
             self._firsts.setdefault(process, failure)
-        weak = open_block.weak or (open_block.last is not None and open_block.last.function in _CLEANING_UP)
+        frames = [one for one in (open_block.own, open_block.last) if one is not None]
+        weak = open_block.weak or any(one.function in _CLEANING_UP for one in frames)
         sighting = self._add(
             Rank.REPORT if weak else rank, failure, process, origin=origin, chain=open_block.chain
         )

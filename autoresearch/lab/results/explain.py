@@ -121,6 +121,8 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
             "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
             "if steps were printed, nobody knew them for steps: name the trainer in the notes (`- trainer: ...`)",
         )
+    if end.ending is Ending.LAUNCH_FAILED:
+        return ("mend what the reason names, and run that command by hand in the codebase to see it end well",)
     if end.ending is Ending.LOST:
         return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)
     return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
