@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
+from autoresearch.core.diagnosis.failure import killed_from_outside, with_the_end
 from autoresearch.core.run.ending import Ending
 from autoresearch.lab.results.explain import words_of
 from tests.bench.result import Result

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.evidence import Search
-from autoresearch.core.diagnosis.failure import Failure, LogPosition
+from autoresearch.core.diagnosis.failure import Failure, LogPosition, killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.run.ending import Ending
 from autoresearch.lab.results.explain import words_of

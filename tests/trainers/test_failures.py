@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.core.diagnosis.evidence import classify
-from autoresearch.core.diagnosis.harmless_errors import sifted
+from autoresearch.core.diagnosis.tracebacks import sifted
 from autoresearch.trainers import ask, registry
 
 

@@ -259,9 +259,7 @@ class Search:
             self._firsts.setdefault(process, failure)
         frames = [one for one in (open_block.own, open_block.last) if one is not None]
         weak = open_block.weak or any(one.function in _CLEANING_UP for one in frames)
-        sighting = self._add(
-            Rank.REPORT if weak else rank, failure, process, origin=origin, chain=open_block.chain
-        )
+        sighting = self._add(Rank.REPORT if weak else rank, failure, process, origin=origin, chain=open_block.chain)
         if origin == "report":
             if "ChildFailedError" in text:
                 self._storms.clear()

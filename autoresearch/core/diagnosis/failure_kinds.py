@@ -15,6 +15,9 @@ from typing import Any
 
 from autoresearch.core.text.regex import later
 
+_PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
+_OFFLINE = "HF_HUB_OFFLINE=1 once model and data are in the cache; HF_ENDPOINT for a mirror; http_proxy and https_proxy"
+
 
 class Rank(IntEnum):
     """How well a line explains the end of a run; the lowest rank seen wins."""
@@ -115,6 +118,19 @@ class FailureTable:
     def remedy(self, failure_kind: FailureKind) -> str:
         """One sentence: what to try."""
         return str(self.kinds[failure_kind]["remedy"])
+
+    def suggestions(
+        self, failure_kind: FailureKind, trainer: str = "", *, proxychains: bool = False
+    ) -> tuple[str, ...]:
+        """What to try, the most likely first. proxychains: whether that program is installed on this host."""
+        about = self.kinds[failure_kind]
+        network = (*((_PROXYCHAINS,) if proxychains else ()), _OFFLINE) if failure_kind is FailureKind.NETWORK else ()
+        family = trainer.removesuffix("_swarm")
+        trainers = about.get("trainers", {})
+        own = trainers.get(trainer) or trainers.get(family) or ()
+        if not own and family == "agentjet":  # AgentJet trains with verl
+            own = trainers.get("verl", ())
+        return (about["remedy"], *own, *network, *about.get("more", ()))
 
     def match(self, line: str) -> FailurePattern | None:
         """The first pattern that matches a line, stripped of colours and prefixes."""

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure
+from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective

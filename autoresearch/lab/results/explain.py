@@ -10,7 +10,6 @@ from typing import Any
 
 from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
-from autoresearch.core.diagnosis.remedies import suggestions
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
@@ -110,7 +109,7 @@ def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
     if cause is not None:
         proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
-        return suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
+        return table().suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)

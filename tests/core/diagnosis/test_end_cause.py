@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.diagnosis.end_cause import killed_from_outside, with_the_end
-from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.diagnosis.failure import Failure, killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.run.ending import Ending
 

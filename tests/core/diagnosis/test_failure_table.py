@@ -53,3 +53,22 @@ def test_needle(regex: str, text: str) -> None:
 def test_a_choice_on_the_outermost_level_has_no_needle() -> None:
     with pytest.raises(ValueError, match="outermost"):
         needle("one|two")
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_every_class_has_something_to_try(kind: FailureKind) -> None:
+    assert table().suggestions(kind)[0] == table().remedy(kind)
+    assert set(table().suggestions(kind)) <= set(table().suggestions(kind, "verl"))
+
+
+def test_a_trainers_own_knobs() -> None:
+    for trainer in ("verl", "agentjet_swarm"):
+        assert any("ppo_micro_batch_size" in text for text in table().suggestions(FailureKind.CUDA_OOM, trainer))
+    assert any("mem-fraction-static" in text for text in table().suggestions(FailureKind.KV_CACHE, "slime"))
+    assert not any("ppo_micro" in text for text in table().suggestions(FailureKind.CUDA_OOM, "slime"))
+
+
+def test_proxychains_only_for_the_network_and_only_where_it_is_installed() -> None:
+    assert any("proxychains" in text for text in table().suggestions(FailureKind.NETWORK, proxychains=True))
+    assert not any("proxychains" in text for text in table().suggestions(FailureKind.NETWORK))
+    assert not any("proxychains" in text for text in table().suggestions(FailureKind.AUTH, proxychains=True))
