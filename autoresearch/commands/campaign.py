@@ -163,6 +163,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         ("branches", f"{spec.prefix}/<idea>, all kept"),
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
         ("results", f"{spec.result_dir}/<idea>"),
+        ("outputs", _outputs_words(proposed)),
         ("ledger", f"{spec.directory}/results.tsv"),
         *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
         *([("include", ", ".join(spec.include))] if spec.include else []),
@@ -177,6 +178,21 @@ def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     if campaign_spec.replicates >= CHECKED:
         return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
     return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim"
+
+
+def _outputs_words(proposed: ProposedCampaign) -> str:
+    """What is kept of what the runs write, and what will be gone."""
+    from autoresearch.lab.campaign_setup.preflight import named_outputs
+
+    spec = proposed.spec
+    named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.proposer.launch).items())
+    far = [place.name for place in spec.places if not place.is_local]
+    gone = f"; what a run writes at {', '.join(far)} beside its results stays there" if far else ""
+    return (
+        f"what a run writes in its worktree{f' ({named})' if named else ''} is kept in its run directory, "
+        f"{spec.keep_gb:g} GB in all (keep_gb); beyond that the oldest of ideas that lost are removed, never the best "
+        f"one's; caches are not kept{gone}"
+    )
 
 
 def _files(number: int) -> str:

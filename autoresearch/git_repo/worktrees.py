@@ -110,6 +110,12 @@ class Slot:
         paths = (os.fsdecode(record[3:]) for record in listed.split(b"\0") if record)
         return tuple(path for path in paths if not self._is_our_link(path))
 
+    def untracked(self) -> tuple[str, ...]:
+        """Paths of all files that are not in the index, ignored ones included; a nested repository is left out."""
+        place = self._registered()
+        listed = self._git(place, "ls-files", "--others", "-z") if place else b""
+        return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path and not path.endswith(b"/"))
+
     def check_commit(self, commit: str) -> None:
         """Raise ConflictError if the slot has another owner by now, or is not at `commit`, the commit of its run."""
         self.check_owner()

@@ -39,6 +39,8 @@ def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) 
             claim = word
         elif word == "smoke":
             marks["smoke"] = None
+        elif word == "outputs_removed":
+            marks["its outputs were removed"] = None
         elif word == "marked":
             marks[f"built on demoted {verdict.get('of', '')}".strip()] = None
     return ", ".join([*([claim] if claim else []), *marks])

@@ -105,6 +105,14 @@ class RunDir:
         return self.path / "collected.json"
 
     @property
+    def outputs(self) -> Path:
+        return self.path / "outputs"
+
+    @property
+    def outputs_record(self) -> Path:
+        return self.path / "outputs.json"
+
+    @property
     def collect_lock(self) -> Path:
         return self.path / "collect.lock"
 

@@ -91,6 +91,7 @@ class CampaignSpec:
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving
+    keep_gb: float = 20.0  # 10**9 bytes of what its runs wrote beside their results
     warmup: int = 0  # steps; a run may be pruned from the first validation after them on
     tmux_socket: str = ""
     research: AgentSpec = field(default_factory=AgentSpec)

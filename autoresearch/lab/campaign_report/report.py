@@ -24,6 +24,7 @@ from autoresearch.lab.campaign_report import (
     memory,
     plot_data,
     plot_svg,
+    run_outputs,
     summary,
 )
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
@@ -78,6 +79,7 @@ def write_report(
         "counts": _counts(lines),
         "diffs": curves_and_diffs.diffs_of(state, lines),
         "rows": [(summary.row_name(state, row), line.slug, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "outputs": run_outputs.words(state),
         "remarks": remarks,
         "picture": PICTURE if picture else "",
     }

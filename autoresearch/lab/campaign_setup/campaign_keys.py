@@ -67,6 +67,7 @@ _CAMPAIGN_KEYS = (
     CampaignKey("min_steps", _T.COUNT, 0, "a run with fewer steps judges nothing"),
     CampaignKey("prune", _T.CHOICE, "", "end runs whose curve is behind; needs warmup", choices=("median", "halving")),
     CampaignKey("warmup", _T.COUNT, None, "steps in which no run is ended for its curve"),
+    CampaignKey("keep_gb", _T.AMOUNT, 20.0, "checkpoints and other files of all runs that are kept, in GB"),
     CampaignKey("trees", _T.TEXT, "", "directory of the worktrees; else below the state directory"),
     CampaignKey("gpu_check", _T.SWITCH, True, "refuse recipes that ask for more GPUs than there are"),
 )

@@ -68,6 +68,7 @@ def campaign_spec(
         min_steps=campaign_file["min_steps"],
         prune=campaign_file["prune"],
         warmup=campaign_file["warmup"] or 0,
+        keep_gb=campaign_file["keep_gb"],
         research=research_spec(campaign_file.values),
     )
 

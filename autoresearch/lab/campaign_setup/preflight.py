@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import branches
@@ -16,6 +19,14 @@ from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
+
+_PLACES = frozenset(
+    ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
+     "save_path", "save_file", "checkpoint_dir", "checkpoint_path", "checkpoints_dir", "ckpt_dir", "ckpt_path", "ckpt",
+     "logdir", "log_dir", "logging_dir", "results_dir", "result_dir", "run_dir", "work_dir", "workdir",
+     "default_local_dir", "default_root_dir", "model_path", "model_dir", "dump_dir"]
+)  # fmt: skip
+"""Keys and flags, with underscores, that name a place to write to."""
 
 
 def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
@@ -44,6 +55,32 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     return (*findings, *lacking(base.checkout, commit, spec.include))
 
 
+def named_outputs(launch: LaunchSettings) -> dict[str, str]:
+    """The settings of a launch that name where it writes: key -> path."""
+    whole = launch.settings
+    own = {output.key for output in launch.trainer.outputs(whole) if output.name}
+    return {
+        key: value
+        for key, value in flatten(whole).items()
+        if isinstance(value, str) and value.strip() and "$" not in value
+        if key in own or key.rpartition(".")[2].replace("-", "_").lower() in _PLACES
+    }
+
+
+def _shared_outputs(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
+    """A warning for outputs outside of the repository that every run would overwrite."""
+    own = {output.key for output in launch.trainer.outputs(launch.settings)}  # each run is given another one
+    ours = {PurePosixPath(campaign_spec.repository), PurePosixPath(campaign_spec.result_dir)}
+    shared = [
+        f"{key} {value}"
+        for key, value in named_outputs(launch).items()
+        if key not in own and value.startswith("/") and not ours & {PurePosixPath(value), *PurePosixPath(value).parents}
+    ]
+    message = f"all runs write to the same place ({', '.join(shared)}): each overwrites what the one before it left"
+    hint = "a relative path is written in the worktree of the run, and kept in its run directory"
+    return (Finding(Severity.WARNING, "shared_output", message, hint),) if shared else ()
+
+
 def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
     """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
     if fault := branch_fault(campaign_spec.branch("baseline")):
@@ -54,7 +91,7 @@ def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Findin
             hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
             code="no_gpu_to_count",
         )
-    return _doubtful_space(launch, tuple(campaign_spec.proposer.space))
+    return (*_doubtful_space(launch, tuple(campaign_spec.proposer.space)), *_shared_outputs(campaign_spec, launch))
 
 
 def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:

@@ -82,6 +82,7 @@ class Controller:
     def _run(self) -> None:
         self._sources.open()
         self._carry_out(recovery.recover(self._context))
+        self._runs.keep_left_outputs()
         self._carry_out(resume_actions(self._context.state, self._machine()))
         recovery.close_panes(self._context.campaign_dir, self._context.spec.tmux_socket, self._context.parts)
         self._agent.recover()

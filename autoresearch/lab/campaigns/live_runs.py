@@ -9,7 +9,7 @@ from autoresearch.core.controller.machine import ReadyRun
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.campaigns import recovery
+from autoresearch.lab.campaigns import outputs, recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.prepare_next import be_quick, keep_fix_story, note_prepared, prepare_run
 from autoresearch.lab.campaigns.requests import stop_run
@@ -19,6 +19,7 @@ from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import RunDir
+from autoresearch.records.spec_file import read as read_run
 
 _OVER = (RunState.ENDED, RunState.DEAD)
 
@@ -168,11 +169,27 @@ class LiveRuns:
             return False
         failpoint("campaign.recorded")
         self._stuck.pop(run, None)
+        self._keep_outputs(run, rundir)
         del self._live[run]
         self._pool.free(run)
         self._recorded[run] = rundir
         failpoint("campaign.settled")
         return True
+
+    def _keep_outputs(self, run: str, rundir: RunDir) -> None:
+        """Keep what a run wrote in its worktree here; trouble with it loses no result, as its row is written."""
+        slot = self._pool.here(run)
+        try:
+            if slot is not None:
+                outputs.gather(self._context, rundir, slot, result_dir=read_run(rundir).result_dir)
+            outputs.make_room(self._context)
+        except (AutoresearchError, OSError) as error:
+            self._context.say(f"{run}: what it wrote was not kept: {error}")
+
+    def keep_left_outputs(self) -> None:
+        """After a crash: the same for runs that an earlier controller recorded, before their worktrees are reused."""
+        with contextlib.suppress(AutoresearchError, OSError):
+            outputs.gather_left(self._context, self._pool.slots)
 
     def close(self, run: str) -> None:
         """Close the session of a recorded run: it is reported now."""

@@ -70,6 +70,11 @@ class SlotPool:
         if run_slot is not None:
             self._run_slots[run] = run_slot
 
+    def here(self, run: str) -> Slot | None:
+        """The worktree of a run on this machine; None if it ran at another target."""
+        run_slot = self._run_slots.get(run)
+        return self._taken.get(run) if run_slot is None or run_slot.target.is_local else None
+
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""
         self._taken.pop(run, None)

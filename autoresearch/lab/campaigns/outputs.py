@@ -1,0 +1,127 @@
+"""What the runs of a campaign wrote beside their results: checkpoints and the like, kept below their run directories.
+
+A worktree holds one run after another, and nothing of an earlier one. So when a run is recorded, what it wrote there is
+moved to `<run directory>/outputs`; `outputs.json` beside it names the files. All runs together keep `keep_gb`: beyond
+it, whole runs lose theirs, those of ideas that lost first, the oldest first. The best idea's last run never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.remove_tree import wipe
+from autoresearch.git_repo.worktrees import Slot
+from autoresearch.lab.campaign_report.run_outputs import GB, RunOutputs, gb, is_best, outputs_of, shown
+from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.records import campaign_records, journal
+from autoresearch.records.rundir import RunDir, write_json
+
+_NOT_KEPT = frozenset(
+    ["__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".venv", "venv", "node_modules",
+     ".ipynb_checkpoints", ".autoresearch"]
+)  # fmt: skip
+def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> None:
+    """Move what a run wrote in its worktree to its run directory. Does nothing for a run whose outputs are recorded."""
+    if rundir.outputs_record.exists():
+        return
+    names, room = list(_written(slot)), context.spec.keep_gb * GB
+    size = sum(_size(slot.path / name) for name in names)
+    record: dict[str, Any] = {"schema": 1, "files": [], "bytes": 0, "removed": [], "why": ""}
+    if size > room and not is_best(context.state, rundir):
+        record |= {"removed": names, "why": _too_much(size, context.spec)}
+    else:
+        for name in names:
+            target = rundir.outputs / name
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(slot.path / name, target)
+            except OSError as error:
+                record["removed"].append(name)
+                record["why"] = error.strerror or str(error)
+            else:
+                record["files"].append(name)
+        record["bytes"] = sum(_size(rundir.outputs / name) for name in record["files"])
+    write_json(rundir.outputs_record, record)
+    if record["files"]:
+        _tell(result_dir, f"kept what it wrote: {shown(record['files'])}, in {rundir.outputs}")
+    if record["removed"]:
+        _note_removed(context, rundir, result_dir, record["removed"], record["why"])
+
+
+def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
+    """The same for runs that were recorded just before a controller was killed, and whose worktree still holds them."""
+    for idea in context.state.ideas:
+        commits = {run.run: run.commit for run in idea.runs}
+        for row in idea.rows:
+            rundir = RunDir(Path(row.run_dir))
+            if row.run_dir and rundir.path.is_dir() and not rundir.outputs_record.exists():
+                for slot in slots:
+                    with contextlib.suppress(AutoresearchError, OSError):
+                        slot.check_commit(commits.get(row.run_id, ""))
+                        gather(context, rundir, slot, result_dir=row.result_dir)
+
+
+def make_room(context: CampaignContext) -> None:
+    """Remove the outputs of whole runs until all together fit into `keep_gb`."""
+    state, room = context.state, context.spec.keep_gb * GB
+    held = [one for one in outputs_of(state) if one.bytes]
+    size = sum(one.bytes for one in held)
+    for one in sorted(held, key=lambda one: _worth(state, one)):
+        if size <= room or is_best(state, one.rundir):
+            break
+        wipe(one.rundir.outputs)
+        size -= one.bytes
+        why = f"all runs together keep {context.spec.keep_gb:g} GB (keep_gb)"
+        record = {"schema": 1, "files": [], "bytes": 0, "removed": [*one.removed, *one.files], "why": why}
+        write_json(one.rundir.outputs_record, record)
+        _note_removed(context, one.rundir, one.row.result_dir, one.files, why)
+
+
+def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, float]:
+    """What is removed last is worth most."""
+    idea, row = run_outputs.idea, run_outputs.row
+    return is_best(state, run_outputs.rundir), idea is state.best or idea.kept, row.ended or 0.0
+
+
+def _written(slot: Slot) -> Iterator[str]:
+    """The files in a worktree that are not of its commit; no links, and no caches."""
+    for name in slot.untracked():
+        path = PurePosixPath(name)
+        cache = bool(_NOT_KEPT & set(path.parts)) or path.suffix == ".pyc"
+        linked = any((slot.path / part).is_symlink() for part in (path, *path.parents))
+        if not (cache or linked) and (slot.path / name).is_file():
+            yield name
+
+
+def _note_removed(
+    context: CampaignContext, rundir: RunDir, result_dir: str, names: tuple[str, ...] | list[str], why: str
+) -> None:
+    """Say by name what is gone: in the campaign's log, the run's history, and beside its row."""
+    sentence = f"removed what it wrote, {shown(names)}: {why}"
+    run = next((row.run_id for row in context.state.rows if Path(row.run_dir) == rundir.path), rundir.path.name)
+    campaign_records.add(context.campaign_dir.verdicts, "outputs_removed", run=run, names=list(names[:100]), why=why)
+    context.say(f"{rundir.path.name}: {sentence}")
+    _tell(result_dir, sentence)
+
+
+def _tell(result_dir: str, sentence: str) -> None:
+    with contextlib.suppress(AutoresearchError, OSError):
+        journal.append(Path(result_dir), sentence)
+
+
+def _too_much(size: int, campaign_spec: CampaignSpec) -> str:
+    return f"it is {gb(size)}, and all runs together keep {campaign_spec.keep_gb:g} GB (keep_gb)"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
