@@ -38,7 +38,8 @@ def show_outcome(
         value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
         rows.append(["metric", f"{spec.objective.metric} = {value}{best}"])
     else:
-        none = f"{NOTHING_MEASURED}: name a metric in the notes (`- metric: NAME`), then the run can be judged by it"
+        named = "one of those below" if outcome.steps_read else "a metric"
+        none = f"{NOTHING_MEASURED}: name {named} in the notes (`- metric: NAME`), then the run can be judged by it"
         rows.append(["metric", none])
     if outcome.steps_read:
         rows.append(["steps", outcome.steps_read])

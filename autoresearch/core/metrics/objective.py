@@ -11,6 +11,12 @@ from autoresearch.core.metrics import expression
 from autoresearch.core.metrics.expression import Combined, Expression, MetricKey, Point
 from autoresearch.core.metrics.expression_parser import ExpressionError, parse
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.text.regex import later
+
+_FALLS = later(
+    r"(?i)loss|error|perplexity|cross[-_ ]?entropy|regret"
+    r"|(?<![a-z])(?:r?mse|mae|mape|nll|ppl|bpb|bpc|err|wer|cer|fid)(?![a-z])"
+)
 
 
 class Direction(StrEnum):
@@ -91,7 +97,7 @@ def _series_of(readings: Sequence[Reading]) -> Callable[[str], list[Point]]:
 
 
 def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
-    """The default direction of a metric: the trainer's, if it is the trainer's metric; a loss is minimized.
+    """The default direction of a metric: the trainer's, if it is the trainer's metric; losses and errors are minimized.
 
     None for an expression of several parts, which has no default. ExpressionError for a malformed expression.
     """
@@ -103,7 +109,7 @@ def usual_direction(metric: str, usual: Objective | None) -> Direction | None:
     key = expression.keys(parsed)[0]
     if usual and usual.metric == key:
         return usual.direction
-    return Direction.MINIMIZE if "loss" in key else Direction.MAXIMIZE
+    return Direction.MINIMIZE if _FALLS.search(key) else Direction.MAXIMIZE
 
 
 def same_metric(a: str, b: str) -> bool:

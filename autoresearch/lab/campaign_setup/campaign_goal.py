@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -51,7 +52,8 @@ def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -
     if not metric:
         raise UsageError(
             f"the trainer {trainer.name} has no usual metric and none is named",
-            hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint",
+            hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint; the names that it prints are listed"
+            f" by one run: autoresearch run {shlex.quote(str(trainer_settings.resolved.path))}",
             code="no_metric",
         )
     try:

@@ -202,6 +202,10 @@ def test_the_direction_that_nobody_gave() -> None:
     assert usual_direction("mean(rmse, last 5)", usual) is Direction.MINIMIZE
     assert usual_direction("min(eval_loss)", None) is Direction.MINIMIZE
     assert usual_direction("max(reward)", usual) is Direction.MAXIMIZE
+    for falls in ("val_bpb", "holdout_mse", "eval/rmse", "val loss", "testError", "Train NLL", "ppl", "last(wer)"):
+        assert usual_direction(falls, None) is Direction.MINIMIZE
+    for rises in ("episode_reward", "merit", "held-out accuracy", "val/iou", "confidence", "hypertension", "elo"):
+        assert usual_direction(rises, None) is Direction.MAXIMIZE
     assert usual_direction("1 - last(rmse)", usual) is None
     with pytest.raises(ExpressionError):
         usual_direction("max(", None)

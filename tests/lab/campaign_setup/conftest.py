@@ -37,7 +37,8 @@ def trainer_settings() -> Callable[..., Any]:
     def make(trainer: str = "generic", recipe: dict[str, object] | None = None, **notes: Any) -> Any:
         blueprint = SimpleNamespace(notes=Notes(**notes), launch_command="python train.py", max_time_s=3600.0)
         chosen = registry.choose(trainer, "python train.py", ())
-        return SimpleNamespace(trainer=chosen, whole=recipe or {}, resolved=SimpleNamespace(blueprint=blueprint))
+        resolved = SimpleNamespace(blueprint=blueprint, path="exp.md")
+        return SimpleNamespace(trainer=chosen, whole=recipe or {}, resolved=resolved)
 
     return make
 
