@@ -84,7 +84,7 @@ def _offer() -> Path:
         raise UsageError(
             "which blueprint? none was named",
             hint="`autoresearch blueprint schema` says what it must hold",
-            fix="autoresearch blueprint new my-experiment.md",
+            fix="autoresearch blueprint new my-experiment.md --purpose WHY --command COMMAND",
         )
     from autoresearch.commands.blueprint import ask_for_blueprint
 

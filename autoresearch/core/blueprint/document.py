@@ -19,6 +19,7 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import LIST_KEYS, SECTIONS, TEXT_KEYS
 
 MAX_BYTES = 1 << 20
+_NEW = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
 NOTES = "notes"
 OTHER = "other"  # an unknown heading: kept as prose
 
@@ -159,7 +160,7 @@ def _unreadable(data: bytes) -> Finding | None:
         size = f"{len(data) / (1 << 20):.1f} MiB"
         return error(0, "too_large", f"the blueprint has {size}; the limit is 1 MiB", "keep data out of it")
     if not data.strip(b" \t\r\n\xef\xbb\xbf"):
-        return error(0, "empty", "the blueprint is empty", "autoresearch blueprint new")
+        return error(0, "empty", "the blueprint is empty", _NEW)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as bad:
@@ -357,7 +358,7 @@ def _occurrences(sections: Sequence[Section]) -> list[Finding]:
         elif section.key in SECTIONS:
             first[section.key] = section.line
     if not first:
-        hint = "`autoresearch blueprint new` makes one, `autoresearch blueprint schema` says what it holds"
+        hint = f"{_NEW}; `autoresearch blueprint schema` says what it holds"
         findings.append(error(0, "no_section", "this file holds none of the seven sections", hint))
     return findings
 

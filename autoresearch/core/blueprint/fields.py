@@ -115,7 +115,10 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
             values[name] = _converted(name, value)
     for name in ("title", "purpose", "launch_command"):
         if not str(values.get(name, "")).strip():
-            raise UsageError(f"a blueprint needs a {name.replace('_', ' ')}", hint="autoresearch blueprint schema")
+            option = {"purpose": "--purpose 'why it is run'", "launch_command": "--command 'python train.py'"}.get(name)
+            raise UsageError(
+                f"a blueprint needs a {name.replace('_', ' ')}", hint=option or f"`{name}: TEXT` in the file of values"
+            )
     return BlueprintFields(**values)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES, converted
 from autoresearch.lab.key_values import parse_pairs, unknown_key
+from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT
 from autoresearch.lab.yaml_files import load_mapping
 
 FILES = ("campaign.yaml", "campaign.yml")
@@ -44,7 +45,7 @@ def read_campaign_file(
     path = (start / name) if name else _find(start)
     if not path.exists():
         raise NotFoundError(
-            f"there is no campaign file or blueprint {path}", hint="`autoresearch blueprint new` makes a blueprint"
+            f"there is no campaign file or blueprint {path}", hint=NEW_BLUEPRINT
         )
     file = path if path.suffix in (".yaml", ".yml") else None
     content = _read(file) if file else {}
@@ -108,7 +109,7 @@ def _find(start: Path) -> Path:
     raise UsageError(
         f"which campaign? {what}",
         hint="name a blueprint or a campaign.yaml",
-        fix=f"autoresearch campaign {found[0]}" if found else "autoresearch blueprint new my-experiment.md",
+        fix=f"autoresearch campaign {found[0]}" if found else "autoresearch init",
         code="no_campaign_file",
     )
 

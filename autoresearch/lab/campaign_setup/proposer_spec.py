@@ -87,20 +87,27 @@ def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *
     if not space:
         none = f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own"
         if offered := _offered(launch):
-            line = ", ".join(f"{key}: {_around(value)}" for key, value in list(offered.items())[:2])
+            line = space_line(launch)
             raise UsageError(
                 f"{none}; this launch has {', '.join(f'{key} ({value})' for key, value in offered.items())}",
-                hint=f"--set 'space={{{line}}}', or in the campaign file: space: {{{line}}}",
+                hint=f"--set 'space={line}', or in the campaign file: space: {line}",
                 code="no_space",
             )
         raise UsageError(
             none,
-            hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file, or a `queue`",
+            hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file if something takes an lr; "
+            "else changes of files, from a `queue` or a coding agent: --proposer agent --agent NAME",
             code="no_space",
         )
     parsed = read_space(space)
     (need_grid if grid else need_search)(parsed)
     return {launch.key_of(str(key)): value for key, value in space.items()}
+
+
+def space_line(launch: LaunchSettings) -> str:
+    """A space around two numbers of this launch, as a campaign file has it; "" if it has none."""
+    offered = list(_offered(launch).items())[:2]
+    return f"{{{', '.join(f'{key}: {_around(value)}' for key, value in offered)}}}" if offered else ""
 
 
 def _offered(launch: LaunchSettings) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError
+
+NEW_BLUEPRINT = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"
+_STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of scripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ def read_blueprint(path: Path) -> BlueprintFile:
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - keeps symbolic links
     data = read_bytes(path)
+    _refuse_other_files(path)
     return BlueprintFile(path, data, parse_blueprint(data, path.name))
 
 
@@ -61,6 +66,27 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
+def _refuse_other_files(path: Path) -> None:
+    """Raise BlueprintError for a script or a campaign file, with the line that makes or uses a blueprint of it."""
+    if path.suffix in (".yaml", ".yml"):
+        raise BlueprintError(
+            f"{path.name} is no blueprint",
+            hint="a campaign file is started as a campaign; a recipe is named in a blueprint",
+            fix=f"autoresearch campaign start {shlex.quote(path.name)}",
+            code="not_a_blueprint",
+        )
+    if path.suffix in _STARTED_BY:
+        command = f"{_STARTED_BY[path.suffix]} {shlex.quote(path.name)}"
+        where = "" if path.parent == base_of(path) else f" --codebase {shlex.quote(str(path.parent))}"
+        new = f"autoresearch blueprint new {shlex.quote(path.stem)}.md"
+        raise BlueprintError(
+            f"{path.name} is a script; a blueprint says why and how it is run",
+            hint="this makes one, and `autoresearch run` then takes it; `--metric NAME` says which number counts",
+            fix=f"{new} --purpose WHY{where} --command {shlex.quote(command)}",
+            code="not_a_blueprint",
+        )
+
+
 def base_of(path: Path) -> Path:
     """The root of the git repository that holds a file, found by its `.git` entry; else its folder."""
     for folder in path.parents:
@@ -78,7 +104,7 @@ def _no_blueprint(path: Path) -> NotFoundError:
     if path.parent.is_dir():
         names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
         near = difflib.get_close_matches(path.name, names, n=1)
-    hint = f"did you mean {path.parent / near[0]}?" if near else "`autoresearch blueprint new` makes one"
+    hint = f"did you mean {path.parent / near[0]}?" if near else NEW_BLUEPRINT
     return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
 
 

@@ -1,0 +1,91 @@
+"""A project with one script that nobody knows: `init`, and one command that runs a campaign on it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+# One file with its settings in the text, a moving line while it trains, and a summary at the end.
+TRAIN = """
+import math, random
+MATRIX_LR = 0.04
+DEPTH = 8
+for step in range(30):
+    loss = 1.0 + 0.05 * abs(math.log10(MATRIX_LR) + 1) + math.exp(-step)
+    print(f"\\rstep {step:05d} ({step / 30 * 100:.1f}%) | loss: {loss:.6f} | dt: 10ms    ", end="", flush=True)
+print()
+val_bpb = loss - 0.003
+print("---")
+print(f"val_bpb:          {val_bpb:.6f}")
+print(f"training_seconds: {0.1:.1f}")
+print(f"num_steps:        {step + 1}")
+print(f"depth:            {DEPTH}")
+"""
+
+
+def project(bench: Any, text: str = TRAIN) -> None:
+    for path in bench.repo.glob("*.md"):
+        path.unlink()
+    (bench.repo / "train.py").write_text(textwrap.dedent(text))
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "the task")
+
+
+def test_a_campaign_from_init_and_one_command(camp: Any) -> None:
+    bench = camp.bench
+    project(bench)
+    made = bench.ask("init")
+    assert (made["launch_command"], made["metric"], made["direction"]) == ("python train.py", "val_bpb", "minimize")
+    assert made["next"][1] == "autoresearch campaign start experiment.md --count 8 --proposer agent --agent claude"
+    text = (bench.repo / "train.py").read_text()
+    ideas = [("lr", "MATRIX_LR = 0.1"), ("worse", "MATRIX_LR = 0.001"), ("broken", "MATRIX_LR = 'x'")]
+    (bench.repo / "ideas.yaml").write_text(
+        "".join(
+            f"- {json.dumps({'slug': slug, 'files': {'train.py': text.replace('MATRIX_LR = 0.04', new)}})}\n"
+            for slug, new in ideas
+        )
+    )
+    quick = ("--set", "baseline=1", "--set", "retests=0", "--set", "confirm=false", "--set", "prefix=autoresearch/one")
+    camp.known(bench.ask("campaign", "start", "--count", 4, "--queue", "ideas.yaml", *quick, "--yes", "--detach"))
+    state = camp.over()
+    assert [row.ending for row in state.rows] == ["finished", "finished", "finished", "crashed"], camp.said()
+    values = [None if row.metric_value is None else round(row.metric_value, 3) for row in state.rows]
+    assert values == [1.017, 0.997, 1.097, None]
+    assert state.spec.objective.direction == "minimize"
+
+
+def test_init_names_a_space_where_the_script_takes_flags(camp: Any) -> None:
+    bench = camp.bench
+    flags = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float, default=0.3)\n"
+    project(bench, f"{flags}a = p.parse_args()\nfor n in range(3):\n    print('step:', n, 'reward =', a.lr)\n")
+    made = bench.ask("init", "--command", "python train.py")
+    assert (made["metric"], made["direction"]) == ("reward", "maximize")
+    line = made["next"][1]
+    assert line.endswith("--count 8 --set 'space={lr: {low: 0.1, high: 0.9, log: true}}'")
+    plan = bench.ask(*shlex.split(line)[1:])["plan"]
+    assert plan["space"].startswith("lr {'low': 0.1")
+
+
+def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:
+    bench = camp.bench
+    project(bench)
+    refused = bench.ask("run", "train.py", check=3)["error"]
+    assert refused["code"] == "not_a_blueprint"
+    bench.ask(*shlex.split(refused["fix"])[1:])
+    assert "python train.py" in bench.here("run", "train.md", "--dry-run")[1]
+    none = bench.ask("blueprint", "new", "x.md", check=2)["error"]
+    assert none["message"] == "a blueprint needs a purpose" and "--purpose" in none["hint"]
+    (bench.repo / "c.yaml").write_text("blueprint: train.md\n")
+    assert bench.ask("run", "c.yaml", check=3)["error"]["fix"] == "autoresearch campaign start c.yaml"
+
+
+def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any) -> None:
+    made = bench.ask("init")
+    assert made["blueprint"] is None
+    assert made["next"][1] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND"
