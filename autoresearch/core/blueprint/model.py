@@ -89,6 +89,7 @@ class Blueprint:
     first_step_s: float = FIRST_STEP_S
     max_time_given: bool = False
     first_step_given: bool = False
+    campaign_time_s: float | None = None  # of all runs of a campaign together: `10h total, 1h each`
     notes: Notes = field(default_factory=Notes)
     lines: Mapping[str, int] = field(default_factory=dict)  # section -> line of its value, else of its heading
     findings: tuple[Finding, ...] = ()  # warnings

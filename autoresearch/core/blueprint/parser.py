@@ -157,6 +157,7 @@ def _blueprint(
         first_step_s=FIRST_STEP_S if times.first_step_s is None else times.first_step_s,
         max_time_given=times.max_s is not None,
         first_step_given=times.first_step_s is not None,
+        campaign_time_s=times.campaign_s,
         notes=notes,
         lines=lines | ({"exp_max_time": times.max_line} if times.max_line else {}),
         findings=tuple(findings),

@@ -1,10 +1,10 @@
-"""`[exp_max_time]`: two limits, distinguished by their labels, never by their order."""
+"""`[exp_max_time]`: limits of a run, and of its whole campaign, distinguished by their labels, never by their order."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import Document, LabelRole, SectionItem
 from autoresearch.core.blueprint.finding import Finding, error, warning
@@ -18,6 +18,10 @@ _TOTAL = re.compile(
     r"\bmax(?:imum)?\b|max[_ ]?time|\btotal\b|\bin all\b|\boverall\b|\baltogether\b|\bwhole\b|\bentire\b"
     r"|\bforce\w*|\bforcib\w+|\bbudget\b|\brun[- ]?time\b|\bwall\b|\bdeadline\b|\ball\b"
     r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
+)
+_EACH = re.compile(  # of one run, where the total is that of the campaign: `10h total, 1h each`
+    r"\beach\W*$|\b(?:each|per) (?:single )?(?:run|experiment|idea|trial|hypothesis|job)\b|\bapiece\b"
+    r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
 )
 _BOUND = re.compile(  # words for any limit: the one last mentioned, else the total time
     r"\bterminat\w+|\bkill\w*|\bcut\b|\bstop\w*|\blimit\w*|\btimeout\b|\bat most\b|\bwithin\b"
@@ -38,11 +42,12 @@ class TimeLimits:
     max_s: float | None = None
     first_step_s: float | None = None
     max_line: int = 0
+    campaign_s: float | None = None  # of all runs together
 
 
 @dataclass(frozen=True, slots=True)
 class _LimitText:
-    kind: str  # first, total, noise or ""
+    kind: str  # first, total, each, noise or ""
     seconds: float
     line: int
     words: str
@@ -62,15 +67,17 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     ]
     if findings:
         return TimeLimits(), findings
-    total = _one("total", tiers, findings) or _unlabelled(tiers, findings)
-    first = _one("first", tiers, findings)
+    each, first = _one("each", (values or texts,), findings), _one("first", tiers, findings)
+    whole = _one("total", tiers, findings) or _unlabelled(tiers, [] if each else findings)
+    total = each or whole
+    campaign_s = whole.seconds if each and whole and whole.seconds > each.seconds else None
     if total and first and first.seconds > total.seconds:
         message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
         findings.append(warning(first.line, "limits_crossed", message))
     if not total and not first:
         findings += _no_duration(section.items, section.line)
     limits = TimeLimits(total.seconds if total else None, first.seconds if first else None, total.line if total else 0)
-    return limits, findings
+    return replace(limits, campaign_s=campaign_s), findings
 
 
 def _one(kind: str, tiers: Sequence[Sequence[_LimitText]], findings: list[Finding]) -> _LimitText | None:
@@ -79,7 +86,7 @@ def _one(kind: str, tiers: Sequence[Sequence[_LimitText]], findings: list[Findin
         same = [s for s in tier if s.kind == kind]
         other = next((s for s in same if s.seconds != same[0].seconds), None)
         if other:
-            what = "in all" if kind == "total" else "to the first step"
+            what = {"total": "in all", "each": "for each run"}.get(kind, "to the first step")
             message = (
                 f"[exp_max_time] says both {spoken(same[0].seconds)} (line {same[0].line}) "
                 f"and {spoken(other.seconds)} (line {other.line}) {what}"
@@ -169,6 +176,8 @@ def _in_line(text: str, no: int, context: str) -> tuple[list[_LimitText], str]:
             around = clause[start : part.start] if before else clause[part.end : end]
             around = clause if len(durations) == 1 else around
             kind = _kind(around, context) or ("noise" if _NOISE.search(around) else context)
+            if kind == "each" and clause[: part.start].rstrip().endswith(" of"):
+                kind = "noise"  # `20 rollouts of seven minutes each`
             if kind != "first" and _ASIDE.search(clause[start : part.start]):
                 kind = "noise"
             limits.append(_LimitText(kind, part.seconds, no, clause[part.start : part.end].strip()[:60]))
@@ -191,9 +200,11 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _kind(words: str, context: str) -> str:
-    """first, total or "": from the words themselves, or from the kind last mentioned."""
+    """first, total, each or "": from the words themselves, or from the kind last mentioned."""
     if _FIRST.search(words):
         return "first"
+    if _EACH.search(words):
+        return "each"
     if _TOTAL.search(words):
         return "total"
     return (context or "total") if _BOUND.search(words) else ""

@@ -35,6 +35,10 @@ def resolve_goal(
     """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule."""
     objective, sources = _objective(campaign_file, trainer_settings)
     rules = _rules(campaign_file, objective, now)
+    campaign_s = trainer_settings.resolved.blueprint.campaign_time_s
+    if rules.deadline is None and campaign_s is not None:
+        rules = replace(rules, deadline=now + campaign_s)
+        sources["deadline"] = "blueprint"
     if not rules.any_set:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"

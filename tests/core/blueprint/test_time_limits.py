@@ -58,6 +58,27 @@ def test_both_limits_by_their_labels(section: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "campaign", "run"),
+    [
+        ("10h total, 1h each", 10, 1),
+        ("1h each, 10h total", 10, 1),
+        ("- time: 50 experiments or 10h total, 1h each", 10, 1),
+        ("10 hours in all, 1 hour per run", 10, 1),
+        ("1h per run", None, 1),
+        ("- time: 1 hour per experiment", None, 1),
+        ("- time: 2 h for each run, 20 min to the first step", None, 2),
+        ("总共 10 小时，每次运行 1 小时", 10, 1),
+        ("10h total, a step takes 1h each time, a checkpoint every 2 hours", None, 10),
+    ],
+)
+def test_the_limit_of_each_run_and_of_the_campaign(section: str, campaign: int | None, run: int) -> None:
+    text = f"## [exp_launch_command]\n- command: python x\n\n## [exp_max_time]\n{section}\n"
+    blueprint = parse_blueprint(text.encode(), "b.md")
+    assert blueprint.max_time_s == run * H
+    assert blueprint.campaign_time_s == (campaign and campaign * H)
+
+
+@pytest.mark.parametrize(
     ("section", "expected"),
     [
         ("- time: 12 hours", (12 * H, 20 * M)),
