@@ -179,7 +179,7 @@ class Statements:
         if source is not None and mine[-1].name in SHELLS and not programs.first_operand(mine[-1].argv):
             word = self.words(scope, text_frame).one(source.child_by_field_name("destination"))
             self.script(word, [word], mine[-1], scope.child(), text_frame)
-        if mine[-1].argv == ["exec"] and own:
+        if mine[-1].words == ["exec"] and own:
             scope.outputs = own
         if heredoc is None or text is None:
             return
@@ -195,7 +195,7 @@ class Statements:
         for child in rest:  # `cat <<EOF | bash`: what follows the delimiter stands inside of it
             last.end = child.children[0].type if child.children and child.type != "command" else last.end
             if child.type == "pipeline":
-                self._pipeline(child.children, scope, text_frame, stdin=text if last.name == "cat" else None)
+                self._pipeline(child.children[1:], scope, text_frame, stdin=text if last.name == "cat" else None)
             else:
                 self.walk(child, scope, text_frame)
 
@@ -216,8 +216,11 @@ class Statements:
         start = next((text_of(child) for child in node.children if child.type == "heredoc_start"), "")
         if body is None:
             return ""
-        raw = start[:1] in "'\"\\"
-        return " ".join(self.words(scope, text_frame).inside(body, 0, len(body.text or b""), raw=raw))
+        if start[:1] in ("'", '"', "\\"):
+            return text_of(body)
+        quoted = re.sub(r'(?<!\\)"', '\\"', text_of(body))  # the parser sees variables in strings, not in all of these
+        string = parsed(f'x="{quoted}"').children[0].child_by_field_name("value")
+        return self.words(scope, text_frame).one(string)
 
     def outputs(self, node: Node, scope: Scope, text_frame: TextFrame) -> tuple[str, ...]:
         """The files that a statement sends standard output to."""

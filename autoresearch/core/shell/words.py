@@ -158,7 +158,7 @@ class WordExpander:
             case "ansi_c_string":
                 return [re.sub(r"\\(.)", lambda m: _ANSI.get(m[1], m[0]), source[2:-1])]
             case "string" | "translated_string":
-                return self.inside(node, source.index('"') + 1, len(source.encode()) - source.endswith('"'))
+                return self._inside(node, source.index('"') + 1, len(source.encode()) - source.endswith('"'))
             case "concatenation":
                 found: list[str] = []
                 for child in node.children:
@@ -176,10 +176,10 @@ class WordExpander:
                     return [home + source[1:]]
                 return [re.sub(r"\\(.|\n)", lambda m: "" if m[1] == "\n" else m[1], source)]
 
-    def inside(self, node: Node, start: int, stop: int, *, raw: bool = False) -> list[str]:
-        """The words of quoted text: `start` and `stop` are offsets in the node's bytes. `raw`: nothing is expanded."""
+    def _inside(self, node: Node, start: int, stop: int) -> list[str]:
+        """The words of quoted text: `start` and `stop` are offsets in the node's bytes."""
         data, at, found, literal = node.text or b"", start, list[str](), False
-        for child in () if raw else node.children:
+        for child in node.children:
             if child.type not in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
                 continue
             begin = child.start_byte - node.start_byte
@@ -187,7 +187,7 @@ class WordExpander:
             literal = literal or bool(text)
             found = _joined(_joined(found, [text] if text else []), self._expanded(child))
             at = child.end_byte - node.start_byte
-        rest = data[at:stop].decode("utf-8", "replace") if raw else _unescaped(data[at:stop])
+        rest = _unescaped(data[at:stop])
         if rest or not found:
             empty = not literal and at > start and not rest  # `"${A[@]}"` of an empty array is no word
             found = _joined(found, [] if empty else [rest])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
@@ -30,6 +30,7 @@ from autoresearch.trainers import ask, nrl_k8s, ray_job
 COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
+MOST_SHOWN = 400  # characters of a command in a hint
 RAY_S = 90.0  # the program itself waits a shorter time
 RECORDED = -50  # metrics recorded by us rank after the blueprint's declared sources, and before all others
 
@@ -173,7 +174,27 @@ class TrainerSettings:
             drops_thinking=lambda path: resolved.files.here and drops_thinking(Path(path)),
         )
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
-        return ask.findings(self.trainer, recipe, self.understood, here=here)
+        return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
+
+    def _redirected(self) -> tuple[Finding, ...]:
+        """Whether the trainer's output goes into a file, where no step of it is seen.
+
+        An error for a known trainer, whose steps would never come; a warning where nobody knows what prints them.
+        """
+        blueprint, started = self.resolved.blueprint, self.started
+        trains = [one for one in self.resolved.shell_reading.commands if one.live and one.may_train]
+        last = started or (trains[-1] if trains else None)
+        if last is None or not last.outputs or blueprint.notes.swarm is not None or blueprint.notes.source:
+            return ()
+        where, line = last.where or blueprint.name, last.line
+        line += 0 if last.where else blueprint.lines.get("exp_launch_command", 1) - 1
+        file = last.outputs[0]
+        message = f"the output of {last.name} goes into {file}, where this run would see no step of it"
+        written = self.command[last.start : last.stop]
+        shown = f"set -o pipefail; {written}" if last.stop and len(written) < MOST_SHOWN else "set -o pipefail; ..."
+        hint = f'write `{shown} 2>&1 | tee "{file}"`, or take the redirection out: the run keeps a log of its own'
+        severity = Severity.ERROR if started else Severity.WARNING
+        return (Finding(severity, "output_elsewhere", message, hint, where, line),)
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
         """How many GPUs of this machine the recipe asks for; 0 where it says nothing, or has them elsewhere."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from autoresearch.core.blueprint.finding import Finding
@@ -57,6 +59,25 @@ def found(text: str) -> list[tuple[str, int]]:
         ("tmux -L x kill-server", "kills_tmux"),
         ("ray stop", "stops_ray"),
         ("ray stop --force && ray start --head", "stops_ray"),
+        ("uv run ray stop", "stops_ray"),
+        ("uv run --extra vllm --frozen ray stop --force", "stops_ray"),
+        ("python3 -m ray.scripts.scripts stop --force", "stops_ray"),
+        ("uv run python -m ray.scripts.scripts stop", "stops_ray"),
+        ("conda run -n train pkill x", "kills_by_name"),
+        ("ssh -o StrictHostKeyChecking=no -p 22 root@h 'sleep 1; pkill -9 ray'", "kills_by_name"),
+        ('ssh "$WORKER" "pkill -9 sglang ; ray stop --force"', "stops_ray"),
+        ("ssh h <<EOF\npkill x\nEOF", "kills_by_name"),
+        ("pushd x; (cd y && pkill z) &", "kills_by_name"),
+        ("clean() { pkill x; }; python t.py", "kills_by_name"),
+        ("trap 'pkill x' EXIT; python t.py", "kills_by_name"),
+        ("K=pkill; $K -9 python", "kills_by_name"),
+        ("for h in a b; do ssh $h pkill x; done", "kills_by_name"),
+        ("srun -n 4 --label pkill x", "kills_by_name"),
+        ("ray job submit --no-wait -- bash -c 'pkill x'", "kills_by_name"),
+        ("case $A in x) pkill y;; esac", "kills_by_name"),
+        ("echo pkill x | bash", "kills_by_name"),
+        ("cat <<EOF | bash\npkill x\nEOF", "kills_by_name"),
+        ("if pkill x; then\necho 'never closed", "kills_by_name"),
     ],
 )
 def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
@@ -75,6 +96,12 @@ def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
         "python x --note pkill",
         "cat > f <<EOF\npkill x\nEOF\npython y",
         "kill $PID",
+        "pkill -P $$",
+        "pkill --parent 12 -TERM",
+        "ray job stop ID; uv run ray status",
+        "K=pkill; echo $K",
+        "trap 'kill $PID' EXIT; python t.py",
+        "ssh pkill ls",
         "kill -1 123",
         "kill -0 -123",
         "tmux kill-session -t =mine",
@@ -105,6 +132,10 @@ def test_near_misses(command: str) -> None:
         ("yes | python x", []),
         ("python x || true", [("hidden_exit_code", 10)]),
         ("python x || exit 3", []),
+        ("python y || pkill -P $$ || true", []),
+        ("mkdir a || true; python x", []),
+        ("set -euo pipefail; python x | tee log", []),
+        ("python x | sort | tee log", [("hidden_exit_code", 10)]),
         ("nohup python x > log 2>&1 &", [("background", 10)]),
         ("( cd a; python x ) &", [("background", 10)]),
         ("python s.py & python c.py", []),
@@ -140,6 +171,69 @@ def test_scripts() -> None:
     text = "#!/bin/bash\nset -e\n\nray stop --force\npython x | tee y\nsleep 3 &\n"
     findings = lint_reading(read_shell("bash run.sh", open_text={"run.sh": text}.__getitem__), where="b.md")
     assert [str(f).split(": ")[0] for f in findings] == ["run.sh:4", "run.sh:5"]
+
+
+def opener(**texts: str) -> Callable[[str], str]:
+    def open_text(path: str) -> str:
+        if path not in texts:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return texts[path]
+
+    return open_text
+
+
+PYTHON = """\
+import os, subprocess
+from subprocess import run
+CLEAN = "pkill -9 ray"
+def clean(name):
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *('subprocess.run("pkill -9 python", shell=True)', "os.system('sleep 1; pkill -9 ray')", 'run(["pkill", "x"])'),
+        *('subprocess.Popen(("ray", "stop", "--force"))', "os.system(CLEAN)", 'exec_command(f"pkill -9 {name}; true")'),
+        *('subprocess.check_call("ssh h \'pkill x\'".split())', 'subprocess.run("pkill " + name, shell=True)'),
+    ],
+)
+def test_what_a_python_launcher_kills(call: str) -> None:
+    files = {"run.py": PYTHON.format(call=call), "go.sh": "uv run python run.py\n"}
+    for command in ("python run.py --lr 1", "cd . && python -m run", "bash go.sh", "torchrun --nnodes 1 run.py"):
+        (finding,) = lint_reading(read_shell(command, open_text=opener(**files)), where="b.md")
+        assert (finding.severity, finding.where, finding.line) == ("error", "run.py", 5)
+
+
+@pytest.mark.parametrize(
+    "call", ["print('pkill x')", "log.info('then: pkill x')", "subprocess.run(['echo', 'pkill'])", "'pkill x'", "oops("]
+)
+def test_what_a_python_launcher_may_say(call: str) -> None:
+    reading = read_shell("python run.py", open_text=opener(**{"run.py": PYTHON.format(call=call)}))
+    assert lint_reading(reading, where="b.md") == []
+
+
+def test_pipefail_in_a_sourced_file_counts() -> None:
+    files = {"go.sh": "source common.env\npython x | tee log\n", "common.env": "set -eou pipefail\n"}
+    assert lint_reading(read_shell("bash go.sh", open_text=opener(**files)), where="b.md") == []
+    files["common.env"] = "set -eu\n"
+    (finding,) = lint_reading(read_shell("bash go.sh", open_text=opener(**files)), where="b.md")
+    assert (finding.code, finding.where, finding.line) == ("hidden_exit_code", "go.sh", 2)
+
+
+def test_what_a_slurm_job_kills_on_its_own_nodes_is_a_warning() -> None:
+    (finding,) = lint_reading(
+        read_shell("sbatch --wait x.sub", open_text=opener(**{"x.sub": "ray stop\n"})), where="b.md"
+    )
+    assert (finding.code, finding.severity) == ("stops_ray", "warning")
+
+
+def test_one_fact_is_one_finding() -> None:
+    text = "## [exp_launch_command]\n- command: bash a.sh\n## Notes\n- prepare: bash a.sh\n- cleanup: bash a.sh\n"
+    blueprint = parse_blueprint(text.encode(), "b.md")
+    found = lint_blueprint(blueprint, lambda command: read_shell(command, open_text=opener(**{"a.sh": "pkill x\n"})))
+    assert [(f.code, f.where, f.line) for f in found] == [("kills_by_name", "a.sh", 1)]
 
 
 def test_prose_in_prepare_is_told() -> None:

@@ -34,8 +34,12 @@ def campaign_file() -> Callable[..., CampaignFile]:
 def trainer_settings() -> Callable[..., Any]:
     """What a trainer makes of a recipe, for a blueprint with these notes."""
 
-    def make(trainer: str = "generic", recipe: dict[str, object] | None = None, **notes: Any) -> Any:
-        blueprint = SimpleNamespace(notes=Notes(**notes), launch_command="python train.py", max_time_s=3600.0)
+    def make(
+        trainer: str = "generic", recipe: dict[str, object] | None = None, campaign_s: float | None = None, **notes: Any
+    ) -> Any:
+        blueprint = SimpleNamespace(
+            notes=Notes(**notes), launch_command="python train.py", max_time_s=3600.0, campaign_time_s=campaign_s
+        )
         chosen = registry.choose(trainer, "python train.py", ())
         resolved = SimpleNamespace(blueprint=blueprint, path="exp.md")
         return SimpleNamespace(trainer=chosen, whole=recipe or {}, resolved=resolved)

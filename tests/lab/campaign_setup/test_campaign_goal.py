@@ -59,6 +59,13 @@ def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_s
     assert goal.rules == Rules(budget_usd=3.0) and "count" not in goal.sources
 
 
+def test_the_blueprints_time_for_the_campaign_is_its_deadline(campaign_file: Any, trainer_settings: Any) -> None:
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(campaign_s=36000.0), 1, NOW)
+    assert (goal.rules, goal.sources["deadline"]) == (Rules(deadline=NOW + 36000.0), "blueprint")
+    own = resolve_goal(campaign_file(metric="reward", deadline=NOW + 60), trainer_settings(campaign_s=36000.0), 1, NOW)
+    assert own.rules.deadline == NOW + 60
+
+
 @pytest.mark.parametrize(
     ("count", "hours", "timeout_s", "parallel", "warns"),
     [

@@ -1,0 +1,182 @@
+"""Real launch scripts: which trainer, recipe, metric and GPUs are read from them, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autoresearch.core.blueprint.finding import Finding
+from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
+from autoresearch.trainers import registry
+
+SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/home/me"}
+REWARD, ROLLOUT = "critic/rewards/mean", "rollout/reward_mean"
+GRPO, GYM = "examples/configs/grpo_math_1B.yaml", "examples/nemo_gym/launch_nemo_gym_multinode_training.sh"
+SUITE = "grpo-llama3.2-1b-instruct-1n8g-fsdp2tp1.v3"
+SLURM = (
+    'COMMAND="uv run ./examples/run_grpo.py --config examples/configs/grpo_math_8B.yaml cluster.num_nodes=2" '
+    'CONTAINER=C MOUNTS="$PWD:$PWD" sbatch --wait --nodes=2 ray.sub'
+)
+VLM = (
+    "accelerate launch --config_file examples/accelerate_configs/deepspeed_zero3.yaml examples/scripts/grpo_vlm.py "
+    "--model_name_or_path Qwen/Qwen2.5-VL-3B-Instruct --output_dir grpo-Qwen2.5-VL-3B-Instruct --learning_rate 1e-5"
+)
+
+CASES = [  # folder, command, trainer, recipe, metric, GPUs on all nodes, one of its settings
+    *(
+        ("verl", f"bash examples/{script}", "verl", recipe, metric, gpus, (key, value))
+        for script, recipe, metric, gpus, key, value in (
+            ("grpo_trainer/run_qwen2-7b.sh", "", REWARD, 8, "data.train_batch_size", 1024),
+            ("grpo_trainer/run_qwen2-7b_math_megatron.sh", "", REWARD, 8, "actor_rollout_ref.actor.optim.lr", 1e-6),
+            ("grpo_trainer/run_qwen3-235b_megatron_96gb.sh", "", REWARD, 32, "data.max_response_length", 9632),
+            ("gmpo_trainer/test_dapo_7b_math.sh", "", REWARD, 64, "data.max_response_length", 8192),
+            ("ppo_trainer/run_deepseek7b_llm.sh", "", REWARD, 8, "critic.optim.lr", 1e-5),
+            ("cispo_trainer/run_cispo_qwen2_5_0_5b_gsm8k.sh", "", REWARD, 1, "trainer.total_epochs", 3),
+            ("gspo_trainer/test_gspo_3b_math_slurm.sh", "", REWARD, 8, "actor_rollout_ref.rollout.n", 16),
+            (
+                "sglang_multiturn/run_qwen2.5-3b_gsm8k_multiturn.sh",
+                *("examples/sglang_multiturn/config/gsm8k_multiturn_grpo.yaml", REWARD, 8),
+                *("actor_rollout_ref.rollout.n", 16),
+            ),
+            ("sft/gsm8k/run_qwen_05_sp2.sh 4 /data/out", "", "val/loss", 4, "trainer.default_local_dir", "/data/out"),
+        )
+    ),
+    ("slime", "bash scripts/run-glm4-9B.sh", "slime", "", "eval/aime", 8, ("num_layers", 40)),
+    ("slime", "bash examples/search-r1/run_qwen2.5_3B.sh", "slime", "", "rollout/raw_reward", 4, ("lr", 1e-6)),
+    (
+        *("slime", "bash examples/fully_async/run-qwen2.5-0.5B-fully_async.sh", "slime", "", "rollout/raw_reward", 4),
+        ("rollout_num_gpus", 3),
+    ),
+    ("nemo-rl", "uv run python examples/run_grpo.py", "nemo_rl", GRPO, "validation/accuracy", 1, None),
+    (
+        *("nemo-rl", "uv run examples/run_grpo.py --config examples/configs/grpo_math_1B_megatron.yaml", "nemo_rl"),
+        *("examples/configs/grpo_math_1B_megatron.yaml", "validation/accuracy", 1, None),
+    ),
+    (
+        *("nemo-rl", f"bash tests/test_suites/llm/{SUITE}.sh", "nemo_rl", f"examples/configs/recipes/llm/{SUITE}.yaml"),
+        *("validation/accuracy", 8, ("grpo.max_num_steps", 500)),
+    ),
+    ("nemo-rl", SLURM, "nemo_rl", "examples/configs/grpo_math_8B.yaml", "validation/accuracy", 16, None),
+    (
+        *("nemo-rl", f"NUM_ACTOR_NODES=2 REPO_LOCATION=$PWD bash {GYM} --config={GRPO}", "nemo_rl", GRPO),
+        *("validation/accuracy", 2, ("cluster.num_nodes", 2)),
+    ),
+    *(
+        ("OpenRLHF", f"bash examples/scripts/{script}.sh", "openrlhf", "", metric, gpus, (key, value))
+        for script, metric, gpus, key, value in (
+            ("train_sft", "gpt_loss", None, "adam.lr", 5e-6),
+            ("train_dpo_llama", "loss", None, "train.batch_size", 256),
+            ("train_rm", "loss", None, "adam.lr", 9e-6),
+            ("train_ppo_ray_hybrid_engine", ROLLOUT, 8, "actor.adam.lr", 5e-7),
+            ("train_reinforce_baseline_ray_agent_async", ROLLOUT, 8, "algo.advantage.estimator", "reinforce_baseline"),
+            ("train_ppo_with_reward_fn", ROLLOUT, 8, "actor.adam.lr", 5e-7),
+            ("train_dapo_ray_hybrid_engine", ROLLOUT, 8, "algo.kl.init_coef", 1e-3),
+        )
+    ),
+    ("trl", "trl grpo --config grpo_config.yaml", "trl", "grpo_config.yaml", "reward", 4, None),
+    (
+        *("trl", "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --dataset_name trl-lib/Capybara --output_dir X"),
+        *("trl", "", "loss", None, ("output_dir", "X")),
+    ),
+    ("trl", VLM, "trl", "", "reward", None, ("learning_rate", 1e-5)),
+]
+
+
+def asked(folder: str, command: str, tmp_path: Path) -> tuple[TrainerSettings, list[Finding]]:
+    path = tmp_path / "b.md"
+    path.write_text(
+        f"## [exp_codebase_dir]\n- dir: {SAMPLES / folder}\n## [exp_yaml_path]\n- path: NA\n"
+        f"## [exp_launch_command]\n- command:\n```bash\n{command}\n```\n## [exp_result_dir]\n- dir: {tmp_path}/out\n"
+    )
+    resolved = resolve_blueprint(read_blueprint(path), environ=ENV)
+    trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
+    settings = ask_trainer(trainer, resolved)
+    return settings, [*resolved.findings, *settings.findings(3600.0, ENV)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "command", "trainer", "recipe", "metric", "gpus", "setting"),
+    CASES,
+    ids=[c[1][-50:] for c in CASES],
+)
+def test_what_a_launch_script_says(
+    folder: str, command: str, trainer: str, recipe: str, metric: str, gpus: int | None,
+    setting: tuple[str, object] | None, tmp_path: Path,
+) -> None:  # fmt: skip
+    settings, findings = asked(folder, command, tmp_path)
+    found = settings.resolved.recipe
+    assert settings.trainer.name == trainer
+    assert str(found.relative_to(SAMPLES / folder) if found else "") == recipe
+    assert settings.objective is not None and settings.objective.metric == metric
+    assert settings.gpus_needed({}) == (gpus or 0)
+    if setting:
+        assert settings.whole[setting[0]] == setting[1]
+    assert {f.code for f in findings if f.severity == "error"} == (
+        {"kills_by_name", "stops_ray"} if folder == "slime" else set()
+    )
+    assert "hidden_exit_code" not in {f.code for f in findings}  # common.env sets pipefail
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cd examples/grpo_trainer && bash run_qwen2-7b.sh", "D=examples/grpo_trainer; bash $D/run_qwen2-7b.sh"),
+        *("pushd examples; ./grpo_trainer/run_qwen2-7b.sh; popd", "(cd examples; . grpo_trainer/run_qwen2-7b.sh)"),
+        *("env A=b nohup bash examples/grpo_trainer/run_qwen2-7b.sh", ". examples/grpo_trainer/run_qwen2-7b.sh"),
+        "bash -c 'cd examples && exec bash grpo_trainer/run_qwen2-7b.sh'",
+        "run() { bash examples/grpo_trainer/$1.sh; }; run run_qwen2-7b",
+        "srun --label bash examples/grpo_trainer/run_qwen2-7b.sh",
+        "uv run bash examples/grpo_trainer/run_qwen2-7b.sh",
+    ],
+)
+def test_every_way_to_the_same_script(command: str, tmp_path: Path) -> None:
+    settings, _ = asked("verl", command, tmp_path)
+    assert (settings.trainer.name, settings.gpus_needed({})) == ("verl", 8)
+    assert settings.started is not None and settings.started.where == "examples/grpo_trainer/run_qwen2-7b.sh"
+
+
+def test_words_of_the_command_reach_a_script_that_passes_them_on(tmp_path: Path) -> None:
+    settings, _ = asked("verl", "bash examples/grpo_trainer/run_qwen2-7b.sh trainer.nnodes=2", tmp_path)
+    assert settings.gpus_needed({}) == 16
+
+
+@pytest.mark.parametrize("command", ["bash {}/{}", "cd {} && bash {}", "D={}; bash $D/{}", "pushd {}; ./{}"])
+def test_slimes_script_is_refused_however_it_is_started(command: str, tmp_path: Path) -> None:
+    _, findings = asked("slime", command.format("examples/search-r1", "run_qwen2.5_3B.sh"), tmp_path)
+    refused = [(f.code, f.line) for f in findings if f.severity == "error"]
+    lines = [("kills_by_name", n) for n in (4, 7, 8, 10, 11)]
+    assert refused == sorted([*lines, ("stops_ray", 6)], key=lambda one: one[1])
+    assert {f.where for f in findings if f.severity == "error"} == {"examples/search-r1/run_qwen2.5_3B.sh"}
+
+
+def test_output_that_goes_into_a_file_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
+    train = "uv run examples/run_grpo.py --config examples/configs/grpo_smoke.yaml"
+    _, findings = asked("nemo-rl", f'LOG_DIR=/logs; {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
+    (finding,) = [f for f in findings if f.severity == "error"]
+    assert (finding.code, finding.line) == ("output_elsewhere", 8)
+    line = f'set -o pipefail; {train} 2>&1 | tee "/logs/run.log"'
+    assert finding.hint.startswith(f"write `{line}`")
+    assert not [f for f in asked("nemo-rl", line, tmp_path)[1] if f.severity == "error"]
+    (warning,) = [f for f in asked("trl", "python own.py > log 2>&1", tmp_path)[1] if f.code == "output_elsewhere"]
+    assert warning.severity == "warning"
+    for command in (f"{train} 2> errors", f"{train} > >(tee log)", "mkdir x > log; " + train):
+        assert "output_elsewhere" not in {f.code for f in asked("nemo-rl", command, tmp_path)[1]}
+
+
+def test_a_script_without_a_place_for_a_seed_gets_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("exec python train.py --num-rollout 3 $ARGS\n")
+    path = tmp_path / "b.md"
+    path.write_text(f"## [exp_codebase_dir]\n- dir: {tmp_path}\n## [exp_launch_command]\n- command: ssh h ./run.sh\n")
+    resolved = resolve_blueprint(read_blueprint(path), environ=ENV)
+    assert str(ask_trainer(registry.by_name("slime"), resolved).seed_way) == "variable AUTORESEARCH_SEED"
+    assert ask_trainer(registry.by_name("slime"), asked("slime", "python train.py", tmp_path)[0].resolved).seed == 42
+
+
+def test_a_swarm_client_that_is_a_module(tmp_path: Path) -> None:
+    assert (
+        asked("trl", "python -m tutorial.example.agent_roll --epochs 3", tmp_path)[0].trainer.name == "agentjet_swarm"
+    )
