@@ -38,7 +38,7 @@ HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress 
 MOVED_S = 0.001  # a filling pool is not a stall, but must not suspend the first-step limit
 
 _CLIENT = later(
-    r"\bagent_roll\w*\.py\b|-m[ \t]+[\w.]{0,200}\bagent_roll\w*|\bAJET_SWARM_URL="
+    r"\bagent_roll\w*\.py\b|-m[ \t]+[\w.]{0,200}\bagent_roll(?:_\w+)?(?=[ \t\n]|\Z)|\bAJET_SWARM_URL="
     r"|\bajet\.tuner_lib\.\S*swarm_client\b|\bauto_research/auto_train\.py\b"
 )
 _TAG = r"^\[swarm\] "

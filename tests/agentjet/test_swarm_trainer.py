@@ -85,7 +85,8 @@ def test_steps_of_the_server_and_of_our_watch() -> None:
     [
         ("python agent_roll.py --split hard", "agentjet_swarm"),
         ("AJET_SWARM_URL=http://gpu7:10086 python train.py", "agentjet_swarm"),
-        ("python -m tutorial.opencode_build_aime.agent_roll", "generic"),
+        ("python -m tutorial.opencode_build_aime.agent_roll", "agentjet_swarm"),
+        ("python -m tutorial.agent_roller_notes", "generic"),
         ("python -m ajet.launcher --conf x.yaml", "agentjet"),
         ("python my_agent_roller.py", "generic"),
     ],
