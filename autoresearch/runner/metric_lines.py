@@ -8,6 +8,7 @@ log carry the steps is decided by `step_finder`, which sees all of them.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .text import without_escapes
 
@@ -32,7 +33,8 @@ _STEPS = (
 )
 RANK = {word: rank for rank, words in enumerate(_STEPS) for word in words.split()}
 BAR = "n/total"  # the step of a progress bar, or of `[3/10]`
-RANK[BAR] = len(_STEPS)
+LEADING = "[n]"  # of a line that begins with its number, as XGBoost's and CatBoost's do; srun's label does not grow
+RANK[BAR] = RANK[LEADING] = len(_STEPS)
 _STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update")
 _NO_STEPS = (
     *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log"),
@@ -56,7 +58,6 @@ _PREFIXES = re.compile(
     r"\s*(?:"
     r"\((?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}(?:, ip=[^()\n]{1,60})?\)"  # Ray
     r"|\[(?:rank|default)\d{1,6}\]:?"  # torchrun
-    r"|\d{1,4}: (?=\D)"  # srun --label
     r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
@@ -69,6 +70,7 @@ _PREFIXES = re.compile(
 )
 _MOST_PREFIXES = 10
 
+_LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9}):\s+")
 _WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
 _BAR = re.compile(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*"
@@ -105,7 +107,7 @@ class ParsedLine:
     `dump`: whether it is a whole dict or JSON object, which is printed on purpose.
     """
 
-    __slots__ = ("bare", "braces", "dump", "metrics", "quoted", "steps")
+    __slots__ = ("bare", "dump", "metrics", "quoted", "steps")
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[int, int]] = {}
@@ -113,7 +115,6 @@ class ParsedLine:
         self.bare = True
         self.dump = False
         self.quoted = False
-        self.braces = 0  # that are open at its end
 
     def add(self, name: str, value: float, total: int = 0) -> None:
         """Add a pair; the first of two with one name counts, as what follows is often a running mean."""
@@ -129,6 +130,7 @@ class ParsedLine:
         self.metrics = {name: value for value in self.metrics.values()}  # noqa: B035
 
 
+@lru_cache(maxsize=1 << 13)
 def step_rank(name: str) -> int | None:
     """How fine a step this name stands for, 0 the finest; None if it names none."""
     if name.endswith("/max_steps"):
@@ -141,11 +143,13 @@ def step_rank(name: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=1 << 13)
 def known_metric(name: str) -> bool:
     """Whether a name is one that training programs use for a metric."""
     return bool(_KNOWN.search(name))
 
 
+@lru_cache(maxsize=1 << 13)
 def is_validation(name: str) -> bool:
     """Whether a name says that it was measured on held-out data."""
     if _SETTING.search(name):
@@ -153,6 +157,7 @@ def is_validation(name: str) -> bool:
     return bool(_VALIDATION.match(name.rsplit("/", 1)[-1]) or _VALIDATION.match(name))
 
 
+@lru_cache(maxsize=1 << 13)
 def same_name(name: str) -> str:
     """A name as it is compared: without case and without what separates its words."""
     return re.sub(r"[\W_]+", "", name.casefold())
@@ -194,8 +199,13 @@ def parse(text: str) -> ParsedLine | None:
         _pairs(rest[time.end() :] if time else "", line)
         line.steps.setdefault(BAR, (int(bar["n"]), int(bar["total"])))
         return line if line.metrics else None
+    leading = _LEADING.match(text)
+    if leading:
+        text = body(text[leading.end() :])
     line.dump = text.endswith("}") and "{" in text
     _pairs(text, line)
+    if leading and not line.steps:
+        line.steps[LEADING] = (int(leading["n"] or leading["m"]), 0)
     line.bare = line.bare and not _ARITHMETIC.search(text)
     if "train_runtime" in line.metrics:  # Hugging Face's summary at the end, whose values are those of no step
         return None
@@ -203,26 +213,54 @@ def parse(text: str) -> ParsedLine | None:
 
 
 class _PairReader:
-    """Goes through the tokens of a text once, and adds its pairs to a line."""
+    """Goes through the tokens of a text once, and notes where its pairs are.
 
-    def __init__(self, text: str, pairs: ParsedLine) -> None:
-        self.line = pairs
-        self.tokens = list(_TOKEN.finditer(text))
+    Lines that differ only in their numbers have the same tokens, so that the next one is read by what was noted.
+    """
+
+    def __init__(self, tokens: Sequence[re.Match[str]]) -> None:
+        self.tokens = tokens
+        self.pairs: dict[str, tuple[int, int]] = {}  # name -> number of the token of its value, of its total or -1
+        self.shares: list[tuple[int, int]] = []  # `3/10` without a name
+        self.heads: set[str] = set()  # names before a dict: `eval 3: {`
         self.words: list[str] = []  # that may name the next number
         self.explicit = False  # whether a colon or an equals sign followed them
         self.above: list[str] = []  # names of the dicts around
         self.depth = 0  # open brackets of all kinds
+        self.braces = 0
+        self.quoted = False
         self.list_of = ""  # the name whose value is a list so far
         self.lost = 0  # words that name nothing
-        self.taken = 0  # pairs
         self.at = 0
         kinds = {"text": self._text, "word": self._word, "number": self._number, "sign": self._sign}
         kinds["unit"] = self._number
-        while self.at < len(self.tokens):
-            token = self.tokens[self.at]
+        while self.at < len(tokens):
+            token = tokens[self.at]
             kinds.get(token.lastgroup or "", self._other)(token)
             self.at += 1
         self.lost += len(self.words) if self.depth == 0 else 0
+
+    @property
+    def bare(self) -> bool:
+        return self.lost <= max(2, len(self.pairs))
+
+    def read(self, tokens: Sequence[re.Match[str]], line: ParsedLine) -> None:
+        """Add the pairs of a line whose tokens are like these."""
+        line.bare = self.bare
+        line.quoted = self.quoted
+        if self.braces and self.quoted:  # a torn dict
+            return
+        for name, (at, of) in self.pairs.items():
+            value, total = _value(tokens[at])
+            if value is None:
+                continue
+            total = int(_value(tokens[of])[0] or 0) if of >= 0 else total
+            if name in self.heads and value >= 0 and value == int(value):
+                line.steps.setdefault(name, (int(value), total))
+            else:
+                line.add(name, value, total)
+        for at, of in self.shares:
+            line.steps.setdefault(BAR, (int(_value(tokens[at])[0] or 0), int(_value(tokens[of])[0] or 0)))
 
     def _ahead(self, n: int) -> str:
         return self.tokens[self.at + n][0] if self.at + n < len(self.tokens) else ""
@@ -247,17 +285,13 @@ class _PairReader:
 
     def _text(self, token: re.Match[str]) -> None:
         """A quoted text: a key, a number, a share such as '5/60', or any other value."""
-        self.line.quoted = True
+        self.quoted = True
         inner = token[0][1:-1]
         if not self.explicit:
             self.words = [inner] if _QUOTED_NAME.match(inner) else self.words
             return
-        value, share = _float(inner), _SHARE.match(inner)
-        if self.words and value is not None:
-            self.line.add(self._key(), value)
-            self.taken += 1
-        elif self.words and share and step_rank(self._key().split("/")[0]) is not None:
-            self.line.add(self._key(), int(share[1]), int(share[2]))
+        if self.words and (_float(inner) is not None or _SHARE.match(inner)):
+            self.pairs.setdefault(self._key(), (self.at, -1))
         self._clear()
 
     def _word(self, token: re.Match[str]) -> None:
@@ -266,38 +300,29 @@ class _PairReader:
         if not self.explicit:
             self.words.append(token[0])
             return
-        self.lost += not self.line.quoted and token[0].lower() not in _LITERALS  # `key: word`
+        self.lost += not self.quoted and token[0].lower() not in _LITERALS  # `key: word`
         self._clear()
 
     def _number(self, token: re.Match[str]) -> None:
-        raw, unit = token["number"], token["unit"] or ""
-        value = _float(raw)
-        if value is None:
-            return
+        raw = token["number"]
         if not self.explicit and raw[-1] in "nNfFyY" and self._ahead(1) and self.tokens[self.at + 1]["word"]:
             self.words.append(raw)  # `number of nan iterations: 0`
             return
-        value, total, bare_total = value * _MULTIPLES.get(unit, 1.0), 0, False
-        if self._ahead(1) == "/" and self._number_ahead(2):
-            total = int(_float(self.tokens[self.at + 2]["number"]) or 0)
-            bare_total = not unit and not self.tokens[self.at + 2]["unit"]
+        total = self.at + 2 if self._ahead(1) == "/" and self._number_ahead(2) else -1
         previous = self._ahead(-1) if self.at else ""
         if self._named():
             key = self._key()
-            if self._ahead(1) == ":" and self._ahead(2) == "{" and value >= 0 and value == int(value):  # `eval 3: {`
-                self.line.steps.setdefault(key, (int(value), total))
-            else:
-                self.line.add(key, value, total)
-            self.taken += 1
+            if self._ahead(1) == ":" and self._ahead(2) == "{":
+                self.heads.add(key)
+            self.pairs.setdefault(key, (self.at, total))
             self.list_of = key if previous == "[" else ""
         elif self.words:
             self.lost += len(self.words)
         elif self.list_of and previous == ",":  # a list is no metric
-            self.line.metrics.pop(self.list_of, None)
-            self.line.steps.pop(self.list_of, None)
-        elif total and bare_total:
-            self.line.steps.setdefault(BAR, (int(value), total))
-        self.at += 2 if total else 0
+            self.pairs.pop(self.list_of, None)
+        elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"]:
+            self.shares.append((self.at, total))
+        self.at += 2 if total >= 0 else 0
         self._clear()
 
     def _sign(self, token: re.Match[str]) -> None:
@@ -314,8 +339,8 @@ class _PairReader:
 
     def _open(self, sign: str, token: re.Match[str]) -> None:
         if sign == "{":
-            self.above.append("_".join(self.words) if self.line.braces else "")
-            self.line.braces += 1
+            self.above.append("_".join(self.words) if self.braces else "")
+            self.braces += 1
             self.lost += len(self.words) if not self.explicit else 0
             self._clear()
         elif self.words and not self.explicit:
@@ -334,7 +359,7 @@ class _PairReader:
         self.list_of = ""
         if sign == "}":
             del self.above[-1:]
-            self.line.braces -= 1
+            self.braces -= 1
         if sign == "}" or not self.explicit:
             self._clear()
 
@@ -345,13 +370,45 @@ class _PairReader:
             self._clear()
 
 
+_readers: dict[tuple[str, ...], _PairReader] = {}
+_MOST_READERS = 512
+
+
 def _pairs(text: str, pairs: ParsedLine) -> None:
     """Add the pairs of a text to a line."""
-    read = _PairReader(text, pairs)
-    pairs.bare = read.lost <= max(2, read.taken)
-    if pairs.braces and pairs.quoted:  # a torn dict
-        pairs.steps.clear()
-        pairs.metrics.clear()
+    tokens = list(_TOKEN.finditer(text))
+    shape = tuple([_shape(token) for token in tokens])
+    reader = _readers.get(shape)
+    if reader is None:
+        if len(_readers) >= _MOST_READERS:
+            _readers.clear()
+        reader = _readers[shape] = _PairReader(tokens)
+    reader.read(tokens, pairs)
+
+
+def _shape(token: re.Match[str]) -> str:
+    """What of a token decides how the line is read."""
+    kind = token.lastgroup
+    if kind == "number":
+        return "nan" if token[0][-1] in "nNfFyY" else "0"
+    if kind == "unit":
+        return token["unit"]
+    if kind == "text":
+        inner = token[0][1:-1]
+        return "'0'" if _float(inner) is not None else "'0/0'" if _SHARE.match(inner) else token[0]
+    if kind == "junk":
+        return "junk"
+    joined = token[0] == "[" and token.start() > 0 and not token.string[token.start() - 1].isspace()
+    return "x[" if joined else token[0]
+
+
+def _value(token: re.Match[str]) -> tuple[float | None, int]:
+    """The number of a token, and the total of a share in quotes."""
+    if token.lastgroup == "text":
+        share = _SHARE.match(token[0][1:-1])
+        return (float(share[1]), int(share[2])) if share else (_float(token[0][1:-1]), 0)
+    value = _float(token["number"])
+    return (None if value is None else value * _MULTIPLES.get(token["unit"] or "", 1.0)), 0
 
 
 def _float(text: str) -> float | None:

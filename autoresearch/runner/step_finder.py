@@ -12,6 +12,7 @@ import re
 from .libc import find
 from .metric_lines import (
     BAR,
+    LEADING,
     RANK,
     ParsedLine,
     as_declared,
@@ -42,6 +43,12 @@ _MOST_PENDING = 20_000  # lines kept until a step is taken
 _USUAL_STEPS = ("step", "global_step", "global_steps", "_step", "train/step", "train/global_step", "iteration")
 _VERL = ("actor/", "critic/", "train/", "val-core/")
 
+# Every line that may be taken has a word for a step or a metric, or is a part of a table or a tree.
+_TELLING = (
+    rb"step|iter|epoch|episode|update|gen|round|batch|frame|loss|reward|return|acc|score|kl|entrop|grad|norm|perp|ppl|"
+    rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|"
+    rb"\||\xe2\x94[\x82\x83]|:\s*$"
+)
 _DIGIT = re.compile(rb"\d")
 _STEP_WORD = re.compile(r"step|iter|epoch|episode|update|gen|round|batch|frame", re.I)
 _NEEDLES = (
@@ -156,6 +163,8 @@ class StepFinder:
         self.changed_from = ""  # the step that was taken before
         self._fractional: set[str] = set()
         self._needles = (*_NEEDLES, *{name.encode() for name in names} - set(_NEEDLES))
+        own = b"".join(b"|" + re.escape(name.encode()) for name in names)
+        self._telling = re.compile(_TELLING + own, re.I)
         self._bytes = 0
         self._columns: tuple[str, ...] = ()
         self._headings: dict[str, int] = {}
@@ -223,8 +232,8 @@ class StepFinder:
         shape = f"{self.axis.count} line{'s' if self.axis.count > 1 else ''} like `{self.axis.example[:160].strip()}`"
         if self.axis.rank == _COUNTED:
             return f"read {shown} from {shape}; they name no step and are counted"
-        before = f" (first `{_shown(self.changed_from)}`)" if self.changed_from else ""
-        return f"read {_quoted(self.axis.step_name)} as the step{before}, and {shown}, from {shape}"
+        before = f" (first {_shown(self.changed_from)})" if self.changed_from else ""
+        return f"read {_shown(self.axis.step_name)} as the step{before}, and {shown}, from {shape}"
 
     # -- lines --------------------------------------------------------------------------------------------------
 
@@ -253,6 +262,8 @@ class StepFinder:
             at = high + 1
 
     def _look(self, raw: bytes, at: float) -> None:
+        if not (self._columns or self._block or self._tree or self._telling.search(raw)):
+            return
         text = clean(raw)
         if _cells(text) and self._cell(text, at):
             return
@@ -362,7 +373,7 @@ class StepFinder:
         grown, fallen = list[StepName](), list[StepName]()
         for name, value in steps.items():
             if len(self.axes) < _MOST_AXES or name in self.axes:
-                rank = RANK[BAR] if name == BAR else step_rank(name)
+                rank = RANK.get(name, step_rank(name))
                 axis = self.axes.setdefault(name, StepName(name, _UNNAMED if rank is None else rank))
                 before = axis.falls
                 grew = axis.see(value, pairs, known, text)
@@ -458,8 +469,5 @@ def _proves(step_name: str, pairs: ParsedLine, known: int) -> bool:
 
 
 def _shown(step_name: str) -> str:
-    return "a bar's n/total" if step_name == BAR else step_name
-
-
-def _quoted(step_name: str) -> str:
-    return _shown(step_name) if step_name == BAR else f"`{step_name}`"
+    unnamed = {BAR: "a bar's n/total", LEADING: "the number at a line's start"}
+    return unnamed.get(step_name, f"`{step_name}`")
