@@ -20,7 +20,7 @@ LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
 _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
-    "a an and are at but by for from in is it its of on or so than that the then this to was we with".split()
+    "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
 )
 
 # Words that name a step, the finest first: a step of an earlier group is preferred, and within one the larger number.
@@ -52,7 +52,7 @@ _SETTING = re.compile(
 )
 _ARITHMETIC = re.compile(r"\d\s*[+*\u00d7\u00f7^]\s*[\d(]")
 _REPR = re.compile(r"[A-Za-z_]\w*\([A-Za-z_]\w*=")  # Namespace(step=10, ...): settings, or a result printed above
-_TRACE = re.compile(r"\s*\++ ")  # set -x, and diffs
+_TRACE = re.compile(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, which rounds what was logged before
 
 _PREFIXES = re.compile(
     r"\s*(?:"
@@ -70,7 +70,7 @@ _PREFIXES = re.compile(
 )
 _MOST_PREFIXES = 10
 
-_LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9}):\s+")
+_LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
 _WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
 _BAR = re.compile(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*"
@@ -232,6 +232,7 @@ class _PairReader:
         self.list_of = ""  # the name whose value is a list so far
         self.lost = 0  # words that name nothing
         self.at = 0
+        self.unnamed = -2  # the last number without a name
         kinds = {"text": self._text, "word": self._word, "number": self._number, "sign": self._sign}
         kinds["unit"] = self._number
         while self.at < len(tokens):
@@ -297,11 +298,15 @@ class _PairReader:
     def _word(self, token: re.Match[str]) -> None:
         if self.depth == 0:
             self.list_of = ""
+        if self.at == self.unnamed + 1 and (len(token[0]) < 5 or "/" in token[0]):  # `12345.6 ex/s`
+            return
         if not self.explicit:
             self.words.append(token[0])
             return
         self.lost += not self.quoted and token[0].lower() not in _LITERALS  # `key: word`
         self._clear()
+        if step_rank(token[0]) is not None or known_metric(token[0]):  # `trainer: epoch 3`, `done: loss 0.5`
+            self.words.append(token[0])
 
     def _number(self, token: re.Match[str]) -> None:
         raw = token["number"]
@@ -322,6 +327,8 @@ class _PairReader:
             self.pairs.pop(self.list_of, None)
         elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"]:
             self.shares.append((self.at, total))
+        else:
+            self.unnamed = self.at
         self.at += 2 if total >= 0 else 0
         self._clear()
 
@@ -329,6 +336,8 @@ class _PairReader:
         sign = token[0].strip()
         if sign in (":", "=", "->", "=>", "\u2192"):
             self.explicit = bool(self.words)
+            if sign == "=" and self.at and self.tokens[self.at - 1].end() == token.start():  # `level=info step=5`
+                del self.words[:-1]
         elif sign in ("{", "[", "("):
             self._open(sign, token)
         elif sign in ("}", "]", ")"):
@@ -398,8 +407,8 @@ def _shape(token: re.Match[str]) -> str:
         return "'0'" if _float(inner) is not None else "'0/0'" if _SHARE.match(inner) else token[0]
     if kind == "junk":
         return "junk"
-    joined = token[0] == "[" and token.start() > 0 and not token.string[token.start() - 1].isspace()
-    return "x[" if joined else token[0]
+    joined = token[0] in "[=" and token.start() > 0 and not token.string[token.start() - 1].isspace()
+    return f"x{token[0]}" if joined else token[0]
 
 
 def _value(token: re.Match[str]) -> tuple[float | None, int]:
@@ -435,34 +444,47 @@ def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:
     return int(any(map(known_metric, metrics)))
 
 
+_SEPARATORS = tuple(re.compile(one) for one in (r"\s*(?:->|=>|\u2192)\s*", ",", "\t", ";", r"\|", r"\s{2,}", r"\s+"))
+_COLUMN = re.compile(r"[^\W\d][\w ./@%#-]{0,60}\Z")
+_ROW_BAR = re.compile(r":?\s+\d{1,3}%\|.*")
+
+
+def _cells(text: str, separator: re.Pattern[str]) -> list[str]:
+    return [cell.strip(" \"'") for cell in separator.split(text.strip(" |"))]
+
+
 def header(text: str) -> Sequence[str] | None:
     """The columns that a CSV header, or the head of an aligned table, names; None for any other line."""
     if len(text) > 2000 or re.search(r"[:={}()]", text):
         return None
-    for separator in (",", "\t", ";", "|", None):
-        if separator is not None and separator not in text:
-            continue
-        cells = [cell.strip(" \"'") for cell in text.strip(" |").split(separator)]
-        if len(cells) >= 2 and all(re.match(r"[^\W\d][\w ./@%#-]{0,60}\Z", cell) for cell in cells):
+    for separator in _SEPARATORS:
+        cells = _cells(text, separator)
+        if len(cells) >= 2 and all(map(_COLUMN.match, cells)):
             named = [cell for cell in cells if step_rank(cell.replace(" ", "_")) is not None]
-            if named and len(named) < len(cells) and (separator is not None or len(cells) >= 3):
+            if named and len(named) < len(cells) and (separator is not _SEPARATORS[-1] or len(cells) >= 3):
                 return cells
     return None
 
 
 def row(text: str, columns: Sequence[str]) -> ParsedLine | None:
     """A row below a header; None if it has not one cell a column, most of them numbers."""
-    for separator in (",", "\t", ";", "|", None):
-        cells = [cell.strip(" \"'") for cell in text.strip(" |").split(separator)]
+    text = _ROW_BAR.sub("", text)
+    for separator in _SEPARATORS:
+        cells = _cells(text, separator)
         if len(cells) != len(columns):
             continue
-        values = [_float(cell.rstrip("%")) if cell else None for cell in cells]
+        values = [_cell_value(cell) for cell in cells]
         filled = [cell for cell in cells if cell]
         if sum(value is not None for value in values) * 2 <= len(filled) or not filled:
             return None
         line = ParsedLine()
-        for name, value in zip(columns, values, strict=False):
+        for name, value in zip(columns, values):  # noqa: B905
             if value is not None:
                 line.add(name.replace(" ", "_"), value)
         return line if line.steps and line.metrics else None
     return None
+
+
+def _cell_value(cell: str) -> float | None:
+    share = _SHARE.match(cell)
+    return float(share[1]) if share else _float(cell.rstrip("%")) if cell else None

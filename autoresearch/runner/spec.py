@@ -28,8 +28,9 @@ class Spec:
         self.signals: list[Mapping[str, Any]] = data.get("signals") or []
         # of a trainer that nobody knows, and without declared lines, steps are found by their spelling
         self.finds_steps = data.get("trainer") == "generic" and not data.get("lines")
-        objective = data.get("objective") or {}
-        self.metric_names = re.findall(r"[^\W\d][\w./@%-]*", str(objective.get("metric") or ""))  # of an expression
+        metric = str((data.get("objective") or {}).get("metric") or "")
+        expression = re.search(r"\s[-+*/]\s|[(),]", metric)
+        self.metric_names = re.findall(r"[^\W\d][\w./@%-]*", metric) if expression else [metric]
         self.run = str(data["run"])
         self.command = str(data["command"])
         self.start = str(data.get("start") or self.command)  # a wrapper started in place of `command`, which it starts

@@ -439,7 +439,7 @@ class StepFinder:
             return None
         here = self._step or 0
         own_steps = (value for name, value in dated.steps.items() if not name.startswith(("num_", "n_")))  # totals
-        fits = [value for value in own_steps if here <= value <= here + 2 * self._gap]
+        fits = [value for value in own_steps if self._step is None or here <= value <= here + 2 * self._gap]
         metrics = as_declared(metrics, self.names)
         return FoundLine(fits[0] if fits and not counted else here, metrics, dated.at, dated.text, counted, main=False)
 

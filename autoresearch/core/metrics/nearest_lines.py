@@ -17,6 +17,7 @@ _NUMBER = later(r"\d")
 _VALUE = later(rf"(?<![\w.]){NUMBER}(?!\w*[A-Za-z])")
 _IDENTIFIER = later(r"\W+")
 _STEP_WORD = later(r"(?i)\b(?:step|iter(?:ation)?|update|episode|epoch)s?\W*\Z")
+_ALIKE = 0.7  # likeness of a name that is probably meant: `pass` and `pass@1`, not `points` and `holdout_mse`
 _MOST_WORDS = 40  # words of a line that are compared: metrics are printed near its start
 _PHRASE = 3  # consecutive words that may form one name: `eval pass rate`
 
@@ -71,7 +72,7 @@ class ReadableLine:
 
 
 def readable(name: str, line: str) -> ReadableLine | None:
-    """The pattern that reads the number behind the words most like this name; None if the line has no number.
+    """The pattern that reads the number behind the words most like this name; None without such words, or a number.
 
     The number behind a word for steps becomes the step. Numbers between are left open, and the rest of the line too.
     """
@@ -80,7 +81,9 @@ def readable(name: str, line: str) -> ReadableLine | None:
     words = [(likeness.of(line[: word.end()]), -word.start(), word.end()) for word in _WORD.finditer(line)]
     if not numbers or not words:
         return None
-    _, _, after = max(words)
+    alike, _, after = max(words)
+    if alike < _ALIKE:
+        return None
     behind = [n for n, found in enumerate(numbers) if found.start() >= after] or [len(numbers) - 1]
     chosen = next((n for n in behind if line[numbers[n].start() - 1] != "("), behind[0])  # `set (10000 images): 71.2`
     words_before = _IDENTIFIER.sub("_", line[: numbers[chosen].start()].strip(" :=|,-"))[-40:].strip("_").lower()
