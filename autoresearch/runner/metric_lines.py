@@ -245,10 +245,10 @@ class _PairReader:
     def bare(self) -> bool:
         return self.lost <= max(2, len(self.pairs))
 
-    def read(self, tokens: Sequence[re.Match[str]], line: ParsedLine) -> None:
+    def read(self, tokens: Sequence[re.Match[str]], pairs: ParsedLine) -> None:
         """Add the pairs of a line whose tokens are like these."""
-        line.bare = self.bare
-        line.quoted = self.quoted
+        pairs.bare = self.bare
+        pairs.quoted = self.quoted
         if self.braces and self.quoted:  # a torn dict
             return
         for name, (at, of) in self.pairs.items():
@@ -257,11 +257,11 @@ class _PairReader:
                 continue
             total = int(_value(tokens[of])[0] or 0) if of >= 0 else total
             if name in self.heads and value >= 0 and value == int(value):
-                line.steps.setdefault(name, (int(value), total))
+                pairs.steps.setdefault(name, (int(value), total))
             else:
-                line.add(name, value, total)
+                pairs.add(name, value, total)
         for at, of in self.shares:
-            line.steps.setdefault(BAR, (int(_value(tokens[at])[0] or 0), int(_value(tokens[of])[0] or 0)))
+            pairs.steps.setdefault(BAR, (int(_value(tokens[at])[0] or 0), int(_value(tokens[of])[0] or 0)))
 
     def _ahead(self, n: int) -> str:
         return self.tokens[self.at + n][0] if self.at + n < len(self.tokens) else ""
@@ -323,6 +323,7 @@ class _PairReader:
             self.list_of = key if previous == "[" else ""
         elif self.words:
             self.lost += len(self.words)
+            self.unnamed = self.at
         elif self.list_of and previous == ",":  # a list is no metric
             self.pairs.pop(self.list_of, None)
         elif total >= 0 and not token["unit"] and not self.tokens[total]["unit"]:

@@ -392,7 +392,7 @@ class StepFinder:
         """Lines that are counted have the same names each time; those of Hugging Face have an epoch between steps."""
         hugging = pairs.dump and "loss" in pairs.metrics and "epoch" in [*pairs.metrics, *pairs.steps]
         name = "{}" if hugging else " ".join(pairs.metrics)
-        if pairs.steps and not hugging and known < 2:
+        if pairs.steps and not hugging:
             return
         if (known and len(self.axes) < _MOST_AXES) or name in self.axes:
             axis = self.axes.setdefault(name, StepName(name, _COUNTED))

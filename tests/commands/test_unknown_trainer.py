@@ -101,7 +101,7 @@ def test_an_unread_metric_shows_the_lines_that_look_like_it(bench: Any) -> None:
     assert token not in told and told.count("`") == 10 and len(told) < 700
     step_line, metric = re.findall(r"`- (?:step_line|metric): ([^`]*)`", told)
     again = bench.unknown(f"print({chr(10).join(lines)!r})\n", metric=metric, notes=f"- step_line: {step_line}")
-    assert bench.ask("run", again)["metric_value"] == 41.0, "what was suggested reads it"
+    assert bench.ask("run", again)["metrics"][metric] == 41.0, "what was suggested reads it"
     explained = bench.ask("explain", done["run"])
     assert (explained["failure"], explained["failure_line"]) == ("metric_unread", told)
     assert "Pass rate 41 %" in bench.here("status", done["run"])[1]

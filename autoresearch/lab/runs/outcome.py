@@ -126,6 +126,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
         if name
         else {},
+        "read": outcome.steps_read or None,
         "failure": outcome.failure or None,
         "failure_line": outcome.failure_line or None,
         "warnings": list(outcome.warnings),

@@ -1,0 +1,141 @@
+"""Which number is the step: what must have been seen before, what belongs to it, and when the mind is changed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from autoresearch.runner.metric_lines import body, parse
+from autoresearch.runner.step_finder import FoundLine, StepFinder
+
+FORMATS = Path(__file__).parents[1] / "samples" / "formats"
+
+
+def found(text: str, *names: str) -> list[tuple[int, dict[str, float]]]:
+    finder = StepFinder(names)
+    finder.feed(text.encode())
+    return [(line.step, line.metrics) for line in finder.end()]
+
+
+def of(lines: list[FoundLine]) -> list[tuple[int, dict[str, float]]]:
+    return [(line.step, line.metrics) for line in lines]
+
+
+def test_nothing_is_taken_before_a_step_has_grown_twice_and_then_all() -> None:
+    finder = StepFinder()
+    for n in (0, 10):
+        finder.feed(b"iter %d: loss 0.5\n" % n, at=float(n))
+        assert finder.take() == []
+    finder.feed(b"iter 20: loss 0.4\n", at=20.0)
+    lines = finder.take()
+    assert of(lines) == [(0, {"loss": 0.5}), (10, {"loss": 0.5}), (20, {"loss": 0.4})]
+    assert [line.at for line in lines] == [0.0, 10.0, 20.0], "each with the time at which it was read"
+    assert finder.take() == []
+    assert finder.summary() == "read `iter` as the step, and loss, from 3 lines like `iter 0: loss 0.5`"
+
+
+def test_a_declared_metric_needs_no_step_that_grew() -> None:
+    assert found("step 7 reward 0.5\n") == []
+    assert found("step 7 reward 0.5\n", "reward") == [(7, {"reward": 0.5})]
+    assert found("loading\nPass Rate: 41 %\n", "pass_rate") == [(1, {"pass_rate": 41.0})]
+
+
+def test_the_limit_to_the_first_step_takes_what_there_is() -> None:
+    finder = StepFinder()
+    finder.feed(b"step 1 | loss 0.5\n")
+    assert finder.take() == []
+    assert of(finder.take_unproven()) == [(1, {"loss": 0.5})]
+
+
+def test_a_finer_step_is_taken_instead_once() -> None:
+    finder = StepFinder()
+    for epoch in range(4):
+        finder.feed(b"epoch %d loss 0.5\n" % epoch)
+    assert [line.step for line in finder.take()] == [0, 1, 2, 3]
+    for step in range(100, 500, 100):
+        finder.feed(b"step %d loss 0.4\n" % step)
+    assert [line.step for line in finder.take()] == [100, 200, 300, 400]
+    assert finder.summary().startswith("read `step` as the step (first `epoch`), and loss")
+
+
+def test_a_batch_that_starts_again_with_each_epoch_is_no_step() -> None:
+    lines = [f"Epoch [{e}/3], Step [{s}/30], Loss: {1 / (e * s):.3f}" for e in (1, 2, 3) for s in (10, 20, 30)]
+    assert {step for step, _ in found("\n".join(lines) + "\n")} == {1, 2, 3}
+
+
+def test_a_resumed_run_goes_back_and_stays_on_its_step() -> None:
+    steps = [*range(300, 400, 10), *range(370, 450, 10)]
+    assert [step for step, _ in found("".join(f"step {n} loss 1\n" for n in steps))] == steps
+
+
+def test_lines_beside_belong_to_the_step_before_unless_their_own_number_fits() -> None:
+    val = "step {n}: val loss 2.0\n"
+    text = "".join(f"iter {n}: loss 1.0\n" + (val.format(n=n) if n % 20 == 10 else "") for n in range(0, 50, 5))
+    assert [(s, m) for s, m in found(text) if "val_loss" in m] == [(10, {"val_loss": 2.0}), (30, {"val_loss": 2.0})]
+    summary = "---\nval_bpb:   0.9979\nnum_steps: 953\n"
+    assert found("".join(f"step {n} | loss: 1\n" for n in range(5)) + summary)[-1] == (4, {"val_bpb": 0.9979})
+
+
+def test_lines_without_any_step_are_counted() -> None:
+    finder = StepFinder()
+    finder.feed("".join(f"loss={1 / n} reward={n}\n" for n in range(1, 5)).encode())
+    lines = finder.end()
+    assert [(line.step, line.counted) for line in lines] == [(1, True), (2, True), (3, True), (4, True)]
+    assert finder.summary().endswith("they name no step and are counted")
+
+
+@pytest.mark.parametrize("name", ["iter-pipes.log", "sb3-ppo.log", "rllib-tree.log", "csv.log", "tqdm-postfix.log"])
+def test_the_size_of_the_pieces_does_not_matter(name: str) -> None:
+    data = (FORMATS / name).read_bytes().replace(b"\r", b"\n") + b"\n"
+    whole = StepFinder()
+    whole.feed(data)
+    expected = of(whole.end())
+    pieces, at = StepFinder(), 0
+    pick, got = random.Random(name), list[FoundLine]()
+    while at < len(data):
+        end = data.find(b"\n", min(len(data) - 1, at + pick.randrange(1, 400))) + 1
+        pieces.feed(data[at:end])
+        got += pieces.take()
+        at = end
+    assert of(got + pieces.end()) == expected and expected
+
+
+def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autoresearch.runner.step_finder.LOOKED_AT", 1000)
+    noise = b"a library says something, number 5 of many\n" * 100
+    finder = StepFinder()
+    for n in range(4):
+        finder.feed(noise + b"global_step=%d, loss=0.5\n" % n + noise)
+    assert [step for step, _ in of(finder.end())] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "steps", "metrics"),
+    [
+        ("2026-11-24 10:00:00,123 - INFO - trainer - step 5 - loss: 0.5", {"step": 5}, {"loss": 0.5}),
+        ("[rank0]: (Worker pid=7) step=5 loss=np.float64(0.5)", {"step": 5}, {"loss": 0.5}),
+        ("level=info msg='train step' step=5 loss=.5", {"step": 5}, {"loss": 0.5}),
+        ("epoch 3 done: loss 0.5 in 12.5 s", {"epoch": 3}, {"loss": 0.5}),
+        ("step: 1,200 | loss: 3", {"step": 1200}, {"loss": 3}),
+        ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.5", {"Train_Epoch": 1, "n/total": 640}, {"Loss": 0.5}),
+        ("eval 3: {'eval/aime': tensor(0.5, device='cuda:0')}", {"eval": 3}, {"eval/aime": 0.5}),
+    ],
+)
+def test_a_line_in_its_spelling(line: str, steps: dict[str, int], metrics: dict[str, float]) -> None:
+    parsed = parse(body(line))
+    assert parsed is not None and parsed.bare
+    assert {name: value for name, (value, _) in parsed.steps.items()} == steps
+    assert metrics.items() <= parsed.metrics.items()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("step: 12,34", "losses=[1, 2, 3]", "Namespace(step=10, loss='grpo')", "+ step=5 loss=3"),
+        *("lr ......... 1e-6", "{'loss': 0.5"),
+    ],
+)
+def test_a_line_that_holds_none(line: str) -> None:
+    assert parse(body(line)) is None
