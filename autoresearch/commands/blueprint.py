@@ -93,7 +93,7 @@ def check(
         blueprint, blueprint.notes.trainer or settings.text("trainer"), shell_reading=resolved.shell_reading
     )
     asked = ask_trainer(trainer, resolved, job="ajet_check")
-    found = [*resolved.findings, *asked.findings(blueprint.max_time_s, os.environ)]
+    found = [*asked.all_findings(blueprint.max_time_s, os.environ)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))

@@ -18,6 +18,7 @@ import pytest
 REPO = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.system
+SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
 
 NEMO = [
     "index",
@@ -440,3 +441,16 @@ def test_the_demo(bench: Any) -> None:
     done = bench.ask("run", "blueprints/quickstart.md")
     assert (done["ending"], done["verdict"]) == ("finished", "keep") and 0 < done["metrics"]["task_pass_rate@1"] < 1
     assert (bench.repo / "auto_agent/exp_results/quickstart/results.md").exists()
+
+
+def test_a_plan_says_what_was_read_from_a_launch_script(bench: Any) -> None:
+    script = "examples/grpo_trainer/run_qwen2-7b.sh"
+    (bench.repo / "go.sh").write_text((SAMPLES / "verl" / script).read_text())
+    blueprint = bench.blueprint(command="cd . && bash go.sh trainer.nnodes=2", trainer="")
+    plan = bench.ask("run", blueprint, "--dry-run", "--no-gpu-check")
+    assert (plan["trainer"], plan["trainer_script"], plan["gpus_needed"]) == ("verl", "go.sh:4", 16)
+    assert plan["trainer_command"].startswith("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo ")
+    assert "verl, by go.sh:4" in bench.here("run", blueprint, "--dry-run", "--no-gpu-check")[1]
+    (bench.repo / "go.sh").write_text((SAMPLES / "slime/examples/search-r1/run_qwen2.5_3B.sh").read_text())
+    refused = bench.ask("run", blueprint, "--dry-run", check=3)
+    assert "go.sh:4: pkill ends processes by name" in refused["error"]["message"]

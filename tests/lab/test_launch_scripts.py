@@ -95,7 +95,7 @@ def asked(folder: str, command: str, tmp_path: Path) -> tuple[TrainerSettings, l
     resolved = resolve_blueprint(read_blueprint(path), environ=ENV)
     trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
     settings = ask_trainer(trainer, resolved)
-    return settings, [*resolved.findings, *settings.findings(3600.0, ENV)]
+    return settings, [*settings.all_findings(3600.0, ENV)]
 
 
 @pytest.mark.parametrize(
@@ -180,3 +180,10 @@ def test_a_swarm_client_that_is_a_module(tmp_path: Path) -> None:
     assert (
         asked("trl", "python -m tutorial.example.agent_roll --epochs 3", tmp_path)[0].trainer.name == "agentjet_swarm"
     )
+
+
+def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
+    command = "ray job submit --no-wait --submission-id x -- python3 -m verl.trainer.main_ppo"
+    codes = [f.code for f in asked("verl", command, tmp_path)[1] if f.code in ("detached", "ray_job_no_wait")]
+    assert codes == ["ray_job_no_wait"]
+    assert "detached" in {f.code for f in asked("trl", "ray job submit --no-wait -- python x.py", tmp_path)[1]}

@@ -13,7 +13,7 @@ from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.shell.programs import base
 from autoresearch.core.shell.words import UNKNOWN, WordExpander, text_of
 
-_SWAP = re.compile(r"s([#|/,])([\w./-]+)\1([\w./-]*)\1(g?)")  # of sed, without patterns
+_SWAP = re.compile(r"s([#|/,])(.{1,100}?)\1([\w./-]*)\1(g?)")  # of sed, without groups in the replacement
 
 
 def is_test(node: Node) -> bool:
@@ -86,7 +86,7 @@ def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | No
         return inside if inside is None else inside or "."
     if [one.name for one in commands] == ["echo", "sed"] and (swap := _SWAP.fullmatch(last.argv[-1])):
         text = " ".join(commands[0].argv[1:])
-        return None if "$" in text else text.replace(swap[2], swap[3], -1 if swap[4] else 1)
+        return None if "$" in text else _swapped(text, swap, extended=bool({"-E", "-r"} & set(last.argv)))
     words = [word for word in last.argv[1:] if not re.match(r"--?[a-z]*\Z", word)]
     if len(commands) > 1 or not words or any("$" in word or "`" in word for word in words):
         return None
@@ -97,3 +97,14 @@ def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | No
     if last.name in ("realpath", "readlink") and cwd is not None:
         return posixpath.normpath(posixpath.join(cwd, words[0]))
     return " ".join(words) if last.name == "echo" and last.end == "" else None
+
+
+def _swapped(text: str, swap: re.Match[str], *, extended: bool) -> str | None:
+    """What `sed s/A/B/` makes of a text; None for a basic regular expression, whose syntax is another."""
+    pattern = swap[2] if extended else re.escape(swap[2])
+    if len(text) > 500 or (not extended and not re.fullmatch(r"[\w./-]+", swap[2])):
+        return None
+    try:
+        return re.sub(pattern, lambda _: swap[3], text, count=0 if swap[4] else 1)
+    except re.error:
+        return None

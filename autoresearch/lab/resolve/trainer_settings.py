@@ -176,6 +176,12 @@ class TrainerSettings:
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
 
+    def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """Those of the blueprint, and these; of two that say the same, the one that knows more."""
+        own = self.findings(max_s, environ)
+        known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
+        return (*(f for f in self.resolved.findings if not (known and f.code == "detached")), *own)
+
     def _redirected(self) -> tuple[Finding, ...]:
         """Whether the trainer's output goes into a file, where no step of it is seen.
 

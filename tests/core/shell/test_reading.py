@@ -39,6 +39,8 @@ def run(text: str, *arguments: str, **variables: str) -> list[list[str]]:
         ("F=/a/b.tgz; run ${F/b/c} ${F#/a/} ${F^^}", ["/a/c.tgz", "b.tgz", "/A/B.TGZ"]),
         ("run $(dirname /a/b/c) $(basename /a/b.sh .sh) $(cd x && pwd) $(echo y)", ["/a/b", "b", "/code/x", "y"]),
         ("run $(basename $0 .sh) $(realpath x/../y) $PWD", ["s", "/code/y", "/code"]),
+        ("N=a-tq_x; run $(echo \"$N\" | sed -E 's/-tq_(x|y)$//')", ["a"]),
+        ("run $(echo a.b | sed 's/a.*/c/')", ["$(echo a.b | sed 's/a.*/c/')"]),
         ("C=$(echo /t/a.yaml | sed 's#/t#/u#'); run $C", ["/u/a.yaml"]),
         ("read -r -d '' T <<EOF\na.b \\\n --c $1\nEOF\nrun $T", ["a.b", "--c", "one"]),
         ("read -r T <<'EOF'\n$1\nEOF\nrun $T", ["$1"]),
