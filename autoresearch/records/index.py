@@ -148,6 +148,10 @@ class Index:
                     return found
         return []
 
+    def by_blueprint(self, path: str, *, limit: int = FOUND_MAX) -> list[IndexEntry]:
+        """The newest runs of the blueprint at this path, newest first."""
+        return self._matching("blueprint", path, limit)
+
     def recent(self, count: int, project: str = "") -> list[IndexEntry]:
         """The `count` newest runs of a project, or of all, newest first."""
         needle = _json(project) if project else b""

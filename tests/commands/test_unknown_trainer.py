@@ -119,3 +119,25 @@ def test_a_named_trainer_that_printed_no_step_crashed(bench: Any) -> None:
 def test_a_crash_without_a_metric_is_a_crash(bench: Any) -> None:
     done = bench.ask("run", bench.unknown("raise SystemExit(3)\n"), check=10)
     assert (done["ending"], done["verdict"], done["verdict_reason"]) == ("crashed", "crash", None)
+
+
+def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_names_them(bench: Any) -> None:
+    script = """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float, default=0.1)
+        parser.parse_args()
+        for n in range(1, 5):
+            print(f"round {n} | loss {1 / n:.3f} | held-out accuracy {n / 9:.3f}")
+        """
+    path = bench.unknown(script)
+    words = ["campaign", path, "--count", 3, "--set", "space={lr: [0.2, 0.3]}"]
+    refused = bench.ask(*words, check=2)["error"]
+    assert refused["code"] == "no_metric" and "one run lists what it prints: autoresearch run " in refused["hint"]
+    run = bench.ask("run", path)["run"]
+    said = bench.ask(*words)["plan"]["objective"]
+    assert said == f"held-out_accuracy, maximize  (nobody named one; run {run} printed it)"
+    bench.unknown(script.replace("loss", "train accuracy"))
+    run = bench.ask("run", path)["run"]
+    refused = bench.ask(*words, check=2)["error"]
+    assert f"{run} printed train_accuracy, held-out_accuracy" in refused["hint"]

@@ -5,17 +5,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import Rules, parse_target
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.errors import UsageError
+from autoresearch.core.text.regex import later
+from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.records.index import Index
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.metric_lines import is_validation
 from autoresearch.trainers import ask
 
+_SCORE = later(r"(?i)reward|return|score|acc(?:uracy)?(?![a-z])|fitness|success|win_?rate")
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
 
@@ -30,10 +37,14 @@ class CampaignGoal:
 
 
 def resolve_goal(
-    campaign_file: CampaignFile, trainer_settings: TrainerSettings, parallel: int, now: float
+    campaign_file: CampaignFile, trainer_settings: TrainerSettings, parallel: int, now: float, index: Index
 ) -> CampaignGoal:
-    """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule."""
-    objective, sources = _objective(campaign_file, trainer_settings)
+    """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule.
+
+    index: runs of the blueprint before this campaign. Where nobody names a metric, it is the one that the last of them
+    printed, if only one of its metrics was measured on held-out data, or else only one is a score.
+    """
+    objective, sources = _objective(campaign_file, trainer_settings, index)
     rules = _rules(campaign_file, objective, now)
     campaign_s = trainer_settings.resolved.blueprint.campaign_time_s
     if rules.deadline is None and campaign_s is not None:
@@ -45,7 +56,9 @@ def resolve_goal(
     return CampaignGoal(objective, rules, sources, _deadline_findings(campaign_file, rules, parallel, now))
 
 
-def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -> tuple[Objective, dict[str, str]]:
+def _objective(
+    campaign_file: CampaignFile, trainer_settings: TrainerSettings, index: Index
+) -> tuple[Objective, dict[str, str]]:
     """Flag or campaign file over blueprint over trainer, for the metric and for its direction."""
     notes, trainer = trainer_settings.resolved.blueprint.notes, trainer_settings.trainer
     usual = trainer.objective(trainer_settings.whole)
@@ -54,12 +67,19 @@ def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -
     name = own or notes.metric or (usual.metric if usual else "")
     metric = ask.server(trainer).recorded_metric(name, notes)
     if not metric:
-        raise UsageError(
-            f"the trainer {trainer.name} has no usual metric and none is named",
-            hint="--metric NAME, or `- metric: NAME` in the notes of the blueprint; the names that it prints are listed"
-            f" by one run: autoresearch run {shlex.quote(str(trainer_settings.resolved.path))}",
-            code="no_metric",
-        )
+        run, printed = _printed(trainer_settings.resolved.path, index)
+        held_out = [key for key in printed if is_validation(key)]
+        likely = held_out or [key for key in printed if _SCORE.search(key)]
+        if len(likely) != 1:
+            start = f"autoresearch run {shlex.quote(str(trainer_settings.resolved.path))}"
+            names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
+            raise UsageError(
+                f"the trainer {trainer.name} has no usual metric and none is named",
+                hint=f"--metric NAME, or `- metric: NAME` in the notes of the blueprint; {names}",
+                code="no_metric",
+            )
+        metric = likely[0]
+        sources["metric"] = f"nobody named one; run {run} printed it"
     try:
         direction = usual_direction(metric, usual)
     except ExpressionError as error:
@@ -77,6 +97,20 @@ def _objective(campaign_file: CampaignFile, trainer_settings: TrainerSettings) -
     known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
     source = f"trainer {trainer.name}" if known else "the metric's name"
     return Objective(metric, direction), {**sources, "direction": source}
+
+
+def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
+    """The last run of a blueprint that printed metrics, and their names; "" and [] if there is none."""
+    from autoresearch.lab.results import readout
+
+    for entry in index.by_blueprint(str(blueprint)):
+        try:
+            shown = readout.of_run(RecordedRun.read(RunDir(Path(entry.run_dir)))).shown
+        except (OSError, NotFoundError):  # it was removed
+            continue
+        if names := list(dict.fromkeys(name for reading in shown for name in reading.metrics)):
+            return entry.run, names
+    return "", []
 
 
 def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rules:

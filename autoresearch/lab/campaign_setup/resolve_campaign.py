@@ -57,7 +57,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         registry.for_blueprint(blueprint, shell_reading=resolved.shell_reading), resolved, job="ajet_campaign"
     )
     trainer = check_trainer(campaign_file, trainer_settings, targets, settings, parts)
-    goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock())
+    goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock(), parts.index)
     gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))
     gpus = campaign_gpus(campaign_file, targets, trainer.gpus_needed if gpu_check else 0, parts)
     launch = trainer_settings.launch_for(asked_keys(campaign_file), checkout.root, parts.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, resolve_goal
+from autoresearch.records.index import Index
 
 NOW = 1_800_000_000.0
+NO_RUNS = Index(Path("/nonexistent/autoresearch"))
 NOTES = {"metric": "val/acc", "direction": "maximize"}
 
 
@@ -32,7 +35,7 @@ def test_campaign_file_over_blueprint_over_trainer(
     trainer: str, notes: dict[str, str], keys: dict[str, str], metric: str, direction: str, sources: dict[str, str],
     campaign_file: Any, trainer_settings: Any,
 ) -> None:  # fmt: skip
-    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), 1, NOW)
+    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), 1, NOW, NO_RUNS)
     assert (goal.objective.metric, goal.objective.direction.value, goal.sources) == (metric, direction, sources)
 
 
@@ -48,21 +51,22 @@ def test_campaign_file_over_blueprint_over_trainer(
 )
 def test_what_cannot_be_pursued(keys: Any, code: str, words: str, campaign_file: Any, trainer_settings: Any) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve_goal(campaign_file(**keys), trainer_settings(), 1, NOW)
+        resolve_goal(campaign_file(**keys), trainer_settings(), 1, NOW, NO_RUNS)
     assert refused.value.code == code and words in refused.value.message
 
 
 def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_settings: Any) -> None:
-    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), 1, NOW)
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), 1, NOW, NO_RUNS)
     assert goal.rules == Rules(count=UNRULED_IDEAS) and goal.sources["count"].startswith("no stop rule was given")
-    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), 1, NOW)
+    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), 1, NOW, NO_RUNS)
     assert goal.rules == Rules(budget_usd=3.0) and "count" not in goal.sources
 
 
 def test_the_blueprints_time_for_the_campaign_is_its_deadline(campaign_file: Any, trainer_settings: Any) -> None:
-    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(campaign_s=36000.0), 1, NOW)
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(campaign_s=36000.0), 1, NOW, NO_RUNS)
     assert (goal.rules, goal.sources["deadline"]) == (Rules(deadline=NOW + 36000.0), "blueprint")
-    own = resolve_goal(campaign_file(metric="reward", deadline=NOW + 60), trainer_settings(campaign_s=36000.0), 1, NOW)
+    file = campaign_file(metric="reward", deadline=NOW + 60)
+    own = resolve_goal(file, trainer_settings(campaign_s=36000.0), 1, NOW, NO_RUNS)
     assert own.rules.deadline == NOW + 60
 
 
@@ -83,5 +87,5 @@ def test_whether_the_ideas_fit_before_the_deadline(
 ) -> None:  # fmt: skip
     deadline = None if hours is None else NOW + 3600 * hours
     file = campaign_file(metric="reward", count=count, deadline=deadline, timeout=timeout_s, baseline=4)
-    goal = resolve_goal(file, trainer_settings(), parallel, NOW)
+    goal = resolve_goal(file, trainer_settings(), parallel, NOW, NO_RUNS)
     assert [finding.code for finding in goal.findings] == ["may_not_fit"] * warns
