@@ -10,12 +10,13 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
-from autoresearch.trainers import registry
+from autoresearch.trainers import ask, registry
 
 SAMPLES = Path(__file__).parents[1] / "samples/launch_scripts"
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/home/me"}
 REWARD, ROLLOUT = "critic/rewards/mean", "rollout/reward_mean"
 GRPO, GYM = "examples/configs/grpo_math_1B.yaml", "examples/nemo_gym/launch_nemo_gym_multinode_training.sh"
+RUN = "examples/run_grpo.py --config examples/configs/grpo_smoke.yaml"
 SUITE = "grpo-llama3.2-1b-instruct-1n8g-fsdp2tp1.v3"
 SLURM = (
     'COMMAND="uv run ./examples/run_grpo.py --config examples/configs/grpo_math_8B.yaml cluster.num_nodes=2" '
@@ -108,11 +109,12 @@ def test_what_a_launch_script_says(
     setting: tuple[str, object] | None, tmp_path: Path,
 ) -> None:  # fmt: skip
     settings, findings = asked(folder, command, tmp_path)
-    found = settings.resolved.recipe
+    found, script_submits = settings.resolved.recipe, GYM in command
     assert settings.trainer.name == trainer
     assert str(found.relative_to(SAMPLES / folder) if found else "") == recipe
     assert settings.objective is not None and settings.objective.metric == metric
-    assert settings.gpus_needed({}) == (gpus or 0)
+    assert ask.gpus(settings.trainer, settings.whole) == gpus
+    assert settings.gpus_needed({}) == (0 if "sbatch" in command or script_submits else gpus or 0)
     if setting:
         assert settings.whole[setting[0]] == setting[1]
     assert {f.code for f in findings if f.severity == "error"} == (
@@ -129,7 +131,6 @@ def test_what_a_launch_script_says(
         *("env A=b nohup bash examples/grpo_trainer/run_qwen2-7b.sh", ". examples/grpo_trainer/run_qwen2-7b.sh"),
         "bash -c 'cd examples && exec bash grpo_trainer/run_qwen2-7b.sh'",
         "run() { bash examples/grpo_trainer/$1.sh; }; run run_qwen2-7b",
-        "srun --label bash examples/grpo_trainer/run_qwen2-7b.sh",
         "uv run bash examples/grpo_trainer/run_qwen2-7b.sh",
     ],
 )
@@ -187,3 +188,18 @@ def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
     codes = [f.code for f in asked("verl", command, tmp_path)[1] if f.code in ("detached", "ray_job_no_wait")]
     assert codes == ["ray_job_no_wait"]
     assert "detached" in {f.code for f in asked("trl", "ray job submit --no-wait -- python x.py", tmp_path)[1]}
+
+
+@pytest.mark.parametrize("by", ["srun --label", "ssh -p 22 h", "sbatch --wait"])
+def test_gpus_of_another_machine_are_not_looked_for_here(by: str, tmp_path: Path) -> None:
+    settings, _ = asked("nemo-rl", f"COMMAND='uv run {RUN}' {by} uv run {RUN} cluster.gpus_per_node=8", tmp_path)
+    assert (settings.trainer.name, settings.gpus_needed({})) == ("nemo_rl", 0)
+
+
+def test_a_job_that_a_script_submits_is_not_seen_to_its_end(tmp_path: Path) -> None:
+    (finding,) = [
+        f
+        for f in asked("nemo-rl", f"NUM_ACTOR_NODES=2 REPO_LOCATION=. bash {GYM}", tmp_path)[1]
+        if f.code == "detached"
+    ]
+    assert (finding.where, finding.line) == (GYM, 42)

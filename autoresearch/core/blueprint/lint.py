@@ -74,8 +74,8 @@ def lint_shell(shell_reading: ShellReading, *, where: str, line: int = 1) -> lis
     """
     findings = [f for command in shell_reading.commands for f in _kills(command)]
     findings += _hidden_exit_code(shell_reading)
-    own = list(shell_reading.own)
-    findings += _out_of_sight(own)
+    findings += _out_of_sight(list(shell_reading.own))
+    findings += _submitted([one for one in shell_reading.commands if one.live and one.where and not one.depth])
     if re.match(r"\s*\$ ", shell_reading.text):
         hint = "take the `$ ` of the prompt out"
         findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, line=1))
@@ -173,16 +173,29 @@ def _out_of_sight(commands: list[SimpleCommand]) -> Iterator[Finding]:
     for command in commands:
         argv = command.argv
         detaches = (
-            command.name in ("disown", "screen", "daemonize")
+            _leaves_it(command)
+            or command.name in ("disown", "screen", "daemonize")
             or "setsid" in command.words[:3]
             or (command.name == "tmux" and any(w in ("new", "new-session", "send-keys") for w in argv))
             or (argv[:3] == ["ray", "job", "submit"] and "--no-wait" in argv)
-            or (command.name == "sbatch" and not any(w in ("--wait", "-W") for w in argv))
         )
         if detaches:
-            message = f"{' '.join(argv[:2])} starts the trainer where this run cannot see how it ends"
-            hint = "start it in the foreground"
-            yield Finding(Severity.WARNING, "detached", message, hint, line=command.line)
+            yield _detached(command)
+
+
+def _submitted(commands: list[SimpleCommand]) -> Iterator[Finding]:
+    """Warn where a script submits a job that nobody waits for."""
+    yield from (_detached(command) for command in commands if _leaves_it(command))
+
+
+def _leaves_it(simple: SimpleCommand) -> bool:
+    return simple.name == "sbatch" and not any(w in ("--wait", "-W") for w in simple.argv)
+
+
+def _detached(simple: SimpleCommand) -> Finding:
+    message = f"{' '.join(simple.argv[:2])} starts the trainer where this run cannot see how it ends"
+    hint = "start it in the foreground" if simple.name != "sbatch" else "sbatch --wait, or start it in the foreground"
+    return Finding(Severity.WARNING, "detached", message, hint, simple.where, simple.line)
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.shell.programs import base, may_train
+from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
 
 OpenText = Callable[[str], str]
 """The text of the file at a path. Raises OSError."""
@@ -30,7 +30,7 @@ class SimpleCommand:
     outputs: tuple[str, ...] = ()  # files that its output goes to
     pipefail: bool = False
     live: bool = True  # False: in a branch that is not taken, or in a function that nobody calls
-    parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`
+    parent: SimpleCommand | None = None  # the program that passes it on: `ray job submit -- X`, `sbatch x.sub`, ssh
     python: bool = False  # started by a Python file
 
     @property
@@ -42,6 +42,11 @@ class SimpleCommand:
     def text(self) -> str:
         """The program and its arguments, behind its own variables, as a shell text with nothing left to expand."""
         return " ".join([*(f"{k}={shlex.quote(v)}" for k, v in self.environment.items()), shlex.join(self.argv)])
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it may run on another machine than the text: submitted to Slurm or Kubernetes, or by ssh."""
+        return self.parent is not None and (self.parent.name in ELSEWHERE or self.parent.elsewhere)
 
     @property
     def may_train(self) -> bool:

@@ -51,6 +51,7 @@ PASS_ON = frozenset(
      "kubectl", "ray", "parallel", "find", "watch", "tmux", "screen", "conda", "mamba", "uv", "poetry", "pixi"]
 )  # fmt: skip
 """Programs that run the command in their arguments, perhaps on another machine or in another file system."""
+ELSEWHERE = frozenset({"sbatch", "srun", "ssh", "kubectl"})
 FAR = frozenset({"docker", "podman", "singularity", "apptainer", "kubectl"})
 _STARTED = re.compile(
     r"(?:bash|sh|zsh|dash|ksh|python[\d.]*|uv|env|nohup|sudo|timeout|torchrun|accelerate|deepspeed|ray|make|exec|nice"

@@ -102,7 +102,7 @@ class Reader(Statements):
         elif name == "eval":
             self.read(shown(" ".join(argv[1:])), scope, inner)
         elif name == "ssh":
-            self.read(shown(programs.ssh_text(argv)), child.copy(away=True, cwd=None), inner)
+            self.read(shown(programs.ssh_text(argv)), child.copy(away=True, cwd=None), replace(inner, parent=simple))
         elif name == "trap" and len(argv) > 2:
             self.read(shown(argv[1]), scope.copy(sure=False), inner)
         elif name in ("make", "gmake"):

@@ -204,6 +204,9 @@ class TrainerSettings:
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
         """How many GPUs of this machine the recipe asks for; 0 where it says nothing, or has them elsewhere."""
+        started = self.started
+        if started is not None and started.elsewhere:
+            return 0
         return gpu_check.needed(self.trainer, self.whole, self.understood, environ)
 
     def left_behind(self) -> str:
