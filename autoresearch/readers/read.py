@@ -57,6 +57,11 @@ class SourceReadings:
         return {r.step: r.metrics[key] for r in self.readings if key in r.metrics}
 
     @property
+    def ordinal(self) -> bool:
+        """Whether its steps are only counted; they are not those of a source that names them."""
+        return any(reading.ordinal for reading in self.readings)
+
+    @property
     def keys(self) -> set[str]:
         return {key for reading in self.readings for key in reading.metrics}
 
@@ -231,7 +236,7 @@ def best_of(source_readings: Sequence[SourceReadings], objective: Objective | No
     order = sorted(source_readings, key=lambda read: read not in holders.values())
     ours = [[_of(read, reading, holders) for reading in read.readings] for read in order]
     sources = tuple(dict.fromkeys(holders[key].source for key in keys))
-    return Best(_united(ours), sources, tuple(warnings), summary)
+    return Best(_united(ours, kept=len(sources)), sources, tuple(warnings), summary)
 
 
 def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
@@ -240,12 +245,20 @@ def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]
     for key in keys:
         holders = [(read, points) for read in source_readings if (points := read.points(key))]
         for other in holders[1:]:
-            texts += _disagreements(key, holders[0], other)
+            if other[0].ordinal == holders[0][0].ordinal:
+                texts += _disagreements(key, holders[0], other)
     return texts
 
 
-def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
-    """One reading per kind and step, ordered by step; if lists overlap, the earlier list's values win."""
+def _united(lists: Sequence[Sequence[Reading]], kept: int = 0) -> tuple[Reading, ...]:
+    """One reading per kind and step, ordered by step; if lists overlap, the earlier list's values win.
+
+    Steps that are only counted and steps that are named do not go together: the first list's are taken. kept: how many
+    lists at the beginning are taken anyway.
+    """
+    counted = next((any(one.ordinal for one in readings) for readings in lists if readings), False)
+    alike = [readings for readings in lists[kept:] if any(one.ordinal for one in readings) == counted]
+    lists = [*lists[:kept], *alike]
     found: dict[tuple[SignalKind, int], dict[str, float]] = {}
     ordinal: set[tuple[SignalKind, int]] = set()
     for readings in lists:

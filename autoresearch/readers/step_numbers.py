@@ -11,13 +11,14 @@ from autoresearch.core.metrics.signal import Reading, SignalKind
 
 def numbered(readings: Iterable[Reading]) -> Iterator[Reading]:
     """Number training readings without a step from 1; a validation gets the step of the training reading before it."""
-    last = 0
+    last, counted = 0, True
     for reading in readings:
-        if reading.step == NO_STEP:
-            step = last + 1 if reading.kind is SignalKind.STEP else last
-            reading = Reading(reading.kind, step, reading.metrics, ordinal=True)
+        if reading.step == NO_STEP and reading.kind is SignalKind.STEP:
+            reading = Reading(reading.kind, last + 1, reading.metrics, ordinal=True)
+        elif reading.step == NO_STEP:
+            reading = Reading(reading.kind, last, reading.metrics, ordinal=counted)
         if reading.kind is SignalKind.STEP:
-            last = reading.step
+            last, counted = reading.step, reading.ordinal
         yield reading
 
 

@@ -151,6 +151,18 @@ def test_a_step_that_is_repeated_counts_once_and_the_last_wins(tmp_path: Path) -
     assert [(r.step, r.metrics["actor/pg_loss"]) for r in found] == [(1, 0.1), (2, 0.3), (3, 0.4)]
 
 
+def test_counted_steps_and_named_ones_are_two_axes(tmp_path: Path) -> None:
+    lines = [f"{{'loss': {1 / n}, 'epoch': {n / 10}}}" for n in (1, 2, 3)]
+    (tmp_path / "run.log").write_text("\n".join(lines) + "\n")
+    (tmp_path / "m.jsonl").write_text("".join(f'{{"step": {n * 10}, "reward": {n}, "loss": {n}}}\n' for n in (1, 2, 3)))
+    sources = [LOG, Source(SourceFormat.JSONL, "m.jsonl", authority=5)]
+    for metric, steps in (("reward", [10, 20, 30]), ("epoch", [1, 2, 3])):
+        objective = Objective(metric)
+        found = read_best(sources, {}, trainer=registry.by_name("generic"), objective=objective, base=tmp_path)
+        assert [reading.step for reading in found.readings] == steps and found.warnings == ()
+        assert {reading.ordinal for reading in found.readings} == {metric == "epoch"}
+
+
 def test_nan_reaches_the_objective() -> None:
     loss = Objective("actor/pg_loss")
     source = Source(SourceFormat.CONSOLE, "tinygrpo_nan.log")
