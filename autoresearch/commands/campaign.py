@@ -191,7 +191,7 @@ def _outputs_words(proposed: ProposedCampaign) -> str:
     return (
         f"what a run writes in its worktree{f' ({named})' if named else ''} is kept in its run directory, "
         f"{spec.keep_gb:g} GB in all (keep_gb); beyond that the oldest of ideas that lost are removed, never the best "
-        f"one's; caches are not kept{gone}"
+        f"one's; caches and data/ are not{gone}"
     )
 
 

@@ -94,6 +94,15 @@ def test_all_that_a_launch_could_vary() -> None:
     assert scripts["run.sh"].splitlines()[1:] == ["WD=0.3", line]
 
 
+def test_what_stands_in_the_command_wins_over_the_recipe_of_a_script_that_nobody_knows() -> None:
+    launch = LaunchSettings(GENERIC, {"lr": 1, "model": {"width": 3}}, "python t.py --config c.yaml --lr 2")
+    assert launch.split({"lr": 5, "model.width": 4}) == ({"model.width": 4}, {"lr": 5})
+    assert launch.settings == {"lr": 2, "model": {"width": 3}, "config": "c.yaml"}
+    with pytest.raises(BlueprintError, match=r"did you mean model\.width"):
+        launch.split({"width": 4})
+    assert launch.split({"+width": 4}) == ({"+width": 4}, {})
+
+
 def test_a_flag_behind_a_script_goes_into_the_script() -> None:
     launch = LaunchSettings(GENERIC, None, "bash run.sh", {"run.sh": "python t.py --lr 1\n"}, {"--momentum": 0.9})
     own, scripts = launch.placed(launch.split({"momentum": 0.5})[1])

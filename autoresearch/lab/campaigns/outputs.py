@@ -27,6 +27,7 @@ _NOT_KEPT = frozenset(
     ["__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".venv", "venv", "node_modules",
      ".ipynb_checkpoints", ".autoresearch"]
 )  # fmt: skip
+_DOWNLOADED = frozenset({"data", "dataset", "datasets"})  # at the top: what a run fetched, and not what it made
 def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> None:
     """Move what a run wrote in its worktree to its run directory. Does nothing for a run whose outputs are recorded."""
     if rundir.outputs_record.exists():
@@ -91,10 +92,10 @@ def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, f
 
 
 def _written(slot: Slot) -> Iterator[str]:
-    """The files in a worktree that are not of its commit; no links, and no caches."""
+    """The files in a worktree that are not of its commit; no links, no caches, no data."""
     for name in slot.untracked():
         path = PurePosixPath(name)
-        cache = bool(_NOT_KEPT & set(path.parts)) or path.suffix == ".pyc"
+        cache = bool(_NOT_KEPT & set(path.parts)) or path.suffix == ".pyc" or path.parts[0] in _DOWNLOADED
         linked = any((slot.path / part).is_symlink() for part in (path, *path.parents))
         if not (cache or linked) and (slot.path / name).is_file():
             yield name

@@ -91,7 +91,7 @@ def variables_in(text: str) -> dict[str, tuple[object, bool]]:
         default = _DEFAULT.fullmatch(value)
         if default is not None and default["name"] == name:
             found[name] = value_of(default["value"]), True
-        elif "$" not in value and "`" not in value:
+        elif "$" not in value and "`" not in value and not value.startswith("("):  # no array
             found[name] = value_of(value), False
         elif name in found and not found[name][1]:
             del found[name]

@@ -136,6 +136,23 @@ def test_a_key_that_nobody_can_set_is_refused_before_anything_is_begun(camp: Any
     assert said["error"]["code"] == "no_place_for_settings"
 
 
+def test_settings_of_a_known_trainer_in_a_script_of_ours_are_changed_in_the_script(camp: Any) -> None:
+    verl(camp.bench, "bash run.sh")
+    main = camp.bench.repo / "verl" / "trainer" / "main_ppo.py"
+    main.write_text(main.read_text().replace('os.environ["VERL_FILE_LOGGER_PATH"]', '"metrics.jsonl"'))
+    words = COMMAND.replace(" ", " \\\n    ", 3)
+    (camp.bench.repo / "run.sh").write_text(f"set -x\nEXTRA=(--mode 3)\n{words} $@\n")
+    camp.bench.git("add", "-A")
+    camp.bench.git("commit", "-qm", "a script")
+    keys = {"space": {LR: [0.5, 0.1], "algorithm.kl_ctrl.kl_coef": [0.01]}, "proposer": "grid", "count": 3}
+    state = camp.run(**keys, retests=0, confirm=False)
+    values = [(row.index, row.seed, row.metric_value) for row in state.rows]
+    assert values == [(1, 7, 0.254), (1, 8, 0.254), (2, 7, 0.504), (3, 7, 0.104)], camp.said()
+    texts = [camp.bench.git("show", f"{row.commit}:run.sh") for row in state.rows]
+    assert "algorithm.kl_ctrl.kl_coef=0.01" in texts[2] and f"{LR}=0.5" in texts[2] and f"{LR}=0.25" in texts[0]
+    assert len({text.partition("trainer.experiment_name=")[2] for text in texts}) == 4
+
+
 SCRIPT = """
 echo "step:1 - actor/pg_loss:0.1 - critic/rewards/mean:${LR:-0.1}"
 """

@@ -21,6 +21,8 @@ os.makedirs(args.out, exist_ok=True)
 os.makedirs("__pycache__", exist_ok=True)
 open("__pycache__/x.pyc", "w").write("x")
 os.symlink("/etc", "elsewhere")
+os.makedirs("data")
+open("data/mnist", "w").write("x")
 open(args.out + "/w.npz", "w").write(str(args.lr) * 100_000)
 open("notes.txt", "w").write("mine")
 for step in (1, 2, 3):
