@@ -370,7 +370,8 @@ class StepFinder:
             first, value = next(iter(pairs.metrics.items()))
             if value >= 0 and value == int(value) and not known_metric(first) and len(pairs.metrics) > 1:
                 steps[first] = int(value)
-        grown, fallen = list[StepName](), list[StepName]()
+        grown: list[StepName] = []
+        fallen: list[StepName] = []
         for name, value in steps.items():
             if len(self.axes) < _MOST_AXES or name in self.axes:
                 rank = RANK.get(name, step_rank(name))
