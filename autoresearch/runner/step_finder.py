@@ -175,7 +175,7 @@ class StepFinder:
         self._block_text = ""
         self._pending: list[_Seen] = []
         self._step: int | None = None  # the last step on the axis
-        self._gap = 1
+        self._gap = 1 << 53  # between two steps; of the first nothing is known
         self._count = 0
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -439,8 +439,13 @@ class StepFinder:
         if not metrics or not (named or proven or (any(map(is_validation, metrics)) and not early)):
             return None
         here = self._step or 0
-        own_steps = (value for name, value in dated.steps.items() if not name.startswith(("num_", "n_")))  # totals
-        fits = [value for value in own_steps if self._step is None or here <= value <= here + 2 * self._gap]
+        totals = ("num_", "n_")
+        own_steps = {name: value for name, value in dated.steps.items() if not name.startswith(totals)}
+        ranks = {name: RANK.get(name, step_rank(name)) for name in own_steps}
+        finest = {value for name, value in own_steps.items() if ranks[name] == min(ranks.values(), key=_last_none)}
+        if self._step is None and len(finest) > 1 and not named:  # which of them counts is not known yet
+            return None
+        fits = [value for value in sorted(finest) if self._step is None or here <= value <= here + 2 * self._gap]
         metrics = as_declared(metrics, self.names)
         return FoundLine(fits[0] if fits and not counted else here, metrics, dated.at, dated.text, counted, main=False)
 
@@ -456,6 +461,10 @@ class StepFinder:
             return None
         self._count += 1
         return self._count
+
+
+def _last_none(rank: int | None) -> int:
+    return _COUNTED if rank is None else rank
 
 
 def _cells(text: str) -> bool:
