@@ -174,6 +174,8 @@ class StepFinder:
         self._block_at = 0.0
         self._block_text = ""
         self._pending: list[_Seen] = []
+        self._tail: list[_Seen] = []  # what was left out since the last step
+        self._once: dict[str, float] = {}  # what was printed once, after the last step
         self._step: int | None = None  # the last step on the axis
         self._gap = 1 << 53  # between two steps; of the first nothing is known
         self._count = 0
@@ -221,7 +223,7 @@ class StepFinder:
             self._pending = named
             self.axis = min(usable, key=lambda one: one.order, default=None)
             self.axis = self.axis or (StepName("", _COUNTED) if named else None)
-        return self._resolved() if self.axis is not None else []
+        return [*self._resolved(), *self._last_words(self.axis)] if self.axis is not None else []
 
     def summary(self) -> str:
         """What was taken: "read `iter` as the step, and loss, reward, from 412 lines like `iter 100 | ...`"; or ""."""
@@ -230,6 +232,7 @@ class StepFinder:
         names = list(self.axis.names)
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         shape = f"{self.axis.count} line{'s' if self.axis.count > 1 else ''} like `{self.axis.example[:160].strip()}`"
+        shape += f"; after the last of them {', '.join(self._once)}" if self._once else ""
         if self.axis.rank == _COUNTED:
             return f"read {shown} from {shape}; they name no step and are counted"
         before = f" (first {_shown(self.changed_from)})" if self.changed_from else ""
@@ -410,10 +413,22 @@ class StepFinder:
         found = []
         for seen in self._pending:
             one = self._placed(seen, self.axis)
-            if one is not None:
-                found.append(one)
+            if one is None:
+                self._tail = [*self._tail[-20:], seen]
+                continue
+            if one.main:
+                self._tail = []
+            found.append(one)
         self._pending = []
         return found
+
+    def _last_words(self, axis: StepName) -> Iterator[FoundLine]:
+        """What a script prints once, after its last step: `final_mse: 0.003`."""
+        for seen in self._tail if self._step is not None else ():
+            metrics = {k: value for k, value in seen.line.metrics.items() if known_metric(k) and k not in axis.names}
+            if metrics and seen.line.bare and not seen.line.steps:
+                self._once.update(metrics)
+                yield FoundLine(self._step or 0, metrics, seen.at, seen.text, axis.rank == _COUNTED, main=False)
 
     def _placed(self, dated: _Seen, axis: StepName) -> FoundLine | None:
         counted = axis.rank == _COUNTED

@@ -74,8 +74,10 @@ def test_lines_beside_belong_to_the_step_before_unless_their_own_number_fits() -
     val = "step {n}: val loss 2.0\n"
     text = "".join(f"iter {n}: loss 1.0\n" + (val.format(n=n) if n % 20 == 10 else "") for n in range(0, 50, 5))
     assert [(s, m) for s, m in found(text) if "val_loss" in m] == [(10, {"val_loss": 2.0}), (30, {"val_loss": 2.0})]
+    steps = "".join(f"step {n} | loss: 1\n" for n in range(5))
+    assert found("mse: 3.0\n" + steps + "saved\nfinal_mse: 0.5\n")[-2:] == [(4, {"loss": 1.0}), (4, {"final_mse": 0.5})]
     summary = "---\nval_bpb:   0.9979\nnum_steps: 953\n"
-    assert found("".join(f"step {n} | loss: 1\n" for n in range(5)) + summary)[-1] == (4, {"val_bpb": 0.9979})
+    assert found(steps + summary)[-1] == (4, {"val_bpb": 0.9979})
 
 
 def test_lines_without_any_step_are_counted() -> None:
