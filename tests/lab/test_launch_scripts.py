@@ -203,3 +203,11 @@ def test_a_job_that_a_script_submits_is_not_seen_to_its_end(tmp_path: Path) -> N
         if f.code == "detached"
     ]
     assert (finding.where, finding.line) == (GYM, 42)
+
+
+def test_metrics_are_recorded_where_a_script_passes_its_words_on(tmp_path: Path) -> None:
+    settings, _ = asked("verl", "cd examples && bash grpo_trainer/run_qwen2-7b.sh && echo done", tmp_path)
+    assert settings.recording is not None and settings.command.endswith(" && echo done")
+    assert "run_qwen2-7b.sh '++trainer.logger=[console,wandb,file]' ++ray_kwargs." in settings.command
+    settings, _ = asked("verl", "bash examples/gmpo_trainer/test_dapo_7b_math.sh", tmp_path)
+    assert settings.recording is None and settings.command == "bash examples/gmpo_trainer/test_dapo_7b_math.sh"

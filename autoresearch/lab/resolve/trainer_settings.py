@@ -24,6 +24,7 @@ from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files
 from autoresearch.lab.resolve.model_chat_template import drops_thinking
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
+from autoresearch.lab.resolve.scripts import shell_reader
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
@@ -242,9 +243,25 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     if recording and recording.overrides and not recording.arguments:
         return _copied(TrainerSettings(trainer, resolved, whole, command, understood), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
+    if recording and not longer:
+        longer = _behind_script(resolved, recording.arguments, trainer)
     if recording is None or not longer:  # no place for its options: metrics come from the console
         return TrainerSettings(trainer, resolved, whole, command, understood)
     return TrainerSettings(trainer, resolved, whole, longer, understood, recording)
+
+
+def _behind_script(resolved: ResolvedBlueprint, words: tuple[str, ...], trainer: Trainer) -> str:
+    """The command with these words behind its script, if a reading shows that the trainer gets them; else "".
+
+    Most scripts end in `"$@"`.
+    """
+    command, own = resolved.blueprint.launch_command, [one for one in resolved.shell_reading.own if one.may_train]
+    if not own or not resolved.files.here:
+        return ""
+    longer = f"{command[: own[-1].stop]} {shlex.join(words)}{command[own[-1].stop :]}"
+    read = shell_reader(resolved.codebase, resolved.blueprint.notes.env, resolved.files)
+    started = read(longer, resolved.blueprint.notes.prepare).trainer(trainer.recognises)
+    return longer if started is not None and set(words) <= set(started.argv) else ""
 
 
 def _named(command: str, job: str) -> str:
