@@ -73,7 +73,7 @@ _MOST_PREFIXES = 10
 _LEADING = re.compile(r"\[(?P<n>\d{1,9})\]\s+|(?P<m>\d{1,9})(?::\s+|\s*(?:->|=>)\s*)")
 _WRAPPED = re.compile(r"\b(?:(?:np|numpy|torch)\.\w{1,12}|tensor|array)\(\[?([-+.\w]{1,32})\]?(?:,[^()]{0,60})?\)")
 _BAR = re.compile(
-    r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d+)/(?P<total>\d+)\s*"
+    r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d{1,15})/(?P<total>\d{1,15})\s*"
     r"\[(?P<rest>[^\n]*?)\]?\s*$"
 )
 _SHARE = re.compile(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
@@ -88,8 +88,8 @@ _TOKEN = re.compile(
   | (?P<number>(?<![\w.])[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?
            | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)? | (?:nan|inf|infinity)(?![\w/.-]) ))
     (?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
-  | (?P<word>[^\W\d][\w.@%#*+$-]*(?:/[\w.@%#*+$-]+)*(?<![.-]))
-  | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | --*(?=\s|$) | \s{3,})
+  | (?P<word>[^\W\d][\w.@%#*+$-]{0,200}(?:/[\w.@%#*+$-]{1,200}){0,20}(?<![.-]))
+  | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | (?<!-)-{1,400}(?=\s|$) | \s{3,})
   | (?P<other>\S)
 """,
     re.X | re.I,
@@ -118,8 +118,7 @@ class ParsedLine:
 
     def add(self, name: str, value: float, total: int = 0) -> None:
         """Add a pair; the first of two with one name counts, as what follows is often a running mean."""
-        whole = value == value and abs(value) < 1 << 53 and value == int(value)
-        if whole and value >= 0 and step_rank(name) is not None:
+        if is_count(value) and step_rank(name) is not None:
             self.steps.setdefault(name, (int(value), total))
         else:
             self.metrics.setdefault(name, value)
@@ -255,13 +254,13 @@ class _PairReader:
             value, total = _value(tokens[at])
             if value is None:
                 continue
-            total = int(_value(tokens[of])[0] or 0) if of >= 0 else total
-            if name in self.heads and value >= 0 and value == int(value):
+            total = _count(tokens[of]) if of >= 0 else total
+            if name in self.heads and is_count(value):
                 pairs.steps.setdefault(name, (int(value), total))
             else:
                 pairs.add(name, value, total)
         for at, of in self.shares:
-            pairs.steps.setdefault(BAR, (int(_value(tokens[at])[0] or 0), int(_value(tokens[of])[0] or 0)))
+            pairs.steps.setdefault(BAR, (_count(tokens[at]), _count(tokens[of])))
 
     def _ahead(self, n: int) -> str:
         return self.tokens[self.at + n][0] if self.at + n < len(self.tokens) else ""
@@ -410,6 +409,16 @@ def _shape(token: re.Match[str]) -> str:
         return "junk"
     joined = token[0] in "[=" and token.start() > 0 and not token.string[token.start() - 1].isspace()
     return f"x{token[0]}" if joined else token[0]
+
+
+def is_count(value: float) -> bool:
+    """Whether a number may count something: whole, not negative, and not so large that it is rounded."""
+    return 0 <= value < 1 << 53 and value == int(value)
+
+
+def _count(token: re.Match[str]) -> int:
+    value = _value(token)[0] or 0.0
+    return int(value) if 0 <= value < 1 << 53 else 0
 
 
 def _value(token: re.Match[str]) -> tuple[float | None, int]:

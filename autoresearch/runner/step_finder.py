@@ -20,6 +20,7 @@ from .metric_lines import (
     by_same_name,
     clean,
     header,
+    is_count,
     is_validation,
     known_metric,
     parse,
@@ -371,7 +372,7 @@ class StepFinder:
             steps.update(self._headings)
         if not steps:
             first, value = next(iter(pairs.metrics.items()))
-            if value >= 0 and value == int(value) and not known_metric(first) and len(pairs.metrics) > 1:
+            if is_count(value) and not known_metric(first) and len(pairs.metrics) > 1:
                 steps[first] = int(value)
         grown: list[StepName] = []
         fallen: list[StepName] = []

@@ -141,3 +141,20 @@ def test_a_line_in_its_spelling(line: str, steps: dict[str, int], metrics: dict[
 )
 def test_a_line_that_holds_none(line: str) -> None:
     assert parse(body(line)) is None
+
+
+def test_no_output_is_too_odd() -> None:
+    pick = random.Random(5)
+    logs = [path.read_bytes() for path in sorted(FORMATS.glob("**/*.log"))]
+    words = [b"step ", b"1" * 400, b"1e999", b"nan", b"inf", b"-", b"{", b"[", b"'", b"/", b"loss=", b"\x1b[", b"%|", b"\n"]
+    for log in logs:
+        lines = log[: 1 << 13].split(b"\n")
+        for _ in range(20):
+            at = pick.randrange(len(lines))
+            cut = pick.randrange(len(lines[at]) + 1)
+            lines[at] = lines[at][:cut] + pick.choice(words) * pick.randrange(1, 4) + lines[at][cut + pick.randrange(3) :]
+        finder = StepFinder(("loss", "a b"))
+        finder.feed(b"\n".join(lines) + b"\n")
+        finder.take_unproven()
+        assert all(0 <= line.step < 1 << 53 for line in finder.end())
+        finder.summary()
