@@ -146,13 +146,14 @@ def test_a_line_that_holds_none(line: str) -> None:
 def test_no_output_is_too_odd() -> None:
     pick = random.Random(5)
     logs = [path.read_bytes() for path in sorted(FORMATS.glob("**/*.log"))]
-    words = [b"step ", b"1" * 400, b"1e999", b"nan", b"inf", b"-", b"{", b"[", b"'", b"/", b"loss=", b"\x1b[", b"%|", b"\n"]
+    words = [b"step ", b"1" * 400, b"1e999", b"nan", b"inf", b"-", b"{", b"[", b"'", b"/", b"loss=", b"\x1b[", b"%|"]
     for log in logs:
         lines = log[: 1 << 13].split(b"\n")
         for _ in range(20):
             at = pick.randrange(len(lines))
             cut = pick.randrange(len(lines[at]) + 1)
-            lines[at] = lines[at][:cut] + pick.choice(words) * pick.randrange(1, 4) + lines[at][cut + pick.randrange(3) :]
+            odd = pick.choice(words) * pick.randrange(1, 4)
+            lines[at] = lines[at][:cut] + odd + lines[at][cut + pick.randrange(3) :]
         finder = StepFinder(("loss", "a b"))
         finder.feed(b"\n".join(lines) + b"\n")
         finder.take_unproven()
