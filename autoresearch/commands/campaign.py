@@ -157,6 +157,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         *_agent_rows(spec),
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{source_of('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
+        ("if it fails", _failure_words(proposed)),
         ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
         ("base", f"{spec.base}, {_files(len(dirty))} from HEAD" if dirty else spec.base),
         *([("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""))] if dirty else []),
@@ -193,6 +194,22 @@ def _outputs_words(proposed: ProposedCampaign) -> str:
         f"{spec.keep_gb:g} GB in all (keep_gb); beyond that the oldest of ideas that lost are removed, never the best "
         f"one's; caches and data/ are not{gone}"
     )
+
+
+def _failure_words(proposed: ProposedCampaign) -> str:
+    """What becomes of a run that fails, by who did it."""
+    from autoresearch.lab.recipes.continuation import can_go_on
+
+    settings, most = proposed.trainer_settings, proposed.spec.max_machine_retries
+    result = "what an idea did is its result"
+    if not most:
+        return f"{result}, and what the machine did says nothing: nothing is tried again"
+    begins = "from the beginning (`- resume: true` in the notes: from the last checkpoint)"
+    if settings.resolved.blueprint.notes.resume:
+        able = can_go_on(settings.trainer, settings.whole)
+        begins = "from the last checkpoint" if able else "from the beginning, as this recipe keeps no checkpoints"
+    times = "once" if most == 1 else f"up to {most} times"
+    return f"{result}; what the machine did (preemption, a lost host, a full disk) is tried again {times}, {begins}"
 
 
 def _files(number: int) -> str:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.run.ending import EXCUSED, Ending
+from autoresearch.core.run.ending import DEVICES, EXCUSED, Ending
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.event_log import seal
@@ -75,7 +75,7 @@ def set_aside(rundir: RunDir, run: str) -> bool:
     data = read_json(rundir.exit_record) if key else None
     if data is None or hmac.compare_digest(str(data.get("seal", "")), seal(data, key)):
         return False
-    if data.get("ending") in _CLAIMS_NOTHING and data.get("cause") not in EXCUSED:
+    if data.get("ending") in _CLAIMS_NOTHING and data.get("cause") not in EXCUSED - DEVICES:
         return False
     rundir.exit_record.replace(rundir.foreign_exit)
     return True

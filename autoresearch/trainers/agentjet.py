@@ -26,7 +26,7 @@ from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Circumstances, Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.trainers import agentjet_lint, shared_patterns
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags
@@ -161,6 +161,13 @@ class AgentJet:
         project = text_of(recipe, "ajet.project_name") or "ajet_default_project"
         folder = f"{base.rstrip('/')}/{project}/{name}"
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """The same experiment below the same checkpoint directory: verl's resume_mode is auto."""
+        base, marks = text_of(recipe, f"{COMMON}.checkpoint_base_dir"), self.resumes(recipe)
+        if not marks or not base.startswith("/"):
+            return None
+        return Continuation({f"{COMMON}.checkpoint_base_dir": base, NAME: text_of(recipe, NAME)}, marks[0])
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs per node (default 8) times nodes (default 1); None without an `ajet:` section."""

@@ -11,6 +11,8 @@ from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.server import HasServer, NoServer
 from autoresearch.core.run.trainer import (
     Circumstances,
+    Continuation,
+    Continues,
     DeclaresLines,
     ExitsWithZero,
     KnowsHarmless,
@@ -104,6 +106,11 @@ def seed_key(trainer: Trainer, whole: Recipe) -> str:
 def resumes(trainer: Trainer, whole: Recipe) -> tuple[str, ...]:
     """Paths and glob patterns which, if they exist at the start, make the run resume an older one."""
     return trainer.resumes(whole) if isinstance(trainer, Resumes) else ()
+
+
+def continuation(trainer: Trainer, whole: Recipe) -> Continuation | None:
+    """How to go on from the last checkpoint of a run with this recipe; None if the trainer cannot."""
+    return trainer.continuation(whole) if isinstance(trainer, Continues) else None
 
 
 def gpus(trainer: Trainer, whole: Recipe) -> int | None:

@@ -29,7 +29,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import nemo_rl_lint, nrl_k8s, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
@@ -208,6 +208,13 @@ class NemoRl:
         """Any step_N in the checkpoint directory, even if this run saves no checkpoints."""
         directory = text_of(recipe, "checkpointing.checkpoint_dir")
         return (f"{directory}/step_*",) if directory and "$" not in directory else ()
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """The same checkpoint directory: its last step_N is resumed by itself."""
+        directory = text_of(recipe, "checkpointing.checkpoint_dir")
+        if not directory.startswith("/") or "$" in directory:
+            return None
+        return Continuation({"checkpointing.checkpoint_dir": directory}, f"{directory}/step_*")
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs per node times nodes, from the recipe's `cluster`."""

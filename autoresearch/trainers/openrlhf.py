@@ -24,7 +24,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import openrlhf_commands, ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -161,6 +161,14 @@ class OpenRlhf:
         if not true_at(recipe, "ckpt.load_enable"):
             return ()
         return (f"{_checkpoints(recipe)}/{'_actor' if openrlhf_commands.kind(recipe) == PPO else 'latest'}",)
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """--ckpt.load_enable with the same --ckpt.path."""
+        path = text_of(recipe, "ckpt.path")
+        if not path.startswith("/") or "$" in path:
+            return None
+        model = "_actor" if openrlhf_commands.kind(recipe) == PPO else "latest"
+        return Continuation({"ckpt.path": path, "ckpt.load_enable": True}, f"{path}/{model}")
 
     def gpus(self, recipe: Recipe) -> int | None:
         return openrlhf_commands.gpus(recipe)

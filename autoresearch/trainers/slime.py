@@ -30,7 +30,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -185,6 +185,13 @@ class Slime:
         """The marker file of a checkpoint, if --load and --save name the same directory."""
         save = text_of(recipe, "save")
         return (f"{save}/latest_checkpointed_iteration.txt",) if save and save == text_of(recipe, "load") else ()
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """--load names the directory of --save."""
+        save = text_of(recipe, "save")
+        if not save.startswith("/") or "$" in save:
+            return None
+        return Continuation({"load": save, "save": save}, f"{save}/latest_checkpointed_iteration.txt")
 
     def gpus(self, recipe: Recipe) -> int | None:
         """The actor's GPUs, shared by the critic, plus those of the rollouts; with --colocate the larger of the two."""

@@ -22,7 +22,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -160,6 +160,16 @@ class Trl:
     @property
     def seed_key(self) -> str:
         return "seed"
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """The path of the last checkpoint-N, if the recipe names `resume_from_checkpoint`, as its script then reads it.
+
+        transformers leaves that to the script, and TRL's own scripts do not read it (trl/scripts/grpo.py).
+        """
+        directory = text_of(recipe, "output_dir")
+        if look_up(recipe, "resume_from_checkpoint") is None or not directory.startswith("/") or "$" in directory:
+            return None
+        return Continuation({"output_dir": directory}, f"{directory}/checkpoint-*", "resume_from_checkpoint")
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The output directory, TensorBoard's directory and the run's name."""

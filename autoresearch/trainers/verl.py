@@ -26,7 +26,7 @@ from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.durations import counted
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import ray_job, shared_patterns, verl_loops
@@ -171,6 +171,14 @@ class Verl:
             return ()
         folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_loops.names(recipe)))
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """The same checkpoint directory, from which `resume_mode: auto` takes the last one."""
+        folder = text_of(recipe, "trainer.default_local_dir")
+        if not folder.startswith("/") or "$" in folder:
+            return None
+        settings = {"trainer.default_local_dir": folder, "trainer.resume_mode": "auto"}
+        return Continuation(settings, f"{folder}/latest_checkpointed_iteration.txt")
 
     def gpus(self, recipe: Recipe) -> int | None:
         """GPUs of the trainer and of every separate resource pool, see `verl_loops`."""

@@ -13,7 +13,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.run.ending import EXCUSED, UNPROVEN, Verdict
+from autoresearch.core.run.ending import DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
@@ -131,9 +131,13 @@ class Idea:
     def excused(self, row: LedgerRow) -> bool:
         """Whether a run failed through no fault of the idea.
 
-        Agent-written code may have killed its own Runner; without a sandbox, such failures are not excused.
+        Agent-written code may have killed its own Runner; without a sandbox, such failures are not excused. Nor is what
+        such a run has only printed, of a disk, a GPU or a scheduler.
         """
-        return row.failure in EXCUSED and not (self.edited and row.failure in UNPROVEN and not row.sandbox)
+        if row.failure not in EXCUSED or not self.edited:
+            return row.failure in EXCUSED
+        printed = row.failure in DEVICES or row.ending == Ending.CRASHED
+        return not printed and (row.failure not in UNPROVEN or bool(row.sandbox))
 
     def fresh_values(self, round_number: int) -> list[float | None]:
         """The objective of each finished confirmation run of a round; None for a run without one."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.branch_and_run_names import slugify
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another
-MOST_RETRIES = 2  # of one replicate that was lost through no fault of its own
 MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
@@ -27,6 +27,13 @@ class RunRequest:
     why: str  # baseline, first, retest, retry, fix, confirm
 
     @property
+    def interrupted(self) -> IdeaRun | None:
+        """Of a retry: the run of this replicate that the machine ended."""
+        if self.why != "retry":
+            return None
+        return next((run for run in reversed(self.idea.runs) if run.replicate == self.replicate), None)
+
+    @property
     def experiment(self) -> str:
         """The name of the run's directories."""
         slug = slugify(self.idea.slug)
@@ -37,10 +44,10 @@ def owed(state: CampaignState) -> RunRequest | None:
     """The next run that an existing idea needs: baseline replicate, retry or re-test; None if there is none."""
     baseline = state.baseline
     if baseline is not None:
-        if retry := _retry(baseline):
+        if retry := _retry(state, baseline):
             return retry
-        if begun(baseline) < replicates(state):
-            if state.seed_check is None and begun(baseline) >= CHECKED and waits(baseline):
+        if begun(state, baseline) < replicates(state):
+            if state.seed_check is None and begun(state, baseline) >= CHECKED and waits(baseline):
                 return None  # first check whether a further run would be a copy
             return RunRequest(baseline, _next_replicate(baseline), "baseline")
         if baseline.live and len(baseline.judged) < replicates(state):
@@ -48,10 +55,10 @@ def owed(state: CampaignState) -> RunRequest | None:
     for idea in state.ideas:
         if idea.hypothesis.is_baseline or idea.slug in state.unwanted or waits(idea):
             continue
-        if retry := _repaired(idea) or _retry(idea):
+        if retry := _repaired(idea) or _retry(state, idea):
             return retry
         decision = pending(state, idea)
-        if decision is not None and decision.retest:
+        if decision is not None and decision.retest and not given_up(state, idea):
             return RunRequest(idea, _next_replicate(idea), "retest")
     return None
 
@@ -79,7 +86,7 @@ def owed_to_check(state: CampaignState) -> RunRequest | None:
     baseline = state.baseline
     if baseline is None or state.seed_check is not None or waits(baseline):
         return None
-    if begun(baseline) >= MOST_TRIES + max(CHECKED, replicates(state)):
+    if begun(state, baseline) >= MOST_TRIES + max(CHECKED, replicates(state)):
         return None
     return RunRequest(baseline, _next_replicate(baseline), "baseline")
 
@@ -87,7 +94,9 @@ def owed_to_check(state: CampaignState) -> RunRequest | None:
 def baseline_done(state: CampaignState) -> bool:
     """Whether every replicate of the baseline is over."""
     baseline = state.baseline
-    return baseline is not None and not waits(baseline) and len(baseline.judged) >= replicates(state)
+    if baseline is None or waits(baseline):
+        return False
+    return len(baseline.judged) + given_up(state, baseline) >= replicates(state)
 
 
 def baseline_failed(state: CampaignState) -> bool:
@@ -96,10 +105,22 @@ def baseline_failed(state: CampaignState) -> bool:
     return baseline_done(state) and baseline is not None and not baseline.values
 
 
-def begun(idea: Idea) -> int:
-    """Runs that count, without confirmations: prepared, live, or over and not excused."""
+def begun(state: CampaignState, idea: Idea) -> int:
+    """Runs that count, without confirmations: prepared, live, over and not excused, or given up."""
+    return len(_counting(idea)) + given_up(state, idea)
+
+
+def given_up(state: CampaignState, idea: Idea) -> int:
+    """Replicates that the machine ended each time, so often that they are not tried again."""
+    confirming = {run.run for run in idea.runs if run.why == "confirm"}
+    lost = Counter(row.replicate for row in idea.rows if idea.excused(row) and row.run_id not in confirming)
+    alive = {run.replicate for run in _counting(idea)}
+    return sum(times > state.spec.max_machine_retries for replicate, times in lost.items() if replicate not in alive)
+
+
+def _counting(idea: Idea) -> list[IdeaRun]:
     excused = {row.run_id for row in idea.rows if idea.excused(row)}
-    return sum(run.why != "confirm" and run.run not in excused for run in idea.runs)
+    return [run for run in idea.runs if run.why != "confirm" and run.run not in excused]
 
 
 def waits(idea: Idea) -> bool:
@@ -119,8 +140,8 @@ def _repaired(idea: Idea) -> RunRequest | None:
     return RunRequest(idea, max((run.replicate for run in idea.runs), default=1), "fix")
 
 
-def _retry(idea: Idea) -> RunRequest | None:
-    """Repeat a replicate whose last run was lost or found its lease taken, at most MOST_RETRIES times."""
+def _retry(state: CampaignState, idea: Idea) -> RunRequest | None:
+    """Repeat a replicate whose last run the machine ended, at most `max_machine_retries` times."""
     if waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
@@ -128,7 +149,7 @@ def _retry(idea: Idea) -> RunRequest | None:
         return None
     again = [row for row in idea.rows if row.replicate == last.replicate and idea.excused(row)]
     why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
-    if len(again) > MOST_RETRIES or why == "confirm":
+    if len(again) > state.spec.max_machine_retries or why == "confirm":
         return None
     return RunRequest(idea, last.replicate or 1, "retry")
 
@@ -166,7 +187,7 @@ def decided(state: CampaignState, idea: Idea) -> bool:
     if idea.slug in state.unwanted:
         return True
     decision = pending(state, idea)
-    return decision is None or not decision.retest
+    return decision is None or not decision.retest or given_up(state, idea) > 0
 
 
 def without(state: CampaignState, run: str) -> CampaignState:

@@ -42,7 +42,7 @@ def check_seeds(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     if found is None:
         return ()
     by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
-    check = SeedCheck(found.seen, found.reason, by, scheduler.begun(baseline), found.values, found.exact)
+    check = SeedCheck(found.seen, found.reason, by, scheduler.begun(state, baseline), found.values, found.exact)
     copies = seeding.copies([(row.run_id, curves[row.run_id].seed) for row in rows])
     fields = {name: getattr(check, name) for name in SeedCheck.__dataclass_fields__}
     return Note("seed_check", {**fields, "copies": copies}), Say(seed_sentence(check, state.spec.objective.metric))

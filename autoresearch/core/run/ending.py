@@ -14,8 +14,9 @@ NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
 MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
-EXCUSED = FROM_ITS_PLACE | MACHINE | {"runner_died", "launch_interrupted", "lease_busy"}
-"""Failures that say nothing of the idea."""
+DEVICES = frozenset({"disk_full", "gpu_fault"})  # the run's own output tells of them
+EXCUSED = FROM_ITS_PLACE | MACHINE | DEVICES | {"runner_died", "launch_interrupted", "lease_busy"}
+"""Failures of the machine, which say nothing of the idea: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
 TAMPERED = "tampered: "  # prefix of a flag that reports tampering

@@ -200,6 +200,23 @@ class Resumes(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What makes a run go on from the last checkpoint of an earlier one."""
+
+    settings: Mapping[str, object]
+    checkpoints: str  # absolute path or pattern; the last match in natural order is the last checkpoint
+    checkpoint_key: str = ""  # the key that takes the path of the last checkpoint, if it must be named
+
+
+@runtime_checkable
+class Continues(Protocol):
+    """A trainer that can go on from the last checkpoint of an interrupted run."""
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """How to go on from what a run with this recipe has saved; None if it saves nowhere in particular."""
+
+
 @runtime_checkable
 class NeedsGpus(Protocol):
     """A trainer whose recipe sets the number of GPUs it uses."""

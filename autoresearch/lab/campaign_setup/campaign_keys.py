@@ -55,6 +55,7 @@ _CAMPAIGN_KEYS = (
     CampaignKey("seed", _T.COUNT, 0, "of the proposer"),
     CampaignKey("baseline", _T.COUNT, 4, "runs of the baseline; the second repeats the seed of the first", 1),
     CampaignKey("retests", _T.COUNT, 5, "further runs, at most, of an idea that looks better"),
+    CampaignKey("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     CampaignKey("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
     CampaignKey("confirm_runs", _T.COUNT, 12, "runs of that proof, at most", 2),
     CampaignKey("parallel", _T.COUNT, 1, "runs at a time", 1),

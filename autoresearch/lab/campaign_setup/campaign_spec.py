@@ -60,6 +60,7 @@ def campaign_spec(
         timeout_s=campaign_file["timeout"],
         replicates=campaign_file["baseline"],
         retests=campaign_file["retests"],
+        max_machine_retries=campaign_file["max_machine_retries"],
         confirm=campaign_file["confirm"],
         confirm_runs=campaign_file["confirm_runs"],
         runs_per_gpu=campaign_file["runs_per_gpu"],

@@ -133,6 +133,11 @@ class CommitBuilder:
         """All that a commit sets: its recipe over its parents, and the settings of the command and its scripts."""
         return replace(self.launch(commit), command=self.command(self.arguments(commit))).settings
 
+    def whole_of_run(self, commit: str) -> Recipe:
+        """All that the commit of a run sets, by the command of the blueprint that it ran."""
+        own = parse_blueprint(_file(self.checkout, commit, BLUEPRINT), BLUEPRINT)
+        return replace(self.launch(commit), command=own.launch_command).settings
+
     def changed(
         self,
         commit: str,

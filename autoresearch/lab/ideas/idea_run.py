@@ -71,7 +71,7 @@ def get_ready(
     prepared = prepare(resolved_run, parts, ahead=True, runner=_is_local(spec))
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
-    for text in remarks:
+    for text in (*remarks, *filter(None, [committed.goes_on])):
         journal.append(Path(prepared.spec.result_dir), text)
     return Ready(run_request, _idea_run(run_request, committed, prepared.spec), slot, prepared)
 

@@ -11,6 +11,7 @@ from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
 from autoresearch.lab.ideas.follow_up import follow_up
 from autoresearch.lab.ideas.idea_blueprint import fields_of
 from autoresearch.lab.recipes import seeds
+from autoresearch.lab.recipes.continuation import settings_from
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.records.secrets import mask_text
@@ -25,6 +26,7 @@ class RunCommit:
     result_dir: str
     seed: int
     way: SeedWay  # how the seed is passed to the training
+    goes_on: str = ""  # of a retry: where it begins, in a sentence
 
 
 def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
@@ -36,6 +38,8 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     seed = seed_of(run_request, way.first, repeats=spec.replicates >= CHECKED)
     result_dir = str(Path(spec.result_dir) / run_request.experiment)
     settings = _own_settings(builder, run_request, (way, seed), result_dir)
+    continued, goes_on = _continued(builder, run_request)
+    settings |= continued
     in_script = way.kind == "flag" and bool(launch.script_with(way.name))
     changed = builder.changed(idea.commit, settings | ({way.name: seed} if in_script else {}), before, new_keys=True)
     files: dict[str, bytes | None] = {**changed.scripts}
@@ -50,7 +54,20 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
     files[BLUEPRINT] = mask_text(rendered).encode()
     commit, branch = follow_up(builder, idea, files, f"{idea.slug}: run {run_request.replicate}, {run_request.why}\n")
-    return RunCommit(commit, branch, result_dir, seed, way)
+    return RunCommit(commit, branch, result_dir, seed, way, goes_on)
+
+
+def _continued(builder: CommitBuilder, run_request: RunRequest) -> tuple[dict[str, object], str]:
+    """The settings with which a retry goes on from the run that the machine ended, if `- resume: true` asks for it."""
+    ended = run_request.interrupted
+    if ended is None or not ended.commit:
+        return {}, ""
+    if not builder.blueprint.notes.resume:
+        return {}, f"the machine ended {ended.run}: tried again from the beginning (no `- resume: true`)"
+    settings, checkpoint = settings_from(builder.trainer, builder.whole_of_run(ended.commit))
+    if not checkpoint:
+        return {}, f"the machine ended {ended.run}, which left no checkpoint: tried again from the beginning"
+    return settings, f"the machine ended {ended.run}: goes on from its last checkpoint, {checkpoint}"
 
 
 def _own_settings(

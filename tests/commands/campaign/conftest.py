@@ -27,6 +27,9 @@ recipe = {key: value.strip(" '") for key, sign, value in (line.partition(": ") f
 lr, seed, mode = float(recipe["lr"]), int(recipe["data.seed"]), recipe["mode"]
 place = recipe["trainer.default_local_dir"]
 os.makedirs(place, exist_ok=True)
+mark = place + "/latest_checkpointed_iteration.txt"
+if "resume_mode: auto" in text and os.path.exists(mark):
+    print("Resuming from", place + "/global_step_" + open(mark).read(), flush=True)
 open(place + "/weights", "a").write(recipe["trainer.experiment_name"] + "\\n")
 print("TREE", os.popen("git rev-parse HEAD^{tree}").read().strip(), "SEED", seed, "DIRECTORY", os.getcwd(), end=" ")
 print("GPU", os.environ.get("CUDA_VISIBLE_DEVICES", "none"), flush=True)
@@ -36,6 +39,7 @@ if mode == "crash":
     raise RuntimeError("the reward model is gone")
 if mode == "hold":  # until the test has seen enough
     step(1)
+    open(mark, "w").write("1")
     while not os.path.exists(os.environ["GO"]):
         time.sleep(0.02)
 if mode == "endless":

@@ -59,6 +59,35 @@ def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, prete
     assert first.replicate == second.replicate and state.baseline.status == "keep"
 
 
+def test_what_a_scheduler_interrupted_goes_on_from_its_checkpoint(camp: Any, pretend_slurm: Any) -> None:
+    path = camp.bench.repo / "exp.md"
+    path.write_text(path.read_text() + "- resume: true\n")
+    camp.recipe(mode="hold")
+    camp.bench.git("commit", "-qam", "hold, and go on")
+    keys = {"space": {"lr": [0.5, 0.2]}, "proposer": "grid", "confirm": False, "max_machine_retries": 1}
+    camp.start("--launcher", "slurm:1", **keys, count=1, baseline=1)
+    for _ in range(2):  # the second run is preempted too, and one more is not owed
+        ended = len(camp.state().rows)
+        camp.until(lambda: [run for _, run in camp.state().live if "first_step" in _events(run.run_dir)])
+        job = pretend_slurm.jobs()[-1]
+        pretend_slurm.do(job, state="PREEMPTED", reason="None")
+        os.kill(job["pid"], signal.SIGTERM)
+        camp.until(lambda before=ended: len(camp.state().rows) > before)
+    camp.phase("paused")
+    first, second = camp.state().rows
+    assert [(row.failure, row.replicate, row.index) for row in (first, second)] == [("preempted", 1, 1)] * 2
+    checkpoint = f"{first.result_dir}/checkpoints/global_step_1"
+    assert f"Resuming from {checkpoint}" in camp.log(second) and "Resuming" not in camp.log(first)
+    told = Path(second.result_dir, "experiment_log.md").read_text()
+    assert f"the machine ended {first.run_id}: goes on from its last checkpoint, {first.result_dir}/checkpoints" in told
+    assert len(pretend_slurm.jobs()) == 2
+
+
+def _events(run_dir: str) -> str:
+    path = Path(run_dir, "events.jsonl")
+    return path.read_text() if path.exists() else ""
+
+
 @pytest.mark.smoke
 def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slurm: Any) -> None:
     camp.recipe(mode="hold")

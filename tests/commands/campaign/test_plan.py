@@ -40,6 +40,21 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes"]
 
 
+def test_the_plan_says_what_is_tried_again_and_from_where(camp: Any) -> None:
+    def told(*flags: str) -> str:
+        return str(camp.bench.ask("campaign", path, "--count", "3", *flags)["plan"]["if it fails"])
+
+    path = camp.file(space={"lr": [0.5, 0.2]}, proposer="grid")
+    assert told().startswith("what an idea did is its result; what the machine did (preemption, a lost host,")
+    assert "is tried again up to 2 times, from the beginning (`- resume: true`" in told()
+    assert told("--set", "max_machine_retries=0").endswith("nothing is tried again")
+    blueprint = camp.bench.repo / "exp.md"
+    blueprint.write_text(blueprint.read_text() + "- resume: true\n")
+    assert told("--set", "max_machine_retries=1").endswith("is tried again once, from the last checkpoint")
+    camp.recipe(trainer__default_local_dir="''")
+    assert told().endswith("from the beginning, as this recipe keeps no checkpoints")
+
+
 def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) -> None:
     """`autoresearch campaign --yes` alone; the approving line of the plan is what is typed."""
     camp.file(queue=camp.ideas(*({"overrides": {"lr": n}} for n in (1, 2, 3, 4, 5))), retests=0, confirm=False)

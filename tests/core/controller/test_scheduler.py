@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from autoresearch.core.controller import scheduler
 
 
@@ -64,12 +66,70 @@ def test_a_lost_run_is_made_again_a_few_times_and_a_crash_never(records: Callabl
     made.idea("lost")
     made.run("lost", None, "crash", failure="runner_died")
     assert wanted(scheduler.owed(made.state())) == ("lost", 1, "retry")
-    for _ in range(scheduler.MOST_RETRIES):
+    for _ in range(made.spec.max_machine_retries):
         made.run("lost", None, "crash", failure="runner_died", replicate=1, why="retry")
     assert scheduler.owed(made.state()) is None
     made.idea("dead")
     made.run("dead", None, "crash", failure="cuda_oom")
     assert scheduler.owed(made.state()) is None
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_what_the_machine_did_is_tried_again_so_often(records: Callable[..., Any], most: int) -> None:
+    made = records(max_machine_retries=most)
+    made.idea("a")
+    for number in range(most + 1):
+        made.run("a", None, "crash", failure="preempted", ending="lost", replicate=1, why="retry" if number else "")
+        owed = scheduler.owed(made.state())
+        assert (wanted(owed) == ("a", 1, "retry")) is (number < most), number
+    idea = made.state().by_slug("a")
+    assert scheduler.RunRequest(idea, idea.runs[-1].replicate, "retry").interrupted == idea.runs[-1]
+    assert scheduler.RunRequest(idea, idea.runs[-1].replicate, "retest").interrupted is None
+
+
+def test_a_machine_that_ends_every_run_of_the_baseline_ends_the_baseline(records: Callable[..., Any]) -> None:
+    made = records(empty=True, replicates=2, max_machine_retries=1)
+    made.idea("baseline")
+    tries = 0
+    while (owed := scheduler.owed(made.state())) is not None:
+        made.run("baseline", None, "crash", failure="preempted", ending="lost", replicate=owed.replicate, why=owed.why)
+        tries += 1
+        assert tries < 20
+    assert tries == 4
+    assert scheduler.baseline_done(made.state()) and scheduler.baseline_failed(made.state())
+
+
+@pytest.mark.parametrize(
+    ("failure", "ending", "sandbox", "own", "edited"),  # whether it is excused in our code, and in an agent's
+    [
+        ("preempted", "lost", "", True, True),  # the scheduler says so
+        ("preempted", "crashed", "bwrap", True, False),  # a line in its output, which an agent's code may print
+        ("disk_full", "crashed", "bwrap", True, False),
+        ("gpu_fault", "crashed", "", True, False),
+        ("runner_died", "lost", "bwrap", True, True),
+        ("runner_died", "lost", "", True, False),
+        ("cuda_oom", "crashed", "", False, False),
+        ("engine_dead", "crashed", "", False, False),
+    ],
+)
+def test_what_the_machine_did_and_what_the_idea_did(
+    records: Callable[..., Any], failure: str, ending: str, sandbox: str, own: bool, edited: bool
+) -> None:
+    made = records()
+    made.idea("a")
+    row = made.end(made.start("a"), None, "crash", failure=failure, ending=ending, sandbox=sandbox)
+    idea = made.state().by_slug("a")
+    for by_agent, excused in ((False, own), (True, edited)):
+        assert replace(idea, edited=by_agent).excused(row) is excused, by_agent
+
+
+def test_the_machines_failures_are_never_the_ideas_in_the_table_of_kinds() -> None:
+    from autoresearch.core.diagnosis.failure_kinds import FailureKind, FailurePolicy, table
+    from autoresearch.core.run.ending import EXCUSED
+
+    kinds = [kind for kind in FailureKind if kind.value in EXCUSED]
+    assert {kind.value for kind in kinds} == {"preempted", "disk_full", "gpu_fault"}
+    assert {table().policy(kind) for kind in kinds} == {FailurePolicy.RETRY}
 
 
 def test_an_idea_that_has_its_branch_and_never_ran_is_taken_up_again(records: Callable[..., Any]) -> None:

@@ -171,12 +171,12 @@ def test_nobody_tells_of_memory(box: Box) -> None:
 def test_a_run_that_found_its_lease_taken_runs_again_and_says_nothing_of_its_idea(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("new", git=False)
-    for _ in range(scheduler.MOST_RETRIES + 1):
+    for _ in range(made.state().spec.max_machine_retries + 1):
         made.run("new", None, "crash", failure="lease_busy", ending="launch_failed", curve=False, replicate=1)
         state = made.state()
         idea = state.by_slug("new")
         owed = scheduler.owed(state)
-        if len(idea.rows) <= scheduler.MOST_RETRIES:
+        if len(idea.rows) <= made.state().spec.max_machine_retries:
             assert owed and (owed.idea.slug, owed.why, owed.replicate) == ("new", "retry", 1)
     assert owed is None and idea.judged == [] and idea.attempted
 
