@@ -82,12 +82,6 @@ def last(path: Path, count: int) -> list[Event]:
     return found[::-1]
 
 
-def last_seq(path: Path) -> int:
-    """The number of the last complete line; 0 if there is none."""
-    with lines.reading(path) as fd:
-        return 0 if fd is None else lines.count(fd)
-
-
 def _parse(seq: int, line: bytes) -> Event | None:
     try:
         record = json.loads(line)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,6 @@ REFUSED = "refused"  # used instead of an ending: the run was never started
 READ_MAX = 1 << 16
 FOREIGN_MAX = 500  # characters kept of a flag not written by autoresearch
 TEXT_MAX = (1000, 400, 150)  # limits of characters per text in a flag; the first that fits the reserve is used
-_COMPLETED = re.compile(r"completed at (\d+(?:\.\d+)?)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,6 @@ class Flag:
     def refused(self) -> bool:
         """Whether it marks a blueprint that could not be run."""
         return self.content.get("ending") == REFUSED
-
-    @property
-    def completed(self) -> float | None:
-        """When the trainer was done (wall clock, seconds), according to a flag that it wrote itself; else None."""
-        match = None if self.ours else _COMPLETED.search(self.text)
-        return float(match[1]) if match else None
 
 
 def read(path: Path) -> Flag:

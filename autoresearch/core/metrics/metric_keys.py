@@ -99,12 +99,6 @@ def step_of(metrics: Mapping[str, float]) -> int | None:
     return int(metrics[key]) if key else None
 
 
-def without_step(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The metrics without the key that names the step."""
-    named = _step_key(metrics)
-    return {key: value for key, value in metrics.items() if key != named}
-
-
 def _step_key(metrics: Mapping[str, float]) -> str:
     known = (key for key in STEP_KEYS if key in metrics)
     return next((key for key in known if math.isfinite(value := metrics[key]) and value >= 0), "")
