@@ -177,6 +177,7 @@ class StepFinder:
         self._pending: list[_Seen] = []
         self._tail: list[_Seen] = []  # what was left out since the last step
         self._once: dict[str, float] = {}  # what was printed once, after the last step
+        self._early: list[FoundLine] = []  # lines that had to be placed before the end, as there were too many
         self._step: int | None = None  # the last step on the axis
         self._gap = 1 << 53  # between two steps; of the first nothing is known
         self._count = 0
@@ -191,15 +192,18 @@ class StepFinder:
 
     def take(self) -> list[FoundLine]:
         """What was found since the last call; nothing until a step was taken. A better one is taken once."""
+        self._choose()
+        return self._resolved() if self.axis is not None else []
+
+    def _choose(self) -> None:
         best = self._best()
         if self.axis is None:
             self.axis = best
         elif best is not None and best is not self.axis and not self.changed_from:
-            if self.axis.qualifies and best.order[:2] >= self.axis.order[:2]:
-                return self._resolved()
-            self.changed_from, self.axis = self.axis.step_name, best
-            self._step = None
-        return self._resolved() if self.axis is not None else []
+            if not self.axis.qualifies or best.order[:2] < self.axis.order[:2]:
+                self.changed_from, self.axis = self.axis.step_name, best
+                self._step = None
+                self._early = []
 
     def take_unproven(self) -> list[FoundLine]:
         """What was found, although no step has grown twice: the limit to the first step is reached."""
@@ -245,6 +249,9 @@ class StepFinder:
         """The lines to look at: all at first and within a table or block, else those with a needle."""
         at, size = 0, len(flat)
         hits = dict.fromkeys(self._needles, -1)
+        axis = self.axis or self._best()
+        if axis is not None and axis.step_name != BAR and b"%|" in hits and "%|" not in axis.example:
+            del hits[b"%|"]  # bars of something else are most of the output of many programs
         while at < size:
             if self._bytes + at > LOOKED_AT and not self._columns and self._block is None:
                 for needle, hit in list(hits.items()):
@@ -390,8 +397,12 @@ class StepFinder:
         if known == 2 or not block:  # else a block that is printed again and again may be a configuration
             self._count_line(pairs, known, text)
         self._pending.append(_Seen(pairs, steps, at, text))
-        if len(self._pending) > _MOST_PENDING and self.axis is None:
-            del self._pending[: _MOST_PENDING // 2]
+        if len(self._pending) > _MOST_PENDING:
+            self._choose()
+            if self.axis is None:
+                del self._pending[: _MOST_PENDING // 2]
+            else:
+                self._early = self._resolved()
 
     def _count_line(self, pairs: ParsedLine, known: int, text: str) -> None:
         """Lines that are counted have the same names each time; those of Hugging Face have an epoch between steps."""
@@ -411,7 +422,7 @@ class StepFinder:
     def _resolved(self) -> list[FoundLine]:
         """The pending lines with their steps."""
         assert self.axis is not None
-        found = []
+        found, self._early = self._early, []
         for seen in self._pending:
             one = self._placed(seen, self.axis)
             if one is None:

@@ -159,3 +159,21 @@ def test_no_output_is_too_odd() -> None:
         finder.take_unproven()
         assert all(0 <= line.step < 1 << 53 for line in finder.end())
         finder.summary()
+
+
+def test_of_a_long_log_no_step_is_lost() -> None:
+    log = "".join(f"iter {n} | loss {1 / (n + 1):.4f}\n" for n in range(45_000))
+    finder = StepFinder()
+    finder.feed(log.encode())
+    assert [line.step for line in finder.end()] == list(range(45_000))
+
+
+def test_late_in_a_log_bars_are_read_only_where_the_steps_stand_in_bars() -> None:
+    bar = "Epoch {n}: 100%|##########| 10/10 [00:00<00:00, 1.2it/s, train_loss={n}.5]\n"
+    other = "Processed prompts:  50%|#####     | 5/10 [00:00<00:00, 9.1it/s, est. speed input: 5.1 toks/s]\n" * 400
+    for line in (bar, "epoch {n} | train_loss {n}.5\n"):
+        finder = StepFinder()
+        for n in range(100):
+            finder.feed((line.format(n=n) + other).encode())
+        steps = {one.step: one.metrics["train_loss"] for one in finder.end() if "train_loss" in one.metrics}
+        assert steps == {n: n + 0.5 for n in range(100)}
