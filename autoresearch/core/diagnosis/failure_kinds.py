@@ -97,10 +97,6 @@ class FailurePattern:
     origin: str = ""  # "outside" or "report", see failures.yaml
     note: str = ""
 
-    def matches(self, line: str) -> bool:
-        """Whether the pattern is found in the line."""
-        return self.needle in line and self.regex.search(line) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class FailureTable:
@@ -134,7 +130,10 @@ class FailureTable:
 
     def match(self, line: str) -> FailurePattern | None:
         """The first pattern that matches a line, stripped of colours and prefixes."""
-        return next((pattern for pattern in self.patterns if pattern.matches(line)), None)
+        for pattern in self.patterns:
+            if pattern.needle in line and pattern.regex.search(line):
+                return pattern
+        return None
 
     @property
     def certain_kinds(self) -> frozenset[FailureKind]:

@@ -72,3 +72,14 @@ def test_proxychains_only_for_the_network_and_only_where_it_is_installed() -> No
     assert any("proxychains" in text for text in table().suggestions(FailureKind.NETWORK, proxychains=True))
     assert not any("proxychains" in text for text in table().suggestions(FailureKind.NETWORK))
     assert not any("proxychains" in text for text in table().suggestions(FailureKind.AUTH, proxychains=True))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(SGLangEngine pid=3302) INFO:     10.0.0.5:57752 - "GET /health HTTP/1.1" 200 OK',
+        "(WorkerDict pid=3) step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001",
+    ],
+)
+def test_lines_that_are_printed_by_the_million_hold_no_needle(line: str) -> None:
+    assert not [common for common in table().needles if common in line]
