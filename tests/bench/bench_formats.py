@@ -90,7 +90,7 @@ def _speeds(repeats: int) -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="ar-formats-") as scratch:
         log = Path(scratch) / "run.log"
         for what, pieces in (
-            ("near misses, a training line every 16 KB", _sparse()),
+            ("a step in every 16 KB of near misses", _sparse()),
             ("all samples in turn", _dense()),
         ):
             with log.open("wb") as file:
