@@ -7,6 +7,7 @@ log carry the steps is decided by `step_finder`, which sees all of them.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -94,6 +95,7 @@ _TOKEN = re.compile(
 """,
     re.X | re.I,
 )
+_NUMBER = re.compile(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
 _QUOTED_NAME = re.compile(r"[^\W\d][\w.@%#*+/ -]{0,80}\Z")
 _LITERALS = frozenset(["true", "false", "none", "null"])
 _MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6}
@@ -212,10 +214,7 @@ def parse(text: str) -> ParsedLine | None:
 
 
 class _PairReader:
-    """Goes through the tokens of a text once, and notes where its pairs are.
-
-    Lines that differ only in their numbers have the same tokens, so that the next one is read by what was noted.
-    """
+    """Goes through the tokens of a text once, and notes where its pairs are."""
 
     def __init__(self, tokens: Sequence[re.Match[str]]) -> None:
         self.tokens = tokens
@@ -244,11 +243,17 @@ class _PairReader:
     def bare(self) -> bool:
         return self.lost <= max(2, len(self.pairs))
 
-    def read(self, tokens: Sequence[re.Match[str]], pairs: ParsedLine) -> None:
-        """Add the pairs of a line whose tokens are like these."""
+    @property
+    def torn(self) -> bool:
+        """Whether the line ends within a dict."""
+        return bool(self.braces) and self.quoted
+
+    def read(self, pairs: ParsedLine) -> None:
+        """Add the pairs to a line."""
+        tokens = self.tokens
         pairs.bare = self.bare
         pairs.quoted = self.quoted
-        if self.braces and self.quoted:  # a torn dict
+        if self.torn:
             return
         for name, (at, of) in self.pairs.items():
             value, total = _value(tokens[at])
@@ -379,36 +384,93 @@ class _PairReader:
             self._clear()
 
 
-_readers: dict[tuple[str, ...], _PairReader] = {}
-_MOST_READERS = 512
+class _Plan:
+    """Where the pairs are in lines that differ in their numbers alone."""
+
+    __slots__ = ("bare", "pairs", "quoted", "shares")
+
+    def __init__(self, reader: _PairReader, place_of: Mapping[int, int]) -> None:
+        """place_of: which of the line's numbers a token is. Tokens that are none have the same text in each line."""
+        self.bare = reader.bare
+        self.quoted = reader.quoted
+
+        def source(at: int) -> tuple[int, float]:
+            """Which number, and its factor; or -1, and the value."""
+            if at < 0:
+                return -1, 0.0
+            token = reader.tokens[at]
+            if at not in place_of:
+                value = _value(token)[0]
+                return -1, math.nan if value is None else value
+            return place_of[at], _MULTIPLES.get(token["unit"] or "", 1.0)
+
+        self.pairs = [
+            (name, *source(at), source(of), name in reader.heads or step_rank(name) is not None)
+            for name, (at, of) in ({} if reader.torn else reader.pairs).items()
+        ]
+        self.shares = [(source(at), source(of)) for at, of in reader.shares]
+
+    def read(self, numbers: Sequence[float], line: ParsedLine) -> None:
+        """Add the pairs of a line with these numbers."""
+        line.bare, line.quoted = self.bare, self.quoted
+        steps, metrics = line.steps, line.metrics
+        for name, at, factor, total, counts in self.pairs:
+            value = numbers[at] * factor if at >= 0 else factor
+            if counts and is_count(value):
+                steps.setdefault(name, (int(value), _whole(total, numbers)))
+            else:
+                metrics.setdefault(name, value)
+        for one, total in self.shares:
+            steps.setdefault(BAR, (_whole(one, numbers), _whole(total, numbers)))
+
+
+def _whole(source: tuple[int, float], numbers: Sequence[float]) -> int:
+    value = numbers[source[0]] * source[1] if source[0] >= 0 else source[1]
+    return int(value) if 0 <= value < 1 << 53 else 0
+
+
+_plans: dict[tuple[str, ...], _Plan | None] = {}  # by a line's text between its numbers
+_MOST_PLANS = 512
 
 
 def _pairs(text: str, pairs: ParsedLine) -> None:
-    """Add the pairs of a text to a line."""
-    tokens = list(_TOKEN.finditer(text))
-    shape = tuple([_shape(token) for token in tokens])
-    reader = _readers.get(shape)
-    if reader is None:
-        if len(_readers) >= _MOST_READERS:
-            _readers.clear()
-        reader = _readers[shape] = _PairReader(tokens)
-    reader.read(tokens, pairs)
+    """Add the pairs of a text to a line. The first line of its kind is read token by token, the others by a plan."""
+    pieces = _NUMBER.split(text)
+    between = tuple(pieces[::2])
+    plan = _plans.get(between)
+    if plan is not None:
+        try:
+            plan.read([float(number) for number in pieces[1::2]], pairs)
+            return
+        except ValueError:  # 1,200 or 12:30:01
+            pass
+    reader = _PairReader(list(_TOKEN.finditer(text)))
+    if plan is None and between not in _plans:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        place_of = _places(pieces, reader.tokens)
+        _plans[between] = None if place_of is None else _Plan(reader, place_of)
+    reader.read(pairs)
 
 
-def _shape(token: re.Match[str]) -> str:
-    """What of a token decides how the line is read."""
-    kind = token.lastgroup
-    if kind == "number":
-        return "nan" if token[0][-1] in "nNfFyY" else "0"
-    if kind == "unit":
-        return token["unit"]
-    if kind == "text":
-        inner = token[0][1:-1]
-        return "'0'" if _float(inner) is not None else "'0/0'" if _SHARE.match(inner) else token[0]
-    if kind == "junk":
-        return "junk"
-    joined = token[0] in "[=" and token.start() > 0 and not token.string[token.start() - 1].isspace()
-    return f"x{token[0]}" if joined else token[0]
+def _places(pieces: Sequence[str], tokens: Sequence[re.Match[str]]) -> dict[int, int] | None:
+    """Which of a line's numbers each token is, by the token's index; None if any number is no token of its own."""
+    spans: dict[tuple[int, int], int] = {}
+    for n, token in enumerate(tokens):
+        if token["number"]:
+            spans[token.span("number")] = n
+        elif token.lastgroup == "text":
+            spans[token.start() + 1, token.end() - 1] = n
+    places: dict[int, int] = {}
+    start = 0
+    for n, piece in enumerate(pieces):
+        if n % 2:
+            token_at = spans.get((start, start + len(piece)))
+            if token_at is None:
+                return None
+            places[token_at] = n // 2
+        start += len(piece)
+    return places
 
 
 def is_count(value: float) -> bool:

@@ -114,7 +114,7 @@ class StepName:
         self.count += 1
         self.known = max(self.known, known)
         self.example = self.example or text
-        if len(self.names) < 100:
+        if len(self.names) < 100 and not pairs.metrics.keys() <= self.names.keys():
             self.names.update(dict.fromkeys(pairs.metrics))
         if len(self.values) < 3:
             self.values.update(value for name, value in pairs.metrics.items() if known_metric(name))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.runner import metric_lines
 from autoresearch.runner.metric_lines import body, parse
 from autoresearch.runner.step_finder import FoundLine, StepFinder
 
@@ -177,3 +178,16 @@ def test_late_in_a_log_bars_are_read_only_where_the_steps_stand_in_bars() -> Non
             finder.feed((line.format(n=n) + other).encode())
         steps = {one.step: one.metrics["train_loss"] for one in finder.end() if "train_loss" in one.metrics}
         assert steps == {n: n + 0.5 for n in range(100)}
+
+
+def test_a_line_is_read_alike_whether_or_not_one_of_its_kind_came_before() -> None:
+    def pairs(line: str) -> object:
+        parsed = parse(body(line))
+        return parsed and (parsed.steps, repr(parsed.metrics), parsed.bare, parsed.dump, parsed.quoted)
+
+    logs = [path.read_text("utf-8", "replace") for path in sorted(FORMATS.glob("**/*.log"))]
+    lines = [line for log in logs for line in log.replace("\r", "\n").split("\n")]
+    warm = [pairs(line) for line in lines]
+    for line, seen in zip(lines, warm, strict=True):
+        metric_lines._plans.clear()
+        assert pairs(line) == seen, line
