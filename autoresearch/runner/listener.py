@@ -8,11 +8,13 @@ from .basics import NEVER, clock, parse_object, positive, real, whole
 from .event_log import EventLog
 from .line_patterns import LinePattern, Scanner, group
 from .log_follower import LogFollower
-from .metric_lines import is_validation
 from .progress_limits import ProgressLimits
 from .spec import Spec
-from .step_finder import FoundLine, StepFinder
 from .text import number, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .step_finder import FoundLine, StepFinder
 
 _NAN = re.compile(r"loss|grad_norm|kl|entropy", re.I)
 _KL = re.compile(r"(?:^|[/_])(?:kl|kl_loss|approx_kl|kl_div)$", re.I)
@@ -30,7 +32,7 @@ class Listener:
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.scanner = Scanner(())
-        self.finder = StepFinder(runner_spec.metric_names) if runner_spec.finds_steps else None
+        self.finder = _finder(runner_spec)
         self._summary = ""
         self.error: dict[str, str] = {}  # the first error, or the first with an `error_kind`
         self.peek_at = NEVER
@@ -114,7 +116,7 @@ class Listener:
         for line in found_lines:
             if line.main:
                 self._saw_step(line.step, _kl_of(line.metrics), line.text, line.at)
-            if any(map(is_validation, line.metrics)):
+            if line.validates:
                 self._saw("validation", line.text)
             elif not line.main:
                 self._saw("progress", line.text)
@@ -157,6 +159,15 @@ class Listener:
             self.pace.stalled = False
             silent = round(now - self.pace.last_at, 1)
             self.event_log.emit("resumed", f"a signal again after {silent:.0f} s", silent_s=silent)
+
+
+def _finder(runner_spec: Spec) -> StepFinder | None:
+    """Finds the steps of a trainer that nobody knows. Loaded only then: a Runner is kept small."""
+    if not runner_spec.finds_steps:
+        return None
+    from .step_finder import StepFinder
+
+    return StepFinder(runner_spec.metric_names)
 
 
 def _kl_of(metrics: dict[str, float]) -> float | None:

@@ -389,31 +389,31 @@ class _Plan:
 
     __slots__ = ("bare", "pairs", "quoted", "shares")
 
-    def __init__(self, reader: _PairReader, place_of: Mapping[int, int]) -> None:
-        """place_of: which of the line's numbers a token is. Tokens that are none have the same text in each line."""
-        self.bare = reader.bare
-        self.quoted = reader.quoted
+    def __init__(self, pair_reader: _PairReader, number_of: Mapping[int, int]) -> None:
+        """number_of: which of the line's numbers a token is. Tokens that are none have the same text in each line."""
+        self.bare = pair_reader.bare
+        self.quoted = pair_reader.quoted
 
         def source(at: int) -> tuple[int, float]:
             """Which number, and its factor; or -1, and the value."""
             if at < 0:
                 return -1, 0.0
-            token = reader.tokens[at]
-            if at not in place_of:
+            token = pair_reader.tokens[at]
+            if at not in number_of:
                 value = _value(token)[0]
                 return -1, math.nan if value is None else value
-            return place_of[at], _MULTIPLES.get(token["unit"] or "", 1.0)
+            return number_of[at], _MULTIPLES.get(token["unit"] or "", 1.0)
 
         self.pairs = [
-            (name, *source(at), source(of), name in reader.heads or step_rank(name) is not None)
-            for name, (at, of) in ({} if reader.torn else reader.pairs).items()
+            (name, *source(at), source(of), name in pair_reader.heads or step_rank(name) is not None)
+            for name, (at, of) in ({} if pair_reader.torn else pair_reader.pairs).items()
         ]
-        self.shares = [(source(at), source(of)) for at, of in reader.shares]
+        self.shares = [(source(at), source(of)) for at, of in pair_reader.shares]
 
-    def read(self, numbers: Sequence[float], line: ParsedLine) -> None:
+    def read(self, numbers: Sequence[float], pairs: ParsedLine) -> None:
         """Add the pairs of a line with these numbers."""
-        line.bare, line.quoted = self.bare, self.quoted
-        steps, metrics = line.steps, line.metrics
+        pairs.bare, pairs.quoted = self.bare, self.quoted
+        steps, metrics = pairs.steps, pairs.metrics
         for name, at, factor, total, counts in self.pairs:
             value = numbers[at] * factor if at >= 0 else factor
             if counts and is_count(value):
@@ -448,12 +448,12 @@ def _pairs(text: str, pairs: ParsedLine) -> None:
     if plan is None and between not in _plans:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        place_of = _places(pieces, reader.tokens)
-        _plans[between] = None if place_of is None else _Plan(reader, place_of)
+        number_of = _numbers_of(pieces, reader.tokens)
+        _plans[between] = None if number_of is None else _Plan(reader, number_of)
     reader.read(pairs)
 
 
-def _places(pieces: Sequence[str], tokens: Sequence[re.Match[str]]) -> dict[int, int] | None:
+def _numbers_of(pieces: Sequence[str], tokens: Sequence[re.Match[str]]) -> dict[int, int] | None:
     """Which of a line's numbers each token is, by the token's index; None if any number is no token of its own."""
     spans: dict[tuple[int, int], int] = {}
     for n, token in enumerate(tokens):
@@ -461,16 +461,16 @@ def _places(pieces: Sequence[str], tokens: Sequence[re.Match[str]]) -> dict[int,
             spans[token.span("number")] = n
         elif token.lastgroup == "text":
             spans[token.start() + 1, token.end() - 1] = n
-    places: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     start = 0
     for n, piece in enumerate(pieces):
         if n % 2:
             token_at = spans.get((start, start + len(piece)))
             if token_at is None:
                 return None
-            places[token_at] = n // 2
+            numbers[token_at] = n // 2
         start += len(piece)
-    return places
+    return numbers
 
 
 def is_count(value: float) -> bool:

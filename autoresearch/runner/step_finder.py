@@ -77,6 +77,11 @@ class FoundLine:
         self.counted = counted
         self.main = main  # whether it carries the step that was taken
 
+    @property
+    def validates(self) -> bool:
+        """Whether a name says that it was measured on held-out data."""
+        return any(map(is_validation, self.metrics))
+
 
 class StepName:
     """One name whose numbers may be the steps."""
