@@ -24,7 +24,7 @@ from autoresearch.trainers import registry
 MOST_RUNS = 300
 MOST_DIFFS = 40
 DIFF_LINES = 160
-OURS = ".autoresearch"  # what we commit beside the code: it differs always
+BLUEPRINT = ".autoresearch/blueprint.md"  # what we commit beside the code, and differs always
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,14 @@ def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]
 
 
 def diff_of(repository: Path, before: str, after: str, slug: str = "", parent: str = "") -> Diff:
-    """The bounded diff of two commits without our own files; `missing` where git cannot give one."""
+    """The bounded diff of two commits, without each one's blueprint; `missing` where git cannot give one.
+
+    The arguments that an idea adds to a command, and the recipe of one that lies elsewhere, are files of ours in it.
+    """
     if not (before and after and repository.is_dir()):
         return Diff(slug, parent, "", (), "its commits are not recorded")
     shown = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
-    where = (before, after, "--", ".", f":(exclude,top){OURS}")
+    where = (before, after, "--", ".", f":(exclude,top){BLUEPRINT}")
     git = Git(repository, timeout_s=60.0)
     try:
         stat = git.run(*shown, "--stat=100", *where).decode("utf-8", "replace")
