@@ -243,8 +243,8 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     if recording and recording.overrides and not recording.arguments:
         return _copied(TrainerSettings(trainer, resolved, whole, command, understood), recording)
     longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
-    if recording and not longer:
-        longer = _behind_script(resolved, recording.arguments, trainer)
+    if recording and not longer and started not in resolved.shell_reading.own:
+        longer = _named(_behind_script(resolved, recording.arguments, trainer), job)
     if recording is None or not longer:  # no place for its options: metrics come from the console
         return TrainerSettings(trainer, resolved, whole, command, understood)
     return TrainerSettings(trainer, resolved, whole, longer, understood, recording)
