@@ -10,6 +10,9 @@ from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.readers.chunks import chunks, flat
 from autoresearch.runner.step_finder import StepFinder
+from autoresearch.runner.text import plain
+
+_LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ def find_metrics(path: Path, names: Iterable[str], offset: int = 0, *, ended: bo
     for chunk in chunks(path, offset, ended=ended):
         text = flat(chunk)
         finder.feed(text[: text.rfind(b"\n") + 1])
-    return FoundMetrics(tuple(_readings(finder)), finder.summary())
+    return FoundMetrics(tuple(_readings(finder)), plain(finder.summary(), _LONGEST))
 
 
 def _readings(finder: StepFinder) -> Iterator[Reading]:

@@ -13,6 +13,7 @@ from .libc import find
 from .metric_lines import (
     BAR,
     LEADING,
+    LONGEST,
     RANK,
     ParsedLine,
     as_declared,
@@ -278,7 +279,7 @@ class StepFinder:
             at = high + 1
 
     def _look(self, raw: bytes, at: float) -> None:
-        if not (self._columns or self._block or self._tree or self._telling.search(raw)):
+        if len(raw) > 4 * LONGEST or not (self._columns or self._block or self._tree or self._telling.search(raw)):
             return
         text = clean(raw)
         if _cells(text) and self._cell(text, at):
