@@ -29,6 +29,7 @@ from autoresearch.records.rundir import write_json
 _REWARD = re.compile(r"(?i)\breward[\"']?\s*(?:is|[:=])\s*((?:np\.\w+|tensor)\([^()]*\)|[-+]?[\w.]+)")
 _FILE = re.compile(r"\.(?:py|sh|ya?ml|json|toml)\Z")
 _LARGEST = 1 << 20
+_PUSHED_S = 6.0  # seconds within which an episode that has ended shows in the pool
 
 
 def check(swarm_run: SwarmRun, services: HostServices, say: Say) -> None:
@@ -48,13 +49,22 @@ def check(swarm_run: SwarmRun, services: HostServices, say: Say) -> None:
         printed = "none" if reward is None else str(reward)
         text = f"the one-episode check printed no finite reward (it printed {printed}); it must print `reward: NUMBER`"
         raise SwarmFault("gate_failed", text, tuple(evidence(lines, "the check's output")))
-    pool.update(swarm_run.server().poll())
+    _await_pool(swarm_run, pool)
     if pool.grown:
         text = f"the one-episode check added {pool.grown} episodes to the batch; it must end in abort_episode"
         raise SwarmFault("gate_trained", text)
     passed.parent.mkdir(parents=True, exist_ok=True)
     write_json(passed, {"run": swarm_run.spec.run, "reward": reward, "seconds": round(took, 1), "t": time.time()})
     say(f"{TAG}one episode worked: reward {reward:g} in {took:.0f} s; it was aborted, nothing of it trains")
+
+
+def _await_pool(swarm_run: SwarmRun, pool: EpisodePool) -> None:
+    """Poll until the pool has grown, or would have: the trainer pushes it every few seconds only."""
+    until = time.monotonic() + min(_PUSHED_S, 20 * swarm_run.swarm.poll_s)
+    pool.update(swarm_run.server().poll())
+    while not pool.grown and time.monotonic() < until:
+        time.sleep(swarm_run.swarm.poll_s)
+        pool.update(swarm_run.server().poll())
 
 
 class EpisodePool:

@@ -304,10 +304,13 @@ def test_runs_share_out_the_gpus_of_their_host_by_its_leases(
 
 
 @pytest.mark.system
-def test_a_run_that_is_asked_for_again_keeps_its_gpus(gpu_host: Any, ssh_job: Any, tmp_path: Path) -> None:
+def test_a_run_that_is_asked_for_again_keeps_its_gpus(
+    gpu_host: Any, ssh_job: Any, tmp_path: Path, eventually: Callable[[Callable[[], object]], None]
+) -> None:
     launcher, job = gpu_host.launcher(gpus=2), ssh_job(tmp_path / "run-1", SHOW, gpus=2)
     first = launcher.submit(job)
     assert launcher.submit(replace(job, again=True)).native == first.native
+    eventually((tmp_path / "run-1" / "shown").exists)
     launcher.stop(first, hard=True)
 
 
