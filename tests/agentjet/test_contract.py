@@ -306,7 +306,10 @@ def test_the_server_answers(heard: Heard, line: tuple[str, Callable[[dict[str, A
 
 @pytest.fixture
 def ours(heard: Heard) -> Heard:
-    """A server that was started here."""
+    """A server that was started here, as it is in every run of the tiers.
+
+    Skipped only where somebody asks a server elsewhere by AJET_CONTRACT_URL: its log and processes cannot be seen.
+    """
     if heard.log is None:
         pytest.skip("AJET_CONTRACT_URL: log and processes are elsewhere")
     return heard
