@@ -20,6 +20,7 @@ from autoresearch.lab.resolve.launch_texts import launch_files
 from autoresearch.trainers import registry
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
+_NO_TRAINING = ("setup.py", "conftest.py", "noxfile.py", "__init__.py")
 _PRINTED = later(r"(?P<name>[A-Za-z][\w/@.-]{0,60})(?:\s*[:=]\s*|'\s*:\s*)\Z")  # at the end of what precedes a value
 _MEASURES = (
     frozenset({"val", "valid", "validation", "eval", "test"}),
@@ -30,8 +31,9 @@ _MEASURES = (
 
 
 def training_command(directory: Path) -> str:
-    """How the training script of a project is started; "" if none of the usual names is there."""
-    script = next((name for name in SCRIPTS if (directory / name).is_file()), "")
+    """How the training script of a project is started: one of a usual name, or its only Python file; "" without one."""
+    only = [path.name for path in sorted(directory.glob("*.py")) if path.name not in _NO_TRAINING]
+    script = next((name for name in SCRIPTS if (directory / name).is_file()), only[0] if len(only) == 1 else "")
     if not script:
         return ""
     if script.endswith(".sh"):
