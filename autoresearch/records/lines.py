@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def count(fd: int) -> int:
         offset += len(block)
         total += block.count(b"\n")
     return total
+
+
+def digest(fd: int, end: int) -> int:
+    """The CRC-32 of a file's first `end` bytes."""
+    crc, offset = 0, 0
+    while block := os.pread(fd, min(BLOCK, end - offset), offset):
+        offset += len(block)
+        crc = zlib.crc32(block, crc)
+    return crc
 
 
 def backwards(fd: int, start: int = 0, *, needle: bytes = b"") -> Iterator[bytes]:

@@ -83,7 +83,7 @@ def test_nothing_is_read_where_nothing_was_added(lived: Any, monkeypatch: pytest
     assert read == []
     lived.idea("one-more", git=False)
     history.state()
-    assert len(read) < 12, "the end of one file and a witness before it"
+    assert len(read) < 12, "one file, and the digest of what was read of it before"
 
 
 @pytest.mark.parametrize("inode", ["the same", "another"])
@@ -98,6 +98,17 @@ def test_a_ledger_that_was_edited_is_read_again(lived: Any, inode: str) -> None:
     same(lived, history)
     after = history.state().by_slug("lr-up")
     assert after and after.values[0] == 0.91
+
+
+def test_an_edit_far_from_the_end_is_seen_though_the_file_grew(lived: Any) -> None:
+    history = CampaignHistory(lived.place)
+    for _ in range(40):
+        lived.run("flat", 0.6, "discard", curve=False)
+    same(lived, history)
+    text = lived.place.ledger.read_text()
+    assert text.rfind("0.58") < len(text) - 4096
+    lived.place.ledger.write_text(text.replace("\t0.58\t", "\t0.91\t", 1) + "\n")
+    same(lived, history)
 
 
 def test_a_ledger_whose_last_line_lacks_its_end(lived: Any) -> None:

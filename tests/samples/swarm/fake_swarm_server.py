@@ -17,6 +17,7 @@ errors (500 for every status, --errors-for times), crash (traceback and OFFLINE 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import base64
 import io
 import json
@@ -379,8 +380,9 @@ class Requests(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        with contextlib.suppress(ConnectionError):  # uvicorn says nothing of a client that was killed meanwhile
+            self.end_headers()
+            self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""
