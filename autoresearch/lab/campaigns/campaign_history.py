@@ -57,7 +57,7 @@ class GrowingFile:
             return records
 
     def _is_the_old_one(self, fd: int, stamp: tuple[int, int, int]) -> bool:
-        """Whether the file was only appended to. All of it is read for this, as an edit may be anywhere: 1 ms per MB."""
+        """Whether the file was only appended to. It is read from its start, as an edit may be anywhere: 1 ms per MB."""
         return stamp[0] == self.stamp[0] and stamp[2] > self.stamp[2] and lines.digest(fd, self.end) == self.digest
 
 
