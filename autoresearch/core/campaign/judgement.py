@@ -18,17 +18,24 @@ def pending(state: CampaignState, idea: Idea) -> Decision | None:
     """
     if not idea.judged or idea.pruned or _is_out(state, idea):
         return None
-    return decide(
-        state.spec.objective,
-        RunEvidence(
-            values=past_values(idea),
-            incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
-            noise=noise_without(state, idea),
-            simpler=idea.simpler,
-            smoke=idea.hypothesis.smoke,
-        ),
-        rule_of(state),
+    return decision_of(state, idea, past_values(idea), simpler=idea.simpler, smoke=idea.hypothesis.smoke)
+
+
+def decision_of(
+    state: CampaignState, idea: Idea, values: Sequence[float | None], *, simpler: bool, smoke: bool
+) -> Decision:
+    """The decision on an idea whose runs gave these values, oldest first; None is a run without a metric.
+
+    The only way to a decision, of a run that has just ended as of a row that is read again.
+    """
+    evidence = RunEvidence(
+        values=values,
+        incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
+        noise=noise_without(state, idea),
+        simpler=simpler,
+        smoke=smoke,
     )
+    return decide(state.spec.objective, evidence, rule_of(state))
 
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.decision import RunEvidence, decide
-from autoresearch.core.campaign.judgement import incumbent, noise_without, past_values, rule_of
+from autoresearch.core.campaign.judgement import decision_of, past_values
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
@@ -78,17 +77,8 @@ def judge(
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (steps is not None and steps < state.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
-    decision = decide(
-        state.spec.objective,
-        RunEvidence(
-            values=[*past_values(idea), counted],
-            incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
-            noise=noise_without(state, idea),
-            simpler="simpler" in spec.claims,
-            smoke=smoke,
-        ),
-        rule_of(state),
-    )
+    values = [*past_values(idea), counted]
+    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke)
     return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
 
 
