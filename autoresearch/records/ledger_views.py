@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
 from autoresearch.records import tsv
 
@@ -19,8 +20,8 @@ def with_claims(
 ) -> Iterator[dict[str, str]]:
     """Yield the rows with a column `claim`, from the later verdicts in verdicts.jsonl.
 
-    A verdict with a run applies to that row, one with an index to all rows of the idea. Of confirmed, demoted and
-    undecided, the last one counts.
+    A verdict with a run applies to that row, one with an index to all rows of the idea. Of several claims, the
+    last one counts.
     """
     later = list(verdicts)
     for record in records:
@@ -35,7 +36,7 @@ def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) 
         of_idea = not run and index is not None and integer(str(index)) == integer(record.get("index", ""))
         if not (of_idea or (run and run == record.get("run_id"))):
             continue
-        if word in ("confirmed", "demoted", "undecided"):
+        if word in CLAIMS:
             claim = word
         elif word == "smoke":
             marks["smoke"] = None

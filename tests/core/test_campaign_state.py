@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.campaign.stop_rules import stand
@@ -123,6 +126,29 @@ def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
     assert smoke is not None and (smoke.values, smoke.status) == ([0.7], "discard")
     infinite = state(JOURNAL, [row(2, "g-1", float("nan")), row(2, "g-2", float("inf"))]).by_slug("good")
     assert infinite is not None and infinite.values == [] and infinite.value is None
+
+
+def test_the_estimate_of_a_claim_is_that_of_its_last_verdict() -> None:
+    old = {"do": "undecided", "index": 2, "delta": 0.3}
+    new = {"do": "confirmed", "index": 2, "delta": 0.3, "gain": 0.2, "gain_low": 0.05, "gain_high": 0.35,
+           "coverage": 0.9, "value": 0.7, "n": 6, "n_baseline": 5, "failed": 1, "failed_baseline": 0}  # fmt: skip
+    found = state(JOURNAL, ROWS, old, new).by_slug("good")
+    assert found is not None
+    assert found.claim == ClaimEstimate(0.2, 0.05, 0.35, 0.9, 0.7, 6, 5, 1, 0)
+    before = state(JOURNAL, ROWS, old).by_slug("good")
+    assert before is not None and before.claim == ClaimEstimate(gain=0.3, adjusted=False)
+
+
+@pytest.mark.parametrize("word", [None, "0.3", True, float("nan"), float("inf"), [0.3]])
+def test_what_is_no_number_in_a_verdict_is_unknown(word: Any) -> None:
+    verdict = {"gain": word, "delta": word, "gain_low": word, "value": word, "n": word}
+    assert ClaimEstimate.of_verdict(verdict) == ClaimEstimate(adjusted=False)
+    assert ClaimEstimate.of_verdict({"n": -1, "failed": 2.0}) == ClaimEstimate(adjusted=False)
+
+
+def test_a_deterministic_gain_is_a_word_of_its_own() -> None:
+    found = state(JOURNAL, ROWS, {"do": "deterministic", "index": 2, "gain": 0.3}).by_slug("good")
+    assert found is not None and (found.confirmed, found.kept) == ("deterministic", True)
 
 
 def test_a_demoted_one_is_the_best_no_more() -> None:

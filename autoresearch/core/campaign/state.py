@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.turns import Research
+from autoresearch.core.campaign.claim import CLAIMS, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
@@ -69,7 +70,8 @@ class Idea:
     smoke: set[str] = field(default_factory=set)  # smoke runs
     copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's seed and therefore its numbers
     repaired: int = -1  # number of runs when its code was last repaired; -1: never
-    confirmed: str = ""  # confirmed, demoted, undecided; "" before any confirmation
+    confirmed: str = ""  # one of CLAIMS; "" before any confirmation
+    claim: ClaimEstimate | None = None  # the estimate behind it
     marked: str = ""  # the demoted ancestor that a kept idea was built on
     edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
     caveat: str = ""  # a caveat that must accompany every claim about it
@@ -488,8 +490,9 @@ def _idea(line: Mapping[str, Any]) -> Idea:
 
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
-    if verdict.get("do") in ("confirmed", "demoted", "undecided"):
+    if verdict.get("do") in CLAIMS:
         idea.confirmed, idea.caveat = str(verdict["do"]), str(verdict.get("caveat", ""))
+        idea.claim = ClaimEstimate.of_verdict(verdict)
     elif verdict.get("do") == "smoke":
         idea.smoke.add(str(verdict.get("run", "")))
     elif verdict.get("do") == "marked":

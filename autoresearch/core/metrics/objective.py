@@ -46,6 +46,13 @@ class Objective:
             return True
         return a > b if self.direction is Direction.MAXIMIZE else a < b
 
+    def change(self, gain: float) -> float:
+        """The signed change of the metric that people read, for a gain (positive is better): a lower loss is negative.
+
+        The same turns a change into a gain.
+        """
+        return gain if self.direction is Direction.MAXIMIZE else 0.0 - gain
+
     @property
     def keys(self) -> tuple[str, ...]:
         """The metrics to read: the one it names, or those of its expression."""

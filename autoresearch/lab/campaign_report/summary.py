@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
+from autoresearch.core.campaign.claim import CLAIMS
 from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
@@ -20,7 +21,6 @@ from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 
 PENDING = "re-tests are pending"
-CLAIMS = ("confirmed", "demoted", "undecided")
 
 
 class IdeaStatus(StrEnum):

@@ -34,6 +34,13 @@ def test_better(objective: Objective, a: float, b: float, better: bool) -> None:
     assert objective.better(a, b) is better
 
 
+def test_a_gain_is_a_lower_loss_and_a_higher_reward() -> None:
+    assert (LOSS.change(0.12), REWARD.change(0.12)) == (-0.12, 0.12)
+    assert (LOSS.change(-0.12), REWARD.change(-0.12)) == (0.12, -0.12)
+    assert f"{LOSS.change(0.0):+g} {REWARD.change(0.0):+g}" == "+0 +0"  # no -0
+    assert LOSS.change(LOSS.change(0.5)) == 0.5
+
+
 def test_a_series_holds_this_metric_only_in_the_order_it_was_read() -> None:
     readings = [
         Reading(SignalKind.VALIDATION, 0, {"reward": 0.1}),

@@ -1,0 +1,55 @@
+"""What fresh runs show of an idea: the estimate behind a claim, as its verdict in verdicts.jsonl records it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CLAIMS = ("confirmed", "demoted", "undecided", "deterministic")
+"""The verdicts that are claims about an idea. `deterministic`: better, in an objective without randomness."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEstimate:
+    """An idea against the baseline, from fresh runs only. Differences are in the metric's unit; positive is better."""
+
+    gain: float | None = None  # None: not estimated
+    gain_low: float | None = None  # ends of its interval
+    gain_high: float | None = None
+    coverage: float | None = None  # nominal, of that interval
+    value: float | None = None  # the idea's metric: the mean of all runs of the baseline, changed by the gain
+    n: int | None = None  # fresh runs with the metric; None in records that do not say so
+    n_baseline: int | None = None
+    failed: int | None = None  # fresh runs without it, through their own fault
+    failed_baseline: int | None = None
+    adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
+
+    @classmethod
+    def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
+        """The estimate in a line of verdicts.jsonl; older lines have only `delta`, the difference of the means."""
+        gain = _number(verdict.get("gain"))
+        return cls(
+            gain=_number(verdict.get("delta")) if gain is None else gain,
+            gain_low=_number(verdict.get("gain_low")),
+            gain_high=_number(verdict.get("gain_high")),
+            coverage=_number(verdict.get("coverage")),
+            value=_number(verdict.get("value")),
+            n=_count(verdict.get("n")),
+            n_baseline=_count(verdict.get("n_baseline")),
+            failed=_count(verdict.get("failed")),
+            failed_baseline=_count(verdict.get("failed_baseline")),
+            adjusted=gain is not None,
+        )
+
+
+def _number(value: object) -> float | None:
+    """A finite number; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
