@@ -43,6 +43,7 @@ def status(
         headline(payload),
         payload["standing"],
         f"best: {best_words(payload)}",
+        *pending_lines(payload),
         *seed_lines(payload),
         *agent_words(payload),
         *(_running_line(one) for one in payload["running"]),
@@ -79,7 +80,7 @@ def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json
         payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
     if last is not None:
-        lines.insert(1, f"last: idea {last.index}, {last.status}, {last.description}"[:300])
+        lines.insert(1, f"last: idea {last.index}, {last.shown_status}, {last.description}"[:300])
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
 
@@ -93,6 +94,13 @@ def headline(payload: dict[str, Any]) -> str:
 def seed_lines(payload: dict[str, Any]) -> list[str]:
     """That the seed does nothing, and what to declare."""
     return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
+
+
+def pending_lines(payload: dict[str, Any]) -> list[str]:
+    """The ideas that are neither kept nor discarded yet."""
+    if not payload["pending"]:
+        return []
+    return [f"pending, as more runs are needed to tell: {', '.join(payload['pending'])}"]
 
 
 def agent_words(payload: dict[str, Any]) -> list[str]:
@@ -125,6 +133,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     """The flat object about a campaign."""
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import seed_words
     from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
 
@@ -153,12 +162,13 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
         "metric_name": state.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
+        "pending": [idea.slug for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)],
         "agent": state.spec.research.agent or None,
         "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
         "held": [one.slug for one in held(state)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
-        "crashed": sum(idea.status == "crash" for idea in state.ideas),
+        "crashed": sum(idea.status == "crash" and not retest_owed(state, idea) for idea in state.ideas),
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],

@@ -16,7 +16,6 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError, UsageError
 
 FORMATS = ("table", "tsv", "json", "md")
-BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
 GO_FIRST = ("metric_name", "elapsed_min", "ending", "claim", "status")  # where a terminal is too narrow
 LEAST = 16  # cells of a description
 
@@ -43,7 +42,7 @@ def show(
     header = ledger.header()
     records = list(ledger.records())
     shown = records[-last:] if last > 0 else records
-    brief = list(BRIEF)
+    brief = list(ledger_views.BRIEF)
     if verdicts := list(entries(CampaignDir(path.parent).verdicts)):
         shown = list(ledger_views.with_claims(shown, verdicts))
         header = (*header, ledger_views.CLAIM)
@@ -63,10 +62,10 @@ def show(
         for line in ledger_views.as_tsv(header, shown):
             output.say(line)
     elif style == "md":
-        for line in ledger_views.as_markdown(shown, brief):
+        for line in ledger_views.as_markdown(ledger_views.for_people(shown), brief):
             output.say(line)
     else:
-        rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
+        rows = [[r.get(name, "")[:60] for name in brief] for r in ledger_views.for_people(shown)]
         if sys.stdout.isatty():
             for line in fitted(brief, rows, shutil.get_terminal_size().columns):
                 output.say(line)

@@ -30,7 +30,7 @@ def show_outcome(
             f"{end.ending.wording}, return code {'unknown' if end.returncode is None else end.returncode}, "
             f"after {output.duration(end.duration_s)}",
         ],
-        ["verdict", outcome.verdict.value],
+        ["verdict", outcome.standing],
         ["first step", "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"],
     ]
     if spec.objective:

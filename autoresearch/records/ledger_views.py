@@ -11,6 +11,7 @@ from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
 from autoresearch.records import tsv
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
+"""The columns that people are shown first."""
 CLAIM = "claim"
 CELL_MAX = 80  # characters of a cell in markdown
 
@@ -26,6 +27,12 @@ def with_claims(
     later = list(verdicts)
     for record in records:
         yield {**record, CLAIM: _claim(record, later)}
+
+
+def for_people(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
+    """Yield the rows with `pending` as the status of a run whose idea is owed more runs (`LedgerRow.shown_status`)."""
+    for record in records:
+        yield {**record, "status": LedgerRow.from_cells(record).shown_status}
 
 
 def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.commands.ledger import BRIEF, GO_FIRST, fitted
+from autoresearch.commands.ledger import GO_FIRST, fitted
+from autoresearch.records.ledger_views import BRIEF
 
 ROWS = [
     ["1", "baseline-1-000001", "keep", "finished", "task_pass_rate@1", "0.500000", "5.00", "Change nothing " * 4],

@@ -9,6 +9,7 @@ from autoresearch.core.campaign.judgement import pending
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
 from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.branch_and_run_names import slugify
 
@@ -57,8 +58,7 @@ def owed(state: CampaignState) -> RunRequest | None:
             continue
         if retry := _repaired(idea) or _retry(state, idea):
             return retry
-        decision = pending(state, idea)
-        if decision is not None and decision.retest and not given_up(state, idea):
+        if retest_owed(state, idea):
             return RunRequest(idea, _next_replicate(idea), "retest")
     return None
 
@@ -145,13 +145,19 @@ def _retry(state: CampaignState, idea: Idea) -> RunRequest | None:
     if waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
-    if last is None or not idea.excused(last):
-        return None
-    again = [row for row in idea.rows if row.replicate == last.replicate and idea.excused(row)]
-    why = next((run.why for run in idea.runs if run.run == last.run_id), "retry")
-    if len(again) > state.spec.max_machine_retries or why == "confirm":
+    if last is None or not tried_again(state, idea, last):
         return None
     return RunRequest(idea, last.replicate or 1, "retry")
+
+
+def tried_again(state: CampaignState, idea: Idea, row: LedgerRow) -> bool:
+    """Whether the run of a row, the last one of its idea, is owed another try because the machine ended it."""
+    if not idea.excused(row) or idea.slug in state.unwanted:
+        return False
+    if any(run.run == row.run_id and run.why == "confirm" for run in idea.runs):
+        return False
+    lost = {one.run_id for one in (*idea.rows, row) if one.replicate == row.replicate and idea.excused(one)}
+    return len(lost) <= state.spec.max_machine_retries
 
 
 def fixable(state: CampaignState, idea: Idea) -> bool:
@@ -184,10 +190,15 @@ def decided(state: CampaignState, idea: Idea) -> bool:
         return False
     if idea.hypothesis.is_baseline:
         return baseline_done(state)
-    if idea.slug in state.unwanted:
-        return True
+    return not retest_owed(state, idea)
+
+
+def retest_owed(state: CampaignState, idea: Idea) -> bool:
+    """Whether another run of the idea is to come, or to be made first: until then, nothing is decided of it."""
+    if idea.hypothesis.is_baseline or idea.slug in state.unwanted:
+        return False
     decision = pending(state, idea)
-    return decision is None or not decision.retest or given_up(state, idea) > 0
+    return decision is not None and decision.retest and given_up(state, idea) == 0
 
 
 def without(state: CampaignState, run: str) -> CampaignState:

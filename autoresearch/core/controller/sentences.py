@@ -19,7 +19,7 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     failure = f" [{row.failure}]" if row.failure else ""
     best = state.best
     top = f"; best {best.value:.4g} (idea {best.index}, {best.slug})" if best and best.value is not None else ""
-    return f"{where} {idea.slug}, run {row.replicate}: {row.status}, {value}{noise}{failure}{top}"
+    return f"{where} {idea.slug}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 
 def eta(state: CampaignState) -> str:

@@ -60,6 +60,10 @@ class Verdict(StrEnum):
     CRASH = "crash"
 
 
+PENDING = "pending"
+"""What stands for an idea that is owed more runs, in the ledger's column `standing` and wherever people look."""
+
+
 def lone_verdict(ending: Ending, *, measured: bool, needs_metric: bool = True) -> Verdict:
     """The verdict of a run that is its own campaign.
 

@@ -10,6 +10,7 @@ switch; they end with the free text `description`. Autoresearch's follow, groupe
     agent_usd agent_tokens flags                                          cost of the coding agent, suspicious edits
     sandbox                                                               the sandbox that it trained in
     seed_by                                                               how the seed was passed to the training
+    standing                                                              `pending`, or the status
     schema                                                                last and never empty, so that a
                                                                           truncated row is recognised
 """
@@ -85,7 +86,13 @@ class LedgerRow:
     flags: str = ""  # what looks suspicious in the agent's diff, separated by "; "
     sandbox: str = ""  # the sandbox that it trained in: bwrap, or "" for none
     seed_by: str = ""  # how the seed was passed to the training: a recipe key, a flag, a variable
+    standing: str = ""  # `pending` while more runs of the idea are owed, else the status; older ledgers lack it
     schema: int | None = SCHEMA
+
+    @property
+    def shown_status(self) -> str:
+        """What people are shown of the status: never `discard` for an idea that is owed more runs."""
+        return self.standing or self.status
 
     def cells(self) -> dict[str, str]:
         """Column -> text, in column order; numbers in the shortest form that reads back unchanged."""

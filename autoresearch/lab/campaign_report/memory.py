@@ -178,7 +178,7 @@ def tried(idea_lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
 
 
 _GROUPS = (
-    *("confirmed", "kept", summary.PENDING, "demoted", "no more than noise", "worse", "better by less"),
+    *("confirmed", "kept", "pending", "demoted", "no more than noise", "worse", "better by less"),
     *("not tried", "crashed", "no signal", "smoke"),
 )
 
@@ -201,8 +201,8 @@ def _group(idea_line: IdeaLine) -> str:
             return "smoke runs, which judge nothing"
         case IdeaStatus.CRASHED:
             return idea_line.why if idea_line.why.startswith(("crashed", "not tried")) else f"crashed, {idea_line.why}"
-        case IdeaStatus.DISCARDED if idea_line.why.startswith(summary.PENDING):
-            return summary.PENDING
+        case IdeaStatus.PENDING:
+            return "pending: more runs are needed to tell"
         case IdeaStatus.DISCARDED:
             return _lost(idea_line.gain, idea_line.noise)
     return ""
@@ -246,7 +246,7 @@ def _last(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
         return ""
     _, _, line, row = max(rows, key=lambda found: found[:2])
     value = "no metric" if row.metric_value is None else f"{state.spec.objective.metric} = {row.metric_value:.4g}"
-    return f"{row.run_id} of {line.slug}: {row.status}, {value}, {line.why or row.ending}"
+    return f"{row.run_id} of {line.slug}: {row.shown_status}, {value}, {line.why or row.ending}"
 
 
 def _band_words(band: summary.Band) -> str:

@@ -15,6 +15,7 @@ from autoresearch.records.rundir import write_atomically
 STYLES: dict[IdeaStatus, tuple[str, float, str, str]] = {
     IdeaStatus.SMOKE: ("s", 20, "none", "#8a8f98"),
     IdeaStatus.DISCARDED: ("o", 34, "none", "#8a8f98"),
+    IdeaStatus.PENDING: ("o", 34, "none", "#0072b2"),
     IdeaStatus.DEMOTED: ("v", 60, "none", "#b35900"),
     IdeaStatus.BASELINE: ("s", 52, "#4a4f57", "#4a4f57"),
     IdeaStatus.KEPT: ("o", 58, "#0072b2", "#0072b2"),

@@ -14,6 +14,7 @@ SHAPES = {
     IdeaStatus.CONFIRMED: ("ring", 5.0),
     IdeaStatus.KEPT: ("circle", 5.5),
     IdeaStatus.DEMOTED: ("triangle", 6.0),
+    IdeaStatus.PENDING: ("circle", 4.0),
     IdeaStatus.DISCARDED: ("circle", 4.0),
     IdeaStatus.SMOKE: ("square", 3.0),
     IdeaStatus.CRASHED: ("cross", 4.5),
@@ -130,6 +131,7 @@ def legend(data: Progress) -> list[tuple[str, str]]:
         IdeaStatus.CONFIRMED: "confirmed",
         IdeaStatus.KEPT: "kept (not confirmed)",
         IdeaStatus.DEMOTED: "demoted",
+        IdeaStatus.PENDING: "pending",
         IdeaStatus.DISCARDED: "discarded",
         IdeaStatus.SMOKE: "smoke run",
         IdeaStatus.CRASHED: "crashed, at the edge",
@@ -214,6 +216,7 @@ def _rank(standing: IdeaStatus) -> int:
         IdeaStatus.SMOKE,
         IdeaStatus.DISCARDED,
         IdeaStatus.RUNNING,
+        IdeaStatus.PENDING,
         IdeaStatus.DEMOTED,
         IdeaStatus.BASELINE,
     )

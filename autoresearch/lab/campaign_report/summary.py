@@ -11,16 +11,14 @@ from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.claim import CLAIMS
-from autoresearch.core.campaign.judgement import pending
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
-
-PENDING = "re-tests are pending"
 
 
 class IdeaStatus(StrEnum):
@@ -30,6 +28,7 @@ class IdeaStatus(StrEnum):
     CONFIRMED = "confirmed"
     KEPT = "kept"  # the search built on it; nothing was claimed
     DEMOTED = "demoted"
+    PENDING = "pending"  # looks better, and more runs of it are owed before it is kept or discarded
     DISCARDED = "discarded"
     SMOKE = "smoke"  # plumbing only
     CRASHED = "crashed"
@@ -106,7 +105,7 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
 def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], band: Band | None) -> IdeaLine:
     parent = ideas_by_slug.get(idea.parent)
     above = parent.value if parent else None
-    standing = _standing(idea)
+    standing = _standing(state, idea)
     values = tuple(idea.values)
     if standing is IdeaStatus.SMOKE:  # they judge nothing, and are shown all the same
         values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
@@ -136,20 +135,12 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=changes(idea),
-        why=_why(idea, standing, delta, sign, noise, retested=_retested(state, idea)),
+        why=_why(idea, standing, delta, sign, noise),
         rows=tuple(idea.rows),
     )
 
 
-def _retested(state: CampaignState, idea: Idea) -> bool:
-    """Whether runs of it are still to come: its rows say `discard` meanwhile."""
-    if state.phase is CampaignPhase.ENDED or state.stop_mode or idea.slug in state.unwanted:
-        return False
-    decision = pending(state, idea)
-    return decision is not None and decision.retest
-
-
-def _standing(idea: Idea) -> IdeaStatus:
+def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
     if idea.hypothesis.is_baseline:
         return IdeaStatus.BASELINE
     if not idea.judged and idea.live:
@@ -160,11 +151,11 @@ def _standing(idea: Idea) -> IdeaStatus:
         return IdeaStatus.SMOKE
     if idea.confirmed == "demoted":
         return IdeaStatus.DEMOTED
-    if idea.status == Verdict.CRASH:
-        return IdeaStatus.CRASHED
     if idea.status == Verdict.KEEP:
         return IdeaStatus.CONFIRMED if idea.confirmed == "confirmed" else IdeaStatus.KEPT
-    return IdeaStatus.DISCARDED
+    if retest_owed(state, idea):
+        return IdeaStatus.PENDING
+    return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED
 
 
 def changes(idea: Idea) -> str:
@@ -179,9 +170,7 @@ def changes(idea: Idea) -> str:
     return ", ".join(words)
 
 
-def _why(
-    idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None, *, retested: bool
-) -> str:
+def _why(idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None) -> str:
     """Why it stands where it stands, from the numbers."""
     rows = idea.judged or idea.rows
     if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
@@ -203,8 +192,8 @@ def _why(
         return f"it looked better ({size}), and fresh runs did not confirm it"
     if standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED):
         return f"simpler and as good ({size})" if delta * sign <= 0 else f"better ({size})"
-    if retested:
-        return f"{PENDING} ({size})"
+    if standing is IdeaStatus.PENDING:
+        return f"it looks better, and more runs of it are needed to tell ({size})"
     if noise and abs(delta) <= noise:
         return f"no more than noise ({size})"
     return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"

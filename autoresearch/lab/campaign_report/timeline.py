@@ -78,7 +78,7 @@ def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
             value = "no metric" if row.metric_value is None else f"{row.metric_name} = {row.metric_value:.4g}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""
             took = formatting.minutes(row.elapsed_min)
-            yield row, formatting.cell(f"{row.status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
+            yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
 
 
 def _claimed(claim: summary.ClaimText) -> str:

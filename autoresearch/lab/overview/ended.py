@@ -74,7 +74,7 @@ def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
         run_dir=entry.run_dir,
         result_dir=spec.result_dir,
         ending=end.ending.value,
-        verdict=outcome.verdict.value,
+        verdict=outcome.standing,
         ended=end.ended or None,
         place=label(place),
         kind=place.kind.value,

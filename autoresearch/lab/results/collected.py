@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ending import EVALUATION_FAILED, FROM_ITS_PLACE, METRIC_UNREAD, NO_STEP, TAMPERED, Ending
+from autoresearch.core.controller.scheduler import tried_again
+from autoresearch.core.run.ending import (
+    EVALUATION_FAILED,
+    FROM_ITS_PLACE,
+    METRIC_UNREAD,
+    NO_STEP,
+    PENDING,
+    TAMPERED,
+    Ending,
+)
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
@@ -62,6 +71,7 @@ def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outc
         exit=end,
         verdict=judgement.verdict,
         verdict_reason=judgement.reason,
+        pending=judgement.pending,
         metric_value=measurement.last[1] if measurement.last else None,
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
@@ -125,6 +135,7 @@ def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> Ledge
         command=spec.command,
         log_path=str(rundir.log),
         status=outcome.verdict.value,
+        standing=outcome.standing,
         description=describe(outcome, judgement.reason),
         run_id=spec.run,
         replicate=spec.replicate,
@@ -161,14 +172,19 @@ def _job_id(finished: FinishedRun) -> str:
 
 
 def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
-    """The row with the agent's cost of making this run possible, and flags for suspicious edits."""
+    """The row with what only the campaign knows: the agent's cost, suspicious edits, whether it is tried again."""
     idea = next((i for i in state.ideas if i.index == row.index), None) if state else None
     run = next((r for r in idea.runs if r.run == row.run_id), None) if idea else None
     if state is None or idea is None or run is None:
         return row
     cost = state.research.cost(run.turns)
     flags = "; ".join((*([row.flags] if row.flags else []), *idea.hypothesis.flags))
-    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags)
+    standing = row.standing or row.status
+    if tried_again(state, idea, row):
+        standing = PENDING
+    elif run.why == "confirm" or idea.excused(row):  # it says nothing of the idea, whose word stays
+        standing = idea.status or row.status
+    return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags, standing=standing)
 
 
 def describe(outcome: Outcome, reason: str = "") -> str:

@@ -93,7 +93,7 @@ def metrics_of(match: LedgerMatch) -> dict[str, Any]:
     row: LedgerRow | None = match.row
     return {
         "run": match.run,
-        "status": (row.status if row else "") or None,
+        "status": (row.shown_status if row else "") or None,
         "ending": (row.ending if row else "") or None,
         "last": row.metric_value if row else None,
         "best": row.best_value if row else None,

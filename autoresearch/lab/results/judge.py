@@ -27,6 +27,7 @@ class Judgement:
     reason: str = ""
     noise: float | None = None
     judged: bool = True  # False: it counts neither for nor against the idea
+    pending: bool = False  # the verdict is not final: more runs of the idea are owed
 
 
 @contextlib.contextmanager
@@ -79,7 +80,7 @@ def judge(
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     values = [*past_values(idea), counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke)
-    return Judgement(decision.status, decision.reason, decision.noise, decision.judged)
+    return Judgement(decision.status, decision.reason, decision.noise, decision.judged, decision.retest)
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:

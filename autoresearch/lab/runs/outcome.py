@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, Ending, Verdict, exit_code
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.records import earlier_runs, exit_record, journal, spec_file
@@ -32,12 +32,18 @@ class Outcome:
     run_urls: tuple[str, ...] = ()  # the run's pages in trackers
     steps_read: str = ""  # which lines were taken for steps, where nobody declared any
     verdict_reason: str = ""  # why that verdict, if not obvious: the numbers of a campaign's decision
+    pending: bool = False  # more runs of its idea are owed: the verdict is not final
 
     @property
     def crashed(self) -> bool:
         """Whether the trainer exited with 0 although its log shows a crash."""
         not_that = ("", NO_SIGNAL, EVALUATION_FAILED, METRIC_UNREAD)
         return self.exit.ending is Ending.FINISHED and self.failure not in not_that
+
+    @property
+    def standing(self) -> str:
+        """`pending` while more runs of its idea are owed, else the verdict."""
+        return PENDING if self.pending else self.verdict.value
 
     @property
     def measured(self) -> bool:
@@ -84,6 +90,7 @@ def collected(outcome: Outcome) -> dict[str, Any]:
         "run_urls": list(outcome.run_urls),
         "steps_read": outcome.steps_read,
         "verdict_reason": outcome.verdict_reason,
+        "pending": outcome.pending,
     }
 
 
@@ -108,6 +115,7 @@ def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outc
         run_urls=tuple(done.get("run_urls", ())),
         steps_read=done.get("steps_read", ""),
         verdict_reason=done.get("verdict_reason", ""),
+        pending=done.get("pending") is True,
     )
 
 
@@ -121,7 +129,7 @@ def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
         "ending": end.ending.value,
         "returncode": end.returncode,
         "reason": end.reason,
-        "verdict": outcome.verdict.value,
+        "verdict": outcome.standing,
         "verdict_reason": outcome.verdict_reason or None,
         "metrics": {name: outcome.metric_value, "best": outcome.best_value, "step": outcome.metric_step}
         if name

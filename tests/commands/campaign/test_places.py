@@ -56,6 +56,7 @@ def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, prete
     state = camp.over()
     first, second = state.rows
     assert (first.ending, first.failure) == ("lost", "preempted") and second.ending == "finished"
+    assert (first.status, first.standing, second.standing) == ("crash", "pending", "keep")
     assert first.replicate == second.replicate and state.baseline.status == "keep"
 
 

@@ -52,6 +52,7 @@ def test_retests_are_owed_while_an_idea_looks_better(records: Callable[..., Any]
     assert wanted(scheduler.owed(state)) == ("good", 2, "retest")
     assert not scheduler.decided(state, state.by_slug("good"))
     assert scheduler.attempts(state)[1].status == ""  # its proposer is not told yet
+    assert scheduler.retest_owed(state, state.by_slug("good"))
     for value in (0.61, 0.62, 0.60):
         made.run("good", value, "keep")
     state = made.state()
@@ -82,6 +83,8 @@ def test_what_the_machine_did_is_tried_again_so_often(records: Callable[..., Any
         made.run("a", None, "crash", failure="preempted", ending="lost", replicate=1, why="retry" if number else "")
         owed = scheduler.owed(made.state())
         assert (wanted(owed) == ("a", 1, "retry")) is (number < most), number
+        row = made.state().by_slug("a").rows[-1]
+        assert scheduler.tried_again(made.state(), made.state().by_slug("a"), row) is (number < most), number
     idea = made.state().by_slug("a")
     assert scheduler.RunRequest(idea, idea.runs[-1].replicate, "retry").interrupted == idea.runs[-1]
     assert scheduler.RunRequest(idea, idea.runs[-1].replicate, "retest").interrupted is None

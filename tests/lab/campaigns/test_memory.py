@@ -123,15 +123,19 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
 def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("ahead")
-    made.run("ahead", 0.56, "discard")
+    made.run("ahead", 0.56, "discard", standing="pending")
     state = made.state()
     text = "\n".join(memory.brief(state, made.stand(state)))
-    assert "re-tests are pending (1): ahead +0.06" in text and "noise allows" not in text
-    assert "discard, task_pass_rate@1 = 0.56, re-tests are pending (+0.06 to baseline, 3.0 sd of one run)" in text
-    made.tell("state", state="ended", reason="stopped on request")
+    assert "pending: more runs are needed to tell (1): ahead +0.06" in text
+    assert "discard" not in text and "noise allows" not in text
+    why = "it looks better, and more runs of it are needed to tell (+0.06 to baseline, 3.0 sd of one run)"
+    assert f"pending, task_pass_rate@1 = 0.56, {why}" in text
+    made.tell("state", state="ended", reason="stopped on request")  # it was never decided
     state = made.state()
-    text = "\n".join(memory.brief(state, made.stand(state)))
-    assert "re-tests are pending" not in text and "better by less than the noise allows (1): ahead" in text
+    assert "pending: more runs are needed to tell (1): ahead" in "\n".join(memory.brief(state, made.stand(state)))
+    made.tell("unwanted", slug="ahead")
+    state = made.state()
+    assert "better by less than the noise allows (1): ahead" in "\n".join(memory.brief(state, made.stand(state)))
 
 
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:
