@@ -176,9 +176,11 @@ def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     """How it will be seen whether the seed does anything."""
     from autoresearch.core.controller.scheduler import CHECKED
 
+    bar = campaign_spec.resolution
+    exact = "" if bar is None else f"; if not, a gain of more than {bar:g} counts"
     if campaign_spec.replicates >= CHECKED:
-        return "run 2 of the baseline repeats the first one's, which shows whether seeds do anything"
-    return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim"
+        return f"run 2 of the baseline repeats the first one's, which shows whether seeds do anything{exact}"
+    return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim{exact}"
 
 
 def _outputs_words(proposed: ProposedCampaign) -> str:

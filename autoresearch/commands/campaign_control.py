@@ -215,7 +215,7 @@ def confirm(
         raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch report {state.spec.name}")
     if not ideas and not (state.best and state.best.index > 1):
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
-    if state.unseeded:
+    if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
     requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
     if not campaign_dir.controlled:

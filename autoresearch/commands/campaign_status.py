@@ -131,6 +131,7 @@ def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
 
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
+    from autoresearch.core.campaign.deterministic import resolution_of
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
@@ -160,6 +161,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "best_value": best.value if best else None,
         "baseline_value": state.baseline.value if state.baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
+        "resolution": resolution_of(state).size if state.unseeded else None,
         "metric_name": state.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
         "pending": [idea.slug for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)],

@@ -3,7 +3,7 @@
 campaign.json     the settings at the start (CampaignSpec); never changed
 journal.jsonl     the history of its ideas, one object per line, by its controller; authoritative about ideas
 requests.jsonl    users' requests (pause, stop, skip, add, set), by any command; read by the controller
-verdicts.jsonl    later claims about rows of the ledger: confirmed, demoted, smoke, marked
+verdicts.jsonl    later claims about rows of the ledger: confirmed, demoted, undecided, deterministic, smoke, marked
 results.tsv       the ledger; authoritative about runs
 controller.lock   held by flock by the controller while it lives
 controller.json   the controller's identity: pid, start, boot id

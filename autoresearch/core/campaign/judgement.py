@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
+from autoresearch.core.campaign.deterministic import best_kept, decide_once, resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
@@ -13,10 +14,10 @@ from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
 def pending(state: CampaignState, idea: Idea) -> Decision | None:
     """The decision after the last judged row of an idea, computed again.
 
-    None without a judged row, if its curve ended it, and if clearly no re-test is owed: there are thousands of such
-    ideas, and each is checked before every run.
+    None without a judged row, if its curve ended it, and if clearly no re-test is owed, as where it would be a copy:
+    there are thousands of such ideas, and each is checked before every run.
     """
-    if not idea.judged or idea.pruned or _is_out(state, idea):
+    if not idea.judged or idea.pruned or state.unseeded or _is_out(state, idea):
         return None
     return decision_of(state, idea, past_values(idea), simpler=idea.simpler, smoke=idea.hypothesis.smoke)
 
@@ -35,6 +36,8 @@ def decision_of(
         simpler=simpler,
         smoke=smoke,
     )
+    if state.unseeded and evidence.incumbent:
+        return decide_once(state.spec.objective, evidence, resolution_of(state, values), best_kept(state, idea))
     return decide(state.spec.objective, evidence, rule_of(state))
 
 
@@ -74,9 +77,9 @@ def noise_without(state: CampaignState, idea: Idea) -> Noise:
 
 
 def rule_of(state: CampaignState) -> DecisionRule:
-    """The decision rule with as many re-tests as this campaign allows: none if they would be copies."""
+    """The decision rule with as many re-tests as this campaign allows."""
     usual = DecisionRule()
-    most = 1 if state.unseeded else 1 + state.spec.retests
+    most = 1 + state.spec.retests
     return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
 
 

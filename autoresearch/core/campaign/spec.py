@@ -90,6 +90,7 @@ class CampaignSpec:
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
     gpu_busy_mib: int = 0  # a GPU with this much memory used by others is not leased; 0: 1 GiB, or 5 % if that is more
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
+    resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving
     keep_gb: float = 20.0  # 10**9 bytes of what its runs wrote beside their results

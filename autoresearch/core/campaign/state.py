@@ -18,6 +18,7 @@ from autoresearch.core.run.ending import DEVICES, EXCUSED, UNPROVEN, Ending, Ver
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.statistics.seeding import SeedCheck
 
 T = TypeVar("T")
 
@@ -197,18 +198,6 @@ def measured(row: LedgerRow) -> float | None:
     value = row.metric_value
     counts = row.status != Verdict.CRASH and row.failure != PRUNED
     return value if counts and value is not None and math.isfinite(value) else None
-
-
-@dataclass(frozen=True, slots=True)
-class SeedCheck:
-    """Result of the baseline's first runs: whether another seed changes the results (`core.statistics.seeding`)."""
-
-    seen: bool
-    reason: str  # the numbers
-    by: str  # how the seed is passed to the training
-    runs: int  # baseline runs started by then
-    values: int  # number of steps at which the runs differ at all
-    exact: bool  # whether runs with the same seed agree to the last digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +412,7 @@ class Fold:
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
             case "seed_check" if state.baseline:
-                state.seed_check = SeedCheck(**{name: line[name] for name in SeedCheck.__dataclass_fields__})
+                state.seed_check = SeedCheck(**{n: line[n] for n in SeedCheck.__dataclass_fields__ if n in line})
                 state.baseline.copies = set(line["copies"]) if line["seen"] else set()
                 state.changed()
             case "fixed" if known := self._ideas.get(line["index"]):

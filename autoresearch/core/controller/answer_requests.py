@@ -20,6 +20,7 @@ from autoresearch.core.controller.actions import (
     pause,
 )
 from autoresearch.core.controller.confirmation_rounds import plan_round
+from autoresearch.core.controller.seed_check import verdicts_without_test
 
 
 def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]) -> tuple[Action, ...]:
@@ -113,7 +114,7 @@ def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[Action, ...]:
         return (Say("a confirmation is under way"),)
     planned, why = plan_round(state, named)
     if planned is None:
-        return (Say(f"no confirmation: {why}"),)
+        return verdicts_without_test(state, named) or (Say(f"no confirmation: {why}"),)
     return (*begin_round(planned), Say(f"confirming: {why}"))
 
 

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.seed_check import Curves, doubt
+from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_without_test
 from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN
 from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
@@ -77,6 +77,9 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     """The verdicts of the open round, from the curves of its runs, and one sentence for each."""
     ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None
+    if state.unseeded:
+        untested = verdicts_without_test(state, [i for i in state.ideas if i.index in ongoing.candidates])
+        return (*untested, Note("confirmed_round", {"round": ongoing.number}))
     candidates = {i.index: i.fresh_values(ongoing.number) for i in state.ideas if i.index in ongoing.candidates}
     found = confirm(state.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
     verdicts: list[Action] = []

@@ -41,7 +41,7 @@ from autoresearch.core.controller.answer_requests import answer, begin_round
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.seed_check import check_due
+from autoresearch.core.controller.seed_check import check_due, verdicts_without_test
 from autoresearch.core.controller.sentences import add_line, eta, row_line
 
 TOO_LATE = "not confirmed: too little time is left"
@@ -199,7 +199,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, 
     planned, why = confirmation_rounds.plan_round(state)
     if planned is None:
         said = () if state.rounds else (Say(f"no confirmation: {why}"),)
-        return (*said, *_finish(state, machine))
+        return (*(verdicts_without_test(state) or said), *_finish(state, machine))
     best = state.best
     assert best is not None
     if not may_begin(state, machine.now, RunRequest(best, 0, "confirm")):

@@ -102,7 +102,7 @@ def _longest_s(rows: Iterable[LedgerRow]) -> float:
 
 def reserve_s(state: CampaignState, run_s: float) -> float:
     """Seconds to reserve for the confirmation of kept ideas."""
-    if not state.spec.confirm or not any(idea.kept and idea.index > 1 for idea in state.keeps):
+    if not state.spec.confirm or state.unseeded or not any(idea.kept and idea.index > 1 for idea in state.keeps):
         return 0.0
     return run_s * state.spec.confirm_runs / state.spec.parallel
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 
-from autoresearch.core.campaign.state import CampaignState, Idea, SeedCheck, measured
+from autoresearch.core.campaign.deterministic import claim_words
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller import scheduler
-from autoresearch.core.controller.actions import Action, Note, Say
-from autoresearch.core.controller.sentences import seed_sentence
+from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
+from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
-from autoresearch.core.statistics.seeding import SeededRun
+from autoresearch.core.statistics.seeding import SeedCheck, SeededRun
 
 Curves = Mapping[str, SeededRun]  # by run ID
 
@@ -42,10 +45,30 @@ def check_seeds(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     if found is None:
         return ()
     by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
-    check = SeedCheck(found.seen, found.reason, by, scheduler.begun(state, baseline), found.values, found.exact)
+    begun, step = scheduler.begun(state, baseline), seeding.last_digit(_objective(curves[row.run_id] for row in rows))
+    check = SeedCheck(found.seen, found.reason, by, begun, found.values, found.exact, step)
     copies = seeding.copies([(row.run_id, curves[row.run_id].seed) for row in rows])
-    fields = {name: getattr(check, name) for name in SeedCheck.__dataclass_fields__}
-    return Note("seed_check", {**fields, "copies": copies}), Say(seed_sentence(check, state.spec.objective.metric))
+    return Note("seed_check", {**asdict(check), "copies": copies}), Say(seed_words(replace(state, seed_check=check)))
+
+
+def _objective(seeded_runs: Iterable[SeededRun]) -> Iterable[float]:
+    return (value for run in seeded_runs for _, value in run.series if math.isfinite(value))
+
+
+def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[Action, ...]:
+    """The verdicts on ideas (else on all that are kept) where further runs would be copies, and what they mean.
+
+    () where the seed works or is not checked yet, and on ideas that have their verdict.
+    """
+    chosen = [idea for idea in ideas or state.keeps if idea.kept and idea.index > 1 and not idea.confirmed]
+    if not state.unseeded or not chosen:
+        return ()
+    actions: list[Action] = []
+    for idea in chosen:
+        reason, delta = claim_words(state, idea)
+        fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
+        actions += [RecordVerdict("deterministic", fields), Say(f"idea {idea.index} ({idea.slug}): {reason}")]
+    return (*actions, Say(seed_words(state)))
 
 
 def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:
@@ -53,8 +76,6 @@ def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:
     baseline = state.baseline
     if state.seed_check is None or baseline is None:
         return "not confirmed: no runs of the baseline show whether the seed does anything"
-    if state.unseeded:
-        return f"not confirmed: the seed does nothing that can be seen ({state.seed_check.reason})"
     ours = _runs([*measured_rows(baseline), *round_rows(baseline, number)], curves)
     again = seeding.effect(ours)
     if again is not None and not again.seen:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autoresearch.core.campaign.state import CampaignState, Idea, SeedCheck
+from autoresearch.core.campaign.deterministic import resolution_of
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import span
-from autoresearch.core.statistics.seeding import DECLARE
+from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
@@ -39,19 +40,21 @@ def add_line(state: CampaignState) -> str:
 
 
 def seed_words(state: CampaignState) -> str:
-    """What the first runs of the baseline showed of the seed; where it does nothing, also what to do."""
-    return seed_sentence(state.seed_check, state.spec.objective.metric) if state.seed_check else ""
-
-
-def seed_sentence(check: SeedCheck, metric: str) -> str:
-    """What a seed check found in this metric; if the seed does nothing, also what to do."""
+    """What the first runs of the baseline showed of the seed; where it does nothing, also what that means for the
+    verdicts, and how to get a claim.
+    """
+    check, metric = state.seed_check, state.spec.objective.metric
+    if check is None:
+        return ""
     by = f"The seed ({check.by})" if check.by else "The seed"
     if check.seen:
         return f"{by} works: in {metric}, {check.reason}."
+    resolution = resolution_of(state)
     return (
         f"{by} does nothing that can be seen in {metric}: {check.reason}. {_why_unseeded(check)} "
-        "So no idea is run again, and none can be confirmed. "
-        f"{DECLARE[0].upper()}{DECLARE[1:]}; then start a new campaign."
+        f"So one run judges an idea: it is kept if it is better by more than the resolution of {resolution.size:.3g} "
+        f"({resolution.source}), and then called `deterministic`, not `confirmed`: nothing is known of other seeds. "
+        f"To get a claim, {DECLARE}; then start a new campaign."
     )
 
 

@@ -117,6 +117,19 @@ class Effect:
         return f"runs with another seed differ {times} times as much as runs with one seed, in {values}"
 
 
+@dataclass(frozen=True, slots=True)
+class SeedCheck:
+    """Result of the baseline's first runs: whether another seed changes the results."""
+
+    seen: bool
+    reason: str  # the numbers
+    by: str  # how the seed is passed to the training
+    runs: int  # baseline runs started by then
+    values: int  # number of steps at which the runs differ at all
+    exact: bool  # whether runs with the same seed agree to the last digit
+    step: float | None = None  # one unit of the last digit in their series; None in older journals
+
+
 def effect(seeded_runs: Sequence[SeededRun]) -> Effect | None:
     """The effect of the seed in runs of the same, unedited code.
 
@@ -189,7 +202,7 @@ def _compared(within: Sequence[_Pair], between: Sequence[_Pair]) -> Effect:
     for alike, apart in _steps(within, between):
         if not any(a != b for a, b in (*alike, *apart)):
             continue
-        unit = _unit(value for pair in (*alike, *apart) for value in pair)
+        unit = last_digit(value for pair in (*alike, *apart) for value in pair)
         exact = exact and all(a == b for a, b in alike)
         quotient = _mean_log(apart, unit) - _mean_log(alike, unit)
         quotients.append(min(MOST, max(-MOST, quotient)))
@@ -232,6 +245,6 @@ def _mean_log(pairs: _Values, unit: float) -> float:
     return math.fsum(math.log(max(abs(a - b), unit)) for a, b in pairs) / len(pairs)
 
 
-def _unit(values: Iterable[float]) -> float:
-    """The smallest unit of the last digit among the values: 0.51 is known to 0.01 only."""
-    return min(10.0 ** int(Decimal(repr(value)).as_tuple().exponent) for value in values)
+def last_digit(values: Iterable[float]) -> float:
+    """The smallest unit of the last digit among finite values: 0.51 is known to 0.01 only; infinity without any."""
+    return min((10.0 ** int(Decimal(repr(value)).as_tuple().exponent) for value in values), default=math.inf)

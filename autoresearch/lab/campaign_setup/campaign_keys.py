@@ -58,6 +58,7 @@ _CAMPAIGN_KEYS = (
     CampaignKey("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     CampaignKey("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
     CampaignKey("confirm_runs", _T.COUNT, 12, "runs of that proof, at most", 2),
+    CampaignKey("resolution", _T.AMOUNT, None, "where seeds do nothing: a gain must exceed it; else as the runs show"),
     CampaignKey("parallel", _T.COUNT, 1, "runs at a time", 1),
     CampaignKey("launcher", _T.TARGETS, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),
     CampaignKey("gpus", _T.TEXT, "none", "pool of GPUs: none, all, N, 0,1 or UUIDs"),

@@ -21,7 +21,7 @@ from autoresearch.records.campaign_records import CampaignDir
 _SAME = {
     **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
     **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
-    **{"places": "--launcher"},
+    **{"places": "--launcher", "resolution": "`resolution`"},
     **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`", "warmup": "`warmup`"},
 }
 

@@ -59,16 +59,36 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -
     assert [len(idea.rows) for idea in state.ideas] == [3, 1, 1, 1, 1, 1]  # no further copies, of neither
     assert [run.seed for run in state.baseline.runs] == [0, 0, 1]
     assert {row.seed_by for row in state.rows} == {"variable AUTORESEARCH_SEED"}
-    assert not state.rounds and not [one for one in verdicts(camp) if one["do"] == "confirmed"]
+    assert not state.rounds and {one["do"] for one in verdicts(camp)} <= {"deterministic"}
+    kept = {idea.slug for idea in state.ideas if idea.kept and idea.index > 1}
+    assert {one["slug"] for one in verdicts(camp)} == kept == {i.slug for i in state.ideas if i.confirmed}
+    assert kept, "some of five are better than the baseline by luck"
+    for idea in state.ideas[1:]:
+        assert "resolution" in idea.rows[0].description and "one run tells" in idea.rows[0].description
     status = camp.bench.ask("campaign", "status")
     assert status["seed"]["seen"] is False and "`- seed: KEY`" in status["seed"]["sentence"]
     assert camp.said().count("does nothing that can be seen in val_score") >= 1
     report = (camp.place.path / "report.md").read_text()
     assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
-    best = state.best.slug
-    if best != "baseline":
-        refused = camp.bench.ask("campaign", "confirm", best, check=5)
-        assert "nothing can be confirmed" in refused["error"]["message"]
+    refused = camp.bench.ask("campaign", "confirm", state.best.slug, check=5)
+    assert "nothing can be confirmed" in refused["error"]["message"]
+    assert status["resolution"] > 0 and (status["resolution"] > 1e-5) is bool(jitter)
+
+
+def test_a_stated_resolution_and_a_claim_that_is_asked_for(camp: Any) -> None:
+    """`confirm: false` leaves the kept ideas without a verdict; `campaign confirm` writes it, and runs nothing."""
+    prepared(camp, "0")
+    queue = camp.ideas(*({"slug": f"plus-{n}", "overrides": {"bonus": n / 100}} for n in (1, 3)))
+    state = camp.run(queue=queue, baseline=3, count=3, resolution=0.02, confirm=False)
+    assert [(idea.status, len(idea.rows)) for idea in state.ideas] == [("keep", 3), ("discard", 1), ("keep", 1)]
+    assert "better by 0.01, not more than the resolution, resolution 0.02" in state.ideas[1].rows[0].description
+    assert not verdicts(camp)
+    camp.bench.ask("campaign", "confirm", "plus-3")
+    camp.until(lambda: camp.state().by_slug("plus-3").confirmed)
+    assert [(one["do"], one["slug"], one["delta"]) for one in verdicts(camp)] == [
+        ("deterministic", "plus-3", pytest.approx(0.03))
+    ]
+    assert [len(idea.rows) for idea in camp.state().ideas] == [3, 1, 1]
 
 
 WAYS = {
@@ -104,7 +124,7 @@ def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(c
         seeds = [run.seed for run in state.baseline.runs if run.why == "baseline"]
         assert seeds == [0, 1, 0], camp.said()
         assert state.seed_check.seen is seeded
-        assert state.by_slug("real").confirmed == ("confirmed" if seeded else "undecided"), camp.said()
+        assert state.by_slug("real").confirmed == ("confirmed" if seeded else "deterministic"), camp.said()
 
 
 def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:

@@ -1,0 +1,211 @@
+"""Where the seed does nothing: one run of each idea, against a resolution, and a verdict that is no claim."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.decision import RunEvidence
+from autoresearch.core.campaign.deterministic import LEVEL, Resolution, decide_once, resolution_of
+from autoresearch.core.campaign.judgement import decision_of, pending
+from autoresearch.core.campaign.spec import Rules
+from autoresearch.core.controller import confirmation_rounds, rules, scheduler
+from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
+from autoresearch.core.controller.answer_requests import answer
+from autoresearch.core.controller.machine import Machine
+from autoresearch.core.controller.next_actions import next_actions
+from autoresearch.core.controller.seed_check import check_seeds
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.noise import variance
+from autoresearch.core.statistics.seeding import SeededRun
+from autoresearch.core.statistics.student_t import t_quantile
+
+KEEP, DISCARD, CRASH = Verdict.KEEP, Verdict.DISCARD, Verdict.CRASH
+UP, DOWN = Objective("pass@1"), Objective("pass@1", Direction.MINIMIZE)
+UNIT = Resolution(0.001, "one unit of the last digit")
+
+
+@pytest.mark.parametrize("simpler", [False, True])
+@pytest.mark.parametrize(
+    ("value", "status", "simpler_status", "says"),
+    [
+        (0.523, KEEP, KEEP, "better by 0.012, resolution 0.001; deterministic: one run tells"),
+        (0.513, KEEP, KEEP, "better by 0.002"),
+        (0.512, DISCARD, KEEP, "better by 0.001"),  # 0.512 - 0.511 is a little more than 0.001 in binary
+        (0.511, DISCARD, KEEP, "no difference"),
+        (0.510, DISCARD, KEEP, "worse by 0.001"),
+        (0.509, DISCARD, DISCARD, "worse by 0.002"),
+        (None, CRASH, CRASH, "no valid metric"),
+        (math.nan, CRASH, CRASH, "no valid metric"),
+    ],
+)
+def test_one_run_against_the_resolution(
+    value: float | None, status: Verdict, simpler_status: Verdict, says: str, simpler: bool
+) -> None:
+    wanted = simpler_status if simpler else status
+    found = decide_once(UP, RunEvidence([value], [0.511], simpler=simpler), UNIT)
+    assert (found.status, found.retests, found.judged) == (wanted, 0, True)
+    assert says in found.reason
+    assert ("as good and simpler" in found.reason) is (simpler and status is not KEEP and wanted is KEEP)
+    mirrored = RunEvidence([None if value is None else -value], [-0.511], simpler=simpler)
+    down = decide_once(DOWN, mirrored, UNIT)
+    assert (down.status, down.reason) == (found.status, found.reason)
+    assert down.delta == found.delta or math.isclose(down.delta or 0.0, found.delta or 0.0, rel_tol=1e-9)
+
+
+def test_simpler_ideas_in_a_row_do_not_walk_down() -> None:
+    """Each is within the resolution of the one before; the second is not within that of the best."""
+    anchor, incumbent, kept = [0.5], [0.5], 0
+    for step in range(1, 4):
+        value = 0.5 - 0.0009 * step
+        found = decide_once(UP, RunEvidence([value], incumbent, simpler=True), UNIT, anchor)
+        if found.status is KEEP:
+            kept, incumbent = kept + 1, [value]
+    assert kept == 1
+
+
+def test_a_run_that_fails_and_a_smoke_run_are_judged_as_ever() -> None:
+    assert decide_once(UP, RunEvidence([0.6, None], [0.5]), UNIT).retests == 0
+    smoke = decide_once(UP, RunEvidence([0.9], [0.5], smoke=True), UNIT)
+    assert (smoke.status, smoke.judged) == (DISCARD, False)
+
+
+# -- the resolution --------------------------------------------------------------------------------------------------
+
+
+def exact(records: Callable[..., Any], *values: float, **changes: Any) -> Any:
+    """A campaign whose baseline gave these values, and whose seed does nothing."""
+    made = records(empty=True, **changes)
+    made.idea("baseline")
+    for value in values:
+        made.run("baseline", value)
+    made.checked(seen=False)
+    return made
+
+
+def test_the_last_digit_that_is_written(records: Callable[..., Any]) -> None:
+    made = exact(records, 0.51, 0.51, 0.51)
+    assert resolution_of(made.state()).size == pytest.approx(0.01)  # of an older journal, which has no step
+    assert resolution_of(made.state(), [0.512]).size == pytest.approx(0.001)
+    made.idea("a")
+    made.run("a", 0.4321, "discard")
+    assert resolution_of(made.state()).size == pytest.approx(0.0001)
+    full = exact(records, *[0.1234567890123456] * 3)
+    assert resolution_of(full.state()) == Resolution(pytest.approx(1.2345e-10, rel=1e-3), "a rounding error")
+    stated = exact(records, 0.51, 0.51, 0.51, resolution=0.05)
+    assert resolution_of(stated.state(), [0.512]) == Resolution(0.05, "as set")
+
+
+def test_the_check_notes_the_digits_of_the_whole_series(records: Callable[..., Any]) -> None:
+    made = records(empty=True)
+    made.idea("baseline")
+    for _ in range(3):
+        made.run("baseline", 0.5)
+    seeds = zip(made.curves(), (41, 41, 42), strict=True)
+    curves = {run: SeededRun(seed, ((0, 0.1234), (1, 0.5))) for run, seed in seeds}
+    said = made.apply(check_seeds(made.state(), curves))
+    state = made.state()
+    assert state.unseeded and state.seed_check.step == pytest.approx(1e-4)
+    assert resolution_of(state).size == pytest.approx(1e-4)
+    assert "more than the resolution of 0.0001 (one unit of the last digit)" in said[0]
+    assert "`deterministic`, not `confirmed`" in said[0] and "`- seed: KEY`" in said[0]
+
+
+def test_jitter_alone_is_rarely_better_than_the_resolution(records: Callable[..., Any]) -> None:
+    """Three copies and one more run, all alike: the level is that of Student's t, for one run against another."""
+    chance, campaigns = random.Random(5), 4000
+    times = t_quantile(1 - LEVEL, 2) * math.sqrt(2)
+    assert times == pytest.approx(9.85, abs=0.01)
+    made = exact(records, 0.500, 0.501, 0.502)
+    found = resolution_of(made.state())
+    assert found.size == pytest.approx(times * 0.001) and "9.85 times the jitter, sd 0.001 of 3 copies" in found.source
+    false = 0
+    for _ in range(campaigns):
+        copies = [chance.gauss(0, 1) for _ in range(3)]
+        ours, theirs = chance.gauss(0, 1), chance.gauss(0, 1)
+        false += ours - theirs > times * math.sqrt(variance(copies))
+    error = math.sqrt(LEVEL * (1 - LEVEL) / campaigns)
+    assert abs(false / campaigns - LEVEL) < 4 * error
+
+
+# -- the campaign ----------------------------------------------------------------------------------------------------
+
+
+def test_no_run_is_spent_on_a_copy(records: Callable[..., Any]) -> None:
+    """Five replicates are planned: after the check of three nothing but ideas is run, once each."""
+    made = records(empty=True, replicates=5)
+    made.idea("baseline")
+    asked = 0
+    while (owed := scheduler.owed(made.state())) is not None:
+        asked += 1
+        made.run("baseline", 0.5)
+        if asked == scheduler.CHECKED:
+            assert not scheduler.baseline_done(made.state())
+            made.checked(seen=False)
+    assert asked == 3 and owed is None and scheduler.baseline_done(made.state())
+    for slug, value in (("better", 0.53), ("equal", 0.53), ("worse", 0.4), ("better-still", 0.6), ("dead", None)):
+        made.idea(slug)
+        state = made.state()
+        found = decision_of(state, state.by_slug(slug), [value], simpler=False, smoke=False)
+        made.run(slug, value, found.status)
+        state = made.state()
+        assert pending(state, state.by_slug(slug)) is None and scheduler.decided(state, state.by_slug(slug))
+        assert scheduler.owed(state) is None
+    assert [idea.status for idea in made.state().ideas] == ["keep", "keep", "discard", "discard", "keep", "crash"]
+    assert made.state().best.slug == "better-still"
+    assert rules.reserve_s(made.state(), 100.0) == 0.0  # no time is set aside for confirmation runs
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Direction) -> None:
+    sign = 1 if direction is Direction.MAXIMIZE else -1
+    made = exact(records, 0.5, 0.5, 0.5, objective=Objective("pass@1", direction), rules=Rules(count=4))
+    for slug, value in (("a", 0.5 + 0.2 * sign), ("b", 0.5 + 0.3 * sign)):
+        made.idea(slug)
+        made.run(slug, value)
+    made.idea("c")
+    made.run("c", 0.5 - 0.2 * sign, "discard")
+    due = next_actions(made.state(), Machine(now=made.clock, tried=frozenset()))
+    verdicts = [one for one in due if isinstance(one, RecordVerdict)]
+    assert [(one.do, one.fields["slug"]) for one in verdicts] == [("deterministic", "a"), ("deterministic", "b")]
+    assert verdicts[1].fields.keys() == {"index", "slug", "reason", "delta"}
+    assert verdicts[1].fields["delta"] == pytest.approx(0.3)  # positive is better
+    assert "better than the baseline by 0.3, resolution 0.1" in verdicts[1].fields["reason"]
+    assert isinstance(due[-1], Finish) and not [one for one in due if isinstance(one, Note)]  # no round
+    said = made.apply(due)
+    assert "To get a claim, read $AUTORESEARCH_SEED" in said[-1]
+    state = made.state()
+    assert [idea.confirmed for idea in state.ideas] == ["", "deterministic", "deterministic", ""]
+    assert state.by_slug("b").kept and state.best.slug == "b" and not state.by_slug("b").marked
+    again = next_actions(state, Machine(now=made.clock, tried=frozenset()))
+    assert not [one for one in again if isinstance(one, RecordVerdict)]
+
+
+def test_a_person_asks_for_confirmation(records: Callable[..., Any]) -> None:
+    made = exact(records, 0.5, 0.5, 0.5)
+    made.idea("a")
+    made.run("a", 0.7)
+    actions = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
+    assert [one.do for one in actions if isinstance(one, RecordVerdict)] == ["deterministic"]
+    made.apply(actions)
+    (said,) = answer(made.state(), {"do": "confirm", "slugs": ["a"]}, [])
+    assert isinstance(said, Say) and "no confirmation" in said.text
+
+
+def test_a_round_that_finds_the_seed_idle_ends_without_runs(records: Callable[..., Any]) -> None:
+    """Begun before anything was known of the seed, as with two runs of the baseline."""
+    made = records()
+    made.idea("a")
+    made.run("a", 0.7)
+    made.note("confirming", round=1, candidates=[2], each=4, baseline=4)
+    made.checked(seen=False)
+    state = made.state()
+    assert confirmation_rounds.owed_to_round(state) is None and confirmation_rounds.round_is_over(state)
+    made.apply(confirmation_rounds.judge_round(state, made.curves()))
+    after = made.state()
+    assert after.by_slug("a").confirmed == "deterministic" and after.open_round is None
