@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -132,6 +133,7 @@ def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.deterministic import resolution_of
+    from autoresearch.core.campaign.shown_value import all_values, shown_value
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
@@ -140,7 +142,8 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
 
     found = stand_at(state, real_parts().clock())
     phase = phase_now(campaign_dir, state)
-    best = state.best
+    best = shown_value(state, state.best) if state.best and state.best.value is not None else None
+    baseline = all_values(state.baseline) if state.baseline else []
     waits = None
     if state.spec.research.agent:
         from autoresearch.lab.agents.rate_limits import read_waiting
@@ -156,10 +159,11 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "remaining_s": found.remaining_s,
         "standing": found.sentence,
         "stop_met": found.met or None,
-        "best": best.slug if best and best.value is not None else None,
-        "best_index": best.index if best and best.value is not None else None,
+        "best": best.slug if best else None,
+        "best_index": state.best.index if best and state.best else None,
         "best_value": best.value if best else None,
-        "baseline_value": state.baseline.value if state.baseline else None,
+        "best_shown": best.to_json() if best else None,
+        "baseline_value": fmean(baseline) if baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
         "resolution": resolution_of(state).size if state.unseeded else None,
         "metric_name": state.spec.objective.metric,
@@ -174,6 +178,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,
         "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
+        "claims": [shown_value(state, idea).to_json() for idea in state.ideas if idea.confirmed],
         "rows": len(state.rows),
         "running": [running(idea, run) for idea, run in state.live],
         "ledger": str(campaign_dir.ledger),
@@ -202,6 +207,5 @@ def best_words(payload: dict[str, Any]) -> str:
     if payload["best_value"] is None:
         return "nothing is measured yet"
     base = payload["baseline_value"]
-    against = f" (baseline {base:.4g})" if base is not None and payload["best_index"] != 1 else ""
-    value = f"{payload['metric_name']} {payload['best_value']:.4g}"
-    return f"idea {payload['best_index']}, {payload['best']}: {value}{against}"
+    against = f"; baseline {base:.4g}" if base is not None and payload["best_index"] != 1 else ""
+    return f"idea {payload['best_index']}, {payload['best_shown']['sentence']}{against}"

@@ -23,7 +23,7 @@ FACTS = StopFacts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
         (Rules(count=17), {}, "17/17 ideas attempted"),
         (Rules(count=16), {}, "17/16 ideas attempted"),
         (Rules(target=0.6), {}, ""),
-        (Rules(target=0.5), {}, "pass@1 = 0.5 reaches the target 0.5"),
+        (Rules(target=0.5), {}, "pass@1 = 0.5 (search mean) reaches the target 0.5"),
         (Rules(target=0.0), {"best": None}, ""),
         (Rules(deadline=1060.0), {}, ""),
         (Rules(deadline=1059.0), {}, "59s are left, too short for another run of 1m00s"),
@@ -38,7 +38,7 @@ FACTS = StopFacts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
         (Rules(budget_gpu_hours=4.0), {"run_gpu_hours": 1.1}, "3.00 of 4 GPU hours are spent"),
         (Rules(budget_gpu_hours=3.0), {}, "3.00 of 3 GPU hours are spent"),
         (Rules(count=17, target=0.1, deadline=1.0), {}, "17/17 ideas attempted"),
-        (Rules(count=99, target=0.1, deadline=1.0), {}, "pass@1 = 0.5 reaches the target 0.1"),
+        (Rules(count=99, target=0.1, deadline=1.0), {}, "pass@1 = 0.5 (search mean) reaches the target 0.1"),
     ],
 )
 def test_what_is_met(rules: Rules, facts: dict[str, float | None], met: str) -> None:
@@ -57,7 +57,8 @@ def test_what_is_left() -> None:
     rules = Rules(count=24, deadline=1000.0 + 6 * 3600 + 12 * 60, budget_gpu_hours=40.0, target=0.8)
     found = stand(rules, FACTS, UP)
     assert found.sentence == (
-        "stop condition not yet met: 17/24 attempted, 6h12m remaining, 3.00/40 GPU hours, best 0.5, target 0.8"
+        "stop condition not yet met: 17/24 attempted, 6h12m remaining, 3.00/40 GPU hours, "
+        "best 0.5 (search mean), target 0.8"
     )
     assert (found.remaining_ideas, found.remaining_s) == (7, 22320.0)
     late = stand(rules, replace(FACTS, attempted=30, now=1e9, best=None), UP)

@@ -27,6 +27,8 @@ from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
 
 METRIC = "task_pass_rate@1"
+PROOF = {"gain": 0.15, "gain_low": 0.05, "gain_high": 0.25, "coverage": 0.9, "value": 0.65,
+         "n": 4, "n_baseline": 5, "failed": 1, "failed_baseline": 0}  # fmt: skip
 START = 1_790_000_000.0
 RECIPE = "lr: {lr}\nseed: {seed}\nhidden: 96\nmetrics_jsonl_path: {out}/metrics.jsonl\n"
 
@@ -258,8 +260,8 @@ def lived(campaign: Callable[..., Made]) -> Made:
         made.run("best", value)
     made.tell("skipped", hypothesis=Hypothesis("again", "The same once more").to_json(), reason="equal to lr-up")
     made.run("best", 0.71, why="confirm")
-    made.verdict("confirmed", "best", reason="+0.19 over 8 fresh baseline runs, p 0.001")
-    made.verdict("demoted", "lucky", reason="fresh runs: +0.01, p 0.4")
+    made.verdict("confirmed", "best", reason="+0.19 over 8 fresh baseline runs, p 0.001", delta=0.19, **PROOF)
+    made.verdict("demoted", "lucky", reason="fresh runs: +0.01, p 0.4", delta=0.01)  # as older versions wrote it
     made.verdict("marked", "child", of="lucky")
     made.idea("now", "Under way")
     made.tell("prepared", index=made.indexes["now"], run="now-000001", run_dir="/nowhere", replicate=1, why="first")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autoresearch.core.metrics.objective import Objective
+
 CLAIMS = ("confirmed", "demoted", "undecided", "deterministic")
 """The verdicts that are claims about an idea. `deterministic`: better, in an objective without randomness."""
 
@@ -42,6 +44,34 @@ class ClaimEstimate:
             failed_baseline=_count(verdict.get("failed_baseline")),
             adjusted=gain is not None,
         )
+
+    def words(self, objective: Objective) -> str:
+        """`-0.12 against the baseline (90 % interval -0.2 to -0.04; 6 fresh runs against 6, none failed)`.
+
+        Signs are the metric's own: a better loss is lower. "" without a gain.
+        """
+        if self.gain is None:
+            return ""
+        known = [self._interval(objective) if self.adjusted else "difference of the means, not adjusted", self._runs()]
+        about = "; ".join(text for text in known if text)
+        return f"{objective.change(self.gain):+.3g} against the baseline{f' ({about})' if about else ''}"
+
+    def _interval(self, objective: Objective) -> str:
+        if self.gain_low is None or self.gain_high is None:
+            return ""
+        low, high = sorted((objective.change(self.gain_low), objective.change(self.gain_high)))
+        cover = "" if self.coverage is None else f"{100 * self.coverage:.3g} % "
+        return f"{cover}interval {low:+.3g} to {high:+.3g}"
+
+    def _runs(self) -> str:
+        if not self.n or self.n_baseline is None:
+            return ""
+        failed, theirs = self.failed or 0, self.failed_baseline or 0
+        ours = f"{self.n} fresh {'run' if self.n == 1 else 'runs'} against {self.n_baseline}"
+        if failed or theirs:
+            own = f"{failed or 'none'} of its {self.n + failed}"
+            return f"{ours}; {own} and {theirs or 'none'} of the baseline's {self.n_baseline + theirs} failed"
+        return ours if self.failed is None or self.failed_baseline is None else f"{ours}, none failed"
 
 
 def _number(value: object) -> float | None:

@@ -13,7 +13,7 @@ class StopFacts:
     """The measurements that the rules are checked against."""
 
     attempted: int  # ideas, whatever their outcome
-    best: float | None  # the objective of the best kept idea
+    best: float | None  # the search mean of the best kept idea
     gpu_hours: float
     now: float  # wall clock
     run_s: float  # expected duration of one run; 0 if unknown
@@ -62,7 +62,7 @@ def _target(rules: Rules, facts: StopFacts, objective: Objective) -> str:
         return ""
     if objective.better(rules.target, facts.best):
         return ""
-    return f"{objective.metric} = {facts.best:.6g} reaches the target {rules.target:g}"
+    return f"{objective.metric} = {facts.best:.6g} (search mean) reaches the target {rules.target:g}"
 
 
 def _deadline(facts: StopFacts, left_s: float | None) -> str:
@@ -104,7 +104,7 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
     if rules.budget_tokens is not None:
         words.append(f"{facts.tokens:,}/{rules.budget_tokens:,} tokens")
     if rules.target is not None:
-        best = "nothing kept" if facts.best is None else f"best {facts.best:.4g}"
+        best = "nothing kept" if facts.best is None else f"best {facts.best:.4g} (search mean)"
         words.append(f"{best}, target {rules.target:g}")
     return ", ".join(words)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from autoresearch.core.campaign.deterministic import resolution_of
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
-    """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2)`."""
+    """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2, lr-up, confirmed)`."""
     row = next((r for r in idea.rows if r.run_id == run), None)
     count = state.spec.rules.count
     where = f"[{state.attempted}{f'/{count}' if count else ''}]"
@@ -19,7 +20,11 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
     best = state.best
-    top = f"; best {best.value:.4g} (idea {best.index}, {best.slug})" if best and best.value is not None else ""
+    shown = shown_value(state, best) if best else None
+    top = ""
+    if best and shown and shown.value is not None:
+        label = f", {shown.label}" if shown.label else ""
+        top = f"; best {shown.value:.4g} (idea {best.index}, {best.slug}{label})"
     return f"{where} {idea.slug}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 

@@ -163,6 +163,7 @@ class CampaignLine:
     best: str = ""
     best_index: int | None = None
     best_value: float | None = None
+    best_label: str = ""  # what kind of number that is: confirmed, search mean; "" for the baseline
     metric_name: str = ""
     running: int = 0
     directory: str = ""
@@ -180,6 +181,7 @@ class CampaignLine:
             "best": self.best or None,
             "best_index": self.best_index,
             "best_value": self.best_value,
+            "best_label": self.best_label or None,
             "metric_name": self.metric_name or None,
             "running": self.running,
             "directory": self.directory,

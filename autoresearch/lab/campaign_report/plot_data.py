@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.lab.campaign_report import formatting, summary
@@ -27,6 +28,9 @@ class Point:
     title: str
     replicates: tuple[float, ...] = ()
     best: bool = False  # it moved the best-so-far line
+    low: float | None = None  # the interval of `y`, where that is an estimate from fresh runs
+    high: float | None = None
+    selected: float | None = None  # the search mean, where `y` is such an estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Progress:
     better: str  # "higher is better"
     maximize: bool
     points: tuple[Point, ...]
-    path: tuple[tuple[int, float], ...]  # best so far
+    path: tuple[tuple[int, float], ...]  # best search mean so far
     band: Band | None
     target: float | None
     low: float
@@ -72,24 +76,37 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
     path = tuple((line.index, v) for line, v in zip(idea_lines, values, strict=True) if v is not None)
     moved = {x for n, (x, v) in enumerate(path) if n == 0 or v != path[n - 1][1]}
     points = tuple(
-        Point(line.index, line.mean, line.standing, line.slug, _title(line, objective.metric), line.values,
-              line.index in moved)
+        _point(line, best=line.index in moved)
         for line in idea_lines
         if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
-    )  # fmt: skip
+    )
     maximize = objective.direction is Direction.MAXIMIZE
     low, high = _range(points, path, band, state.spec.rules.target, 1.0 if maximize else -1.0)
     better = "higher is better" if maximize else "lower is better"
     return Progress(objective.metric, better, maximize, points, path, band, state.spec.rules.target, low, high)
 
 
-def _title(idea_line: IdeaLine, metric: str) -> str:
-    value = (
-        f"{metric} {formatting.number(idea_line.mean)} (n={idea_line.n})" if idea_line.mean is not None else "no metric"
-    )
-    return formatting.plain(
-        f"{idea_line.index} {idea_line.slug}: {idea_line.standing}, {value}. {idea_line.sentence} {idea_line.why}", 300
-    )
+def _point(idea_line: IdeaLine, *, best: bool) -> Point:
+    """An idea at the number to show of it, which is its estimate if fresh runs gave one."""
+    shown = idea_line.shown
+    text = f"{idea_line.index} {shown.sentence}. {idea_line.sentence} {idea_line.why}"
+    if idea_line.standing is IdeaStatus.SMOKE:  # its runs judge nothing
+        text = f"{idea_line.index} {shown.slug}: smoke, {formatting.number(idea_line.mean)}. {idea_line.sentence}"
+    estimated = shown.change is not None
+    y = idea_line.mean if idea_line.standing is IdeaStatus.SMOKE else shown.value
+    return Point(
+        x=idea_line.index,
+        y=y,
+        standing=idea_line.standing,
+        slug=idea_line.slug,
+        title=formatting.plain(text, 400),
+        replicates=(*idea_line.values, *idea_line.confirming) if shown.basis is Basis.BASELINE
+        else idea_line.confirming if estimated else idea_line.values,
+        best=best,
+        low=shown.low,
+        high=shown.high,
+        selected=shown.search_mean if estimated else None,
+    )  # fmt: skip
 
 
 def _range(
@@ -102,6 +119,7 @@ def _range(
     core = [v for _, v in path]
     if band:
         core += [band.mean - (band.sd or 0.0), band.mean + (band.sd or 0.0)]
+    core += [v for p in points for v in (p.low, p.high) if v is not None and math.isfinite(v)]
     values = [v for p in points if p.y is not None for v in (p.y, *p.replicates)]
     core = core or values or [0.0, 1.0]
     floor, top = min(v * sign for v in core), max(v * sign for v in core)

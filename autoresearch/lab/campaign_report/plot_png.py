@@ -8,6 +8,7 @@ from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report.plot_data import Progress
+from autoresearch.lab.campaign_report.plot_svg import BAND, SELECTED
 from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.records.rundir import write_atomically
 
@@ -21,6 +22,8 @@ STYLES: dict[IdeaStatus, tuple[str, float, str, str]] = {
     IdeaStatus.KEPT: ("o", 58, "#0072b2", "#0072b2"),
     IdeaStatus.CONFIRMED: ("*", 190, "#00805d", "#00805d"),
 }
+
+WORDS = {IdeaStatus.KEPT: "kept, not confirmed: search mean", IdeaStatus.CONFIRMED: "confirmed: fresh runs"}
 
 
 def write_png(path: Path, data: Progress, title: str) -> None:
@@ -47,7 +50,7 @@ def write_png(path: Path, data: Progress, title: str) -> None:
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:  # nothing is drawn before the first row
-        figure.legend(loc="outside lower center", ncols=9, fontsize=8, frameon=False)
+        figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue(), durable=False)
@@ -59,12 +62,12 @@ def _lines(axes: Any, data: Progress) -> None:
         axes.axhline(data.band.mean, color="#4a4f57", linewidth=0.9, linestyle="--")
         if data.band.sd:
             low, high = data.band.mean - data.band.sd, data.band.mean + data.band.sd
-            axes.axhspan(low, high, color="#4a4f57", alpha=0.12, linewidth=0, label="baseline ± sd of one run")
+            axes.axhspan(low, high, color="#4a4f57", alpha=0.12, linewidth=0, label=BAND)
     if data.target is not None and data.low <= data.target <= data.high:
         axes.axhline(data.target, color="#b35900", linewidth=0.9, linestyle=":", label=f"target {data.target:g}")
     if data.path:
         xs, ys = [*(x for x, _ in data.path), last], [*(y for _, y in data.path), data.path[-1][1]]
-        axes.step(xs, ys, where="post", color="#0072b2", linewidth=1.6, label="best so far")
+        axes.step(xs, ys, where="post", color="#0072b2", linewidth=1.6, label="best search mean so far")
 
 
 def _points(axes: Any, data: Progress) -> None:
@@ -72,10 +75,21 @@ def _points(axes: Any, data: Progress) -> None:
     small = [(p.x, v) for p in data.points if len(p.replicates) > 1 for v in p.replicates]
     if small:
         axes.scatter(*zip(*small, strict=True), s=6, color="#8a8f98", alpha=0.7, linewidths=0, zorder=2)
+    for standing, colour in ((IdeaStatus.CONFIRMED, "#00805d"), (IdeaStatus.DEMOTED, "#b35900")):
+        bars = [(p.x, _within(p.low, data), _within(p.high, data)) for p in data.points
+                if p.standing is standing and p.low is not None and p.high is not None]  # fmt: skip
+        if bars:
+            xs, lows, highs = zip(*bars, strict=True)
+            axes.vlines(xs, lows, highs, color=colour, linewidth=1.6, zorder=2, label=f"interval of it ({standing})")
+    chosen = [(p.x, _within(p.selected, data)) for p in data.points if p.selected is not None]
+    if chosen:
+        xs, ys = zip(*chosen, strict=True)
+        look = {"s": 48, "facecolors": "none", "edgecolors": "#5b626b", "linewidths": 1.1, "label": SELECTED}
+        axes.scatter(xs, ys, **look, zorder=2)
     for standing, (marker, size, face, colour) in STYLES.items():
         found = [(p.x, _within(p.y, data)) for p in data.points if p.standing is standing and p.y is not None]
         if found:
-            word = "kept (not confirmed)" if standing is IdeaStatus.KEPT else str(standing)
+            word = WORDS.get(standing, str(standing))
             xs, ys = zip(*found, strict=True)
             look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": colour, "label": word}
             axes.scatter(xs, ys, **look, clip_on=False, zorder=3)

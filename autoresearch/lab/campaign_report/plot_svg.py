@@ -19,6 +19,8 @@ SHAPES = {
     IdeaStatus.SMOKE: ("square", 3.0),
     IdeaStatus.CRASHED: ("cross", 4.5),
 }
+BAND = "baseline: mean ± sd of one run, over all its runs"
+SELECTED = "search mean (selected)"
 LETTER = 6.4  # width of a character of a label, about
 
 
@@ -35,6 +37,7 @@ def progress_svg(data: Progress) -> str:
     parts += _band(frame, data)
     parts.append(frame.line(_stairs(data.path, last + 0.6), "best"))
     parts += _replicates(frame, data.points)
+    parts += _intervals(frame, data.points)
     parts += [_point(frame, data, point) for point in sorted(data.points, key=_importance)]
     parts += _labels(frame, [p for p in data.points if p.best and p.standing is not IdeaStatus.BASELINE])
     return frame.whole(parts, f"{data.metric} over {len(data.points)} attempted ideas, {data.better}")
@@ -51,7 +54,7 @@ def _band(frame: Frame, data: Progress) -> list[str]:
     right = frame.width - frame.right
     if data.band and data.band.sd:
         top, low = frame.y(data.band.mean + data.band.sd), frame.y(data.band.mean - data.band.sd)
-        title = f"baseline {data.band.mean:.4g} ± {data.band.sd:.3g}, {data.band.n} runs"
+        title = f"baseline {data.band.words}"
         parts.append(
             f'<rect class="band" x="{frame.left}" y="{top}" width="{right - frame.left}" '
             f'height="{round(low - top, 1)}"><title>{title}</title></rect>'
@@ -92,6 +95,22 @@ def _replicates(frame: Frame, points: Sequence[Point]) -> list[str]:
     ]
 
 
+def _intervals(frame: Frame, points: Sequence[Point]) -> list[str]:
+    """For estimates from fresh runs: the interval as a bar, the search mean as a hollow mark."""
+    parts = []
+    for point in points:
+        x = frame.x(point.x)
+        if point.low is not None and point.high is not None:
+            top, low = frame.y(point.high), frame.y(point.low)
+            title = f"{point.slug}: {point.low:.4g} to {point.high:.4g}"
+            ends = f"M{x} {top}V{low}M{x - 4} {top}h8M{x - 4} {low}h8"
+            parts.append(f'<path class="interval {point.standing}" d="{ends}"><title>{escape(title)}</title></path>')
+        if point.selected is not None and frame.y0 <= point.selected <= frame.y1:
+            title = f"{point.slug}: search mean {point.selected:.4g} (selected)"
+            parts.append(mark("circle", x, frame.y(point.selected), "selected", title, 4.5))
+    return parts
+
+
 def _point(frame: Frame, data: Progress, point: Point) -> str:
     shape, size = SHAPES[point.standing]
     edge = frame.height - frame.bottom - 8 if data.maximize else frame.top + 8
@@ -115,7 +134,7 @@ def _labels(frame: Frame, points: Sequence[Point]) -> list[str]:
         name = point.slug[:24]
         width = len(name) * LETTER
         x = min(max(frame.x(point.x), frame.left + width / 2), frame.width - frame.right - width / 2)
-        y = round(frame.y(point.y) - 15, 1)
+        y = round(frame.y(point.y if point.high is None else point.high) - (15 if point.high is None else 7), 1)
         if y < 12 or any(x - width / 2 < r and x + width / 2 > left and abs(y - at) < 15 for left, r, at in taken):
             continue
         taken.append((x - width / 2, x + width / 2, y))
@@ -128,8 +147,8 @@ def legend(data: Progress) -> list[tuple[str, str]]:
     present = {p.standing for p in data.points}
     words = {
         IdeaStatus.BASELINE: "baseline",
-        IdeaStatus.CONFIRMED: "confirmed",
-        IdeaStatus.KEPT: "kept (not confirmed)",
+        IdeaStatus.CONFIRMED: "confirmed: estimate from fresh runs",
+        IdeaStatus.KEPT: "kept, not confirmed: search mean",
         IdeaStatus.DEMOTED: "demoted",
         IdeaStatus.PENDING: "pending",
         IdeaStatus.DISCARDED: "discarded",
@@ -139,12 +158,16 @@ def legend(data: Progress) -> list[tuple[str, str]]:
     marks = {s: mark(shape, 11, 9, str(s), "", size * 0.9) for s, (shape, size) in SHAPES.items()}
     found = [(_key(marks[s]), word) for s, word in words.items() if s in present]
     line = '<line class="best" x1="1" x2="21" y1="9" y2="9"/>'
+    bar = '<path class="interval confirmed" d="M11 2V16M7 2h8M7 16h8"/>'
+    hollow = mark("circle", 11, 9, "selected", "", 4.5)
     band = '<rect class="band" x="1" y="3" width="20" height="12"/><line class="mean" x1="1" x2="21" y1="9" y2="9"/>'
     return [
         *found,
         (_key('<circle class="replicate kept" cx="11" cy="9" r="2"/>'), "one run of several"),
-        (_key(line), "best so far"),
-        *([(_key(band), "baseline mean ± sd of one run")] if data.band else []),
+        (_key(line), "best search mean so far"),
+        *([(_key(bar), "interval of an estimate")] if any(p.low is not None for p in data.points) else []),
+        *([(_key(hollow), SELECTED)] if any(p.selected is not None for p in data.points) else []),
+        *([(_key(band), BAND)] if data.band else []),
     ]
 
 

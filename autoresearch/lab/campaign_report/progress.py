@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.campaign.stop_rules import Stand
@@ -36,7 +37,7 @@ def write_end(
         say(f"wrote {written.markdown} and {written.page}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
-    best = state.best
+    best = shown_value(state, state.best) if state.best else None
     finish_flag.write(
         campaign_dir.path,
         {
@@ -49,6 +50,8 @@ def write_end(
             "confirmed": [idea.slug for idea in state.ideas if idea.confirmed == "confirmed"],
             "best": best.slug if best else None,
             "value": best.value if best else None,
+            "search_mean": best.search_mean if best else None,
+            "best_is": best.sentence if best else None,
             "metric": state.spec.objective.metric,
             "ledger": str(campaign_dir.ledger),
         },

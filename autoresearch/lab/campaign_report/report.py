@@ -121,6 +121,7 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
         "signed": formatting.signed,
         "stamp": formatting.stamp,
         "minutes": formatting.minutes,
+        "differences": memory.DIFFERENCES,
     }
 
 

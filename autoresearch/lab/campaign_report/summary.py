@@ -11,6 +11,7 @@ from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.claim import CLAIMS
+from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_words, shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.scheduler import retest_owed
@@ -19,6 +20,7 @@ from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.lab.campaign_report import formatting
 
 
 class IdeaStatus(StrEnum):
@@ -38,14 +40,17 @@ class IdeaStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdeaLine:
-    """One idea as a row of a table. Differences are in the metric's unit; positive is higher, better or not."""
+    """One idea as a row of a table. Differences are in the metric's unit; positive is higher, better or not.
+
+    `mean`, `delta` and `gain` are of the runs by which the search picked the idea; `shown` is what to say of it.
+    """
 
     index: int
     slug: str
     sentence: str
     parent: str
     standing: IdeaStatus
-    claim: str  # confirmed, demoted, undecided; "" where nobody asked
+    shown: ShownValue
     marked: str  # the demoted ancestor
     values: tuple[float, ...]
     confirming: tuple[float, ...]  # of the runs that were made for a claim
@@ -65,14 +70,47 @@ class IdeaLine:
         """Runs that measured the objective and judged it."""
         return len(self.values)
 
+    @property
+    def claim(self) -> str:
+        """One of CLAIMS, with its caveat; "" where nobody asked."""
+        return self.shown.claim
+
+    @property
+    def note(self) -> str:
+        """What has to be said beside its standing; "" if nothing."""
+        notes = [{"undecided": "undecided", "deterministic": DETERMINISTIC}.get(self.claim.partition(" (")[0], "")]
+        notes += [f"built on demoted {self.marked}"] if self.marked else []
+        return "; ".join(note for note in notes if note)
+
+    @property
+    def fresh(self) -> str:
+        """What its fresh runs show: its value, the difference from the baseline, and the runs; "" without any."""
+        if not self.shown.proof:
+            return ""
+        value = self.shown.value if self.shown.change is not None else None
+        return self.shown.proof if value is None else f"{formatting.number(value)}, {self.shown.proof}"
+
+    @property
+    def change(self) -> float | None:
+        """The difference to tell of it: its estimate against the baseline, else that of the means to its parent."""
+        return self.delta if self.shown.change is None else self.shown.change
+
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The baseline's mean and what a single run scatters around it."""
+    """The baseline's mean and what a single run scatters around it, over all its runs, fresh ones included."""
 
     mean: float
     sd: float | None
     n: int
+    runs: str = ""  # `mean of all 11`, and those without a metric
+
+    @property
+    def words(self) -> str:
+        """`0.5 ± 0.02 (sd of one run; mean of 3)`."""
+        spread = "noise unknown" if self.sd is None else "sd of one run"
+        about = "; ".join(text for text in (spread, self.runs) if text)
+        return f"{self.mean:.4g}{'' if self.sd is None else f' ± {self.sd:.3g}'} ({about})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +127,11 @@ class ClaimText:
 def band_of(state: CampaignState) -> Band | None:
     """The noise band; None before the baseline was measured."""
     baseline = state.baseline
-    values = baseline.values if baseline else []
-    if not values:
+    values = all_values(baseline) if baseline else []
+    if baseline is None or not values:
         return None
-    return Band(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+    sd = stdev(values) if len(values) > 1 else None
+    return Band(fmean(values), sd, len(values), runs_words(baseline, fresh=True))
 
 
 def idea_lines(state: CampaignState) -> list[IdeaLine]:
@@ -123,7 +162,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         sentence=idea.hypothesis.sentence,
         parent=idea.parent,
         standing=standing,
-        claim=f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed,
+        shown=shown_value(state, idea),
         marked=idea.marked,
         values=values,
         confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
@@ -189,9 +228,9 @@ def _why(idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noi
     if noise:
         size += f", {abs(delta) / noise:.1f} sd of one run"
     if standing is IdeaStatus.DEMOTED:
-        return f"it looked better ({size}), and fresh runs did not confirm it"
+        return f"it looked better in the search ({size}), and fresh runs did not confirm it"
     if standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED):
-        return f"simpler and as good ({size})" if delta * sign <= 0 else f"better ({size})"
+        return f"simpler and as good ({size})" if delta * sign <= 0 else f"better in the search ({size})"
     if standing is IdeaStatus.PENDING:
         return f"it looks better, and more runs of it are needed to tell ({size})"
     if noise and abs(delta) <= noise:
@@ -252,18 +291,19 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     gone = [line for line in idea_lines if line.standing is IdeaStatus.DEMOTED]
     words = []
     if sure:
-        names = ", ".join(f"{line.slug}{line.claim.removeprefix('confirmed')}" for line in sure[:10])
-        words.append(f"Confirmed by fresh runs with other seeds: {names}{_more(sure, 10)}.")
+        found = "; ".join(_proved(line) for line in sure[:10])
+        words.append(f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}.")
     else:
         words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")
-    if kept:
-        names = ", ".join(f"{k.slug}{' (undecided)' if k.claim == 'undecided' else ''}" for k in kept[:10])
+    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
+    if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
+        names = ", ".join(_picked(line) for line in luck[:10])
         words.append(
-            f"Kept, not confirmed: {names}{_more(kept, 10)}. The search built on them; they were picked because "
-            "their numbers were high, so a part of what they show may be luck."
+            f"Kept, not confirmed: {names}{_more(luck, 10)}. The search built on them; these are search means, picked "
+            "because they were high, so a part of what they show may be luck."
         )
     if gone:
-        names = ", ".join(line.slug for line in gone[:10])
+        names = "; ".join(f"{line.slug}, {proof}" if (proof := line.shown.proof) else line.slug for line in gone[:10])
         words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
     if built := [line for line in idea_lines if line.marked]:
         names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
@@ -274,6 +314,18 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         names = ", ".join(line.slug for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
     return words
+
+
+def _proved(idea_line: IdeaLine) -> str:
+    """A confirmed idea with its caveat and its numbers."""
+    words = idea_line.shown.words if idea_line.shown.basis is Basis.FRESH else idea_line.claim
+    return f"{idea_line.slug}{words.removeprefix('confirmed')}"
+
+
+def _picked(idea_line: IdeaLine) -> str:
+    """A kept idea with its search mean, the runs of it that are missing included."""
+    about = "undecided, " if idea_line.claim.startswith("undecided") else ""
+    return f"{idea_line.slug} {formatting.number(idea_line.mean)} ({about}{idea_line.shown.runs})"
 
 
 def _more(items: Sequence[object], shown: int) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.run.overview import CampaignLine
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -60,9 +61,9 @@ class RunningCampaigns:
         if history is None:
             history = self._histories[campaign_dir.path] = CampaignHistory(campaign_dir)
         state = history.state()
-        spec, best = state.spec, state.best
+        spec = state.spec
         found = stand_at(state, now)
-        measured = best if best and best.value is not None else None
+        best = shown_value(state, state.best) if state.best and state.best.value is not None else None
         plan = spec.prefix.removeprefix(_PLANS).partition("/")[0] if spec.prefix.startswith(_PLANS) else ""
         return CampaignLine(
             name=spec.name,
@@ -71,9 +72,10 @@ class RunningCampaigns:
             attempted=state.attempted,
             remaining=found.remaining_ideas,
             deadline_s=found.remaining_s,
-            best=measured.slug if measured else "",
-            best_index=measured.index if measured else None,
-            best_value=measured.value if measured else None,
+            best=best.slug if best else "",
+            best_index=state.best.index if best and state.best else None,
+            best_value=best.value if best else None,
+            best_label=best.label if best else "",
             metric_name=spec.objective.metric,
             running=running,
             directory=str(campaign_dir.path),

@@ -29,8 +29,8 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
         "Maximize `task_pass_rate@1`",
         "at most 12 ideas attempted",
         "stop condition not yet met: 10/12 attempted",
-        "Baseline: 0.5 ± 0.02 (3 runs)",
-        "Best: `best` = 0.7033 over 3 runs, confirmed",
+        "Baseline: 0.5 ± 0.02 (sd of one run; mean of 3)",
+        "Best: best: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
         "Runs now: `now-000001`",
         "## Blockers",
         "its controller is gone",  # nobody holds the lock
@@ -107,14 +107,14 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     for words in (
         "goal: maximize task_pass_rate@1",
         "stand: stop condition not yet met: 10/12 attempted",
-        "best: best = 0.7033 (3 runs, +0.113 to lr-up; confirmed)",
+        "best: best: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
         "last: best-000004 of best",
         "  crashed: cuda_oom (1): oom",
         "worse than its parent (1): lr-down −0.08",
         "no more than noise (1): flat",
         "key lr: 3 tried, 2 kept, best best",
         "skipped again: equal to lr-up",
-        "Kept, not confirmed: lr-up",
+        "Kept, not confirmed: lr-up 0.59 (mean of 2)",
         "next: autoresearch campaign resume 20261121-sort",
     ):
         assert words in text, words

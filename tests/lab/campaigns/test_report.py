@@ -15,10 +15,12 @@ import pytest
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.lab.campaign_report import plot_data, summary
+from autoresearch.lab.campaign_report import memory, plot_data, summary
 from autoresearch.lab.campaign_report.report import CampaignReport, write_report
 from autoresearch.lab.campaign_report.svg import Frame, mark, ticks, whole_ticks
 
+METRIC = "task_pass_rate@1"
+PROVED = f"{METRIC} 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25; 4 fresh runs against 5; 1 of its 5"
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(2)> ![x](http://e.vil/x.png) \x1b[31m `rm -rf` | \" ' &amp;"
 
 
@@ -75,6 +77,8 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
     for kind, count in {
         'class="kept"': 2,  # lr-up, child
         'class="confirmed"': 1,
+        'class="interval confirmed"': 1,
+        'class="selected"': 2,  # the search means of best and of lucky
         'class="demoted"': 1,
         'class="discarded"': 2,
         'class="crashed"': 1,
@@ -93,9 +97,10 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
 def test_the_words_are_honest(lived: Any) -> None:
     _, markdown, html = written(lived)
     for text in (markdown, html):
-        assert "Confirmed by fresh runs with other seeds: best." in text
-        assert "Kept, not confirmed: lr-up, child." in text
-        assert "Demoted, because fresh runs did not confirm it: lucky." in text
+        assert f"Confirmed by fresh runs with other seeds: best, {PROVED} and none of" in text
+        assert "Kept, not confirmed: lr-up 0.59 (mean of 2), child 0.67 (one run). " in text
+        assert "Demoted, because fresh runs did not confirm it: lucky, +0.01 against the baseline (diff" in text
+        assert "search mean (selected)" in text.replace("<br>", " ")
         assert "child (on lucky)" in text
         assert "stop condition not yet met: 10/12 attempted" in text
         assert "equal to lr-up" in text
@@ -110,8 +115,8 @@ def test_without_a_confirmation_nothing_is_claimed(campaign: Callable[..., Any])
     made.verdict("undecided", "one")
     _, markdown, html = written(made)
     for text in (markdown, html):
-        assert "Nothing is confirmed" in text and "one (undecided)" in text
-    assert "0.9" in html and "not confirmed</span>" in html
+        assert "Nothing is confirmed" in text and "one 0.9 (undecided, one run)" in text
+    assert f"kept, undecided: {METRIC} 0.9 (search mean, picked because it was high; one run)</span>" in html
 
 
 @pytest.mark.system
@@ -128,7 +133,7 @@ def test_what_others_wrote_is_data(campaign: Callable[..., Any]) -> None:
     assert "&lt;script&gt;alert(1)" in html
     assert "<script" not in markdown and "![" not in markdown and "\x1b" not in markdown + html
     table = [line for line in markdown.splitlines() if line.startswith("| 2 |")]
-    assert len(table) == 1 and len(re.findall(r"(?<!\\)\|", table[0])) == 13
+    assert len(table) == 1 and len(re.findall(r"(?<!\\)\|", table[0])) == 14
 
 
 @pytest.mark.system
@@ -192,6 +197,65 @@ def test_minimised_metrics_have_their_edge_above(campaign: Callable[..., Any]) -
     _, _, html = written(made)
     cross = re.search(r'<path class="crashed" d="M[\d.]+ ([\d.]+)', html)
     assert cross and float(cross[1]) < 60 and "lower is better" in html
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_confirmed_idea_is_drawn_at_its_estimate(campaign: Callable[..., Any], direction: Direction) -> None:
+    """Its search mean is a hollow mark; the band is that of all runs of the baseline."""
+    made = campaign(objective=Objective("loss", direction))
+    change = made.spec.objective.change
+    made.idea("sure")
+    made.run("sure", 0.5 + change(0.2))
+    for value in (0.5, 0.6):
+        made.run("baseline", value, why="confirm")
+    made.run("sure", 0.5 + change(0.1), why="confirm")
+    made.verdict("confirmed", "sure", gain=0.1, gain_low=0.02, gain_high=0.15, coverage=0.9, value=0.52 + change(0.1),
+                 n=1, n_baseline=2, failed=0, failed_baseline=0)  # fmt: skip
+    state = made.state()
+    data = plot_data.progress_of(state, summary.idea_lines(state))
+    base, sure = data.points
+    ends = sorted((0.52 + change(0.02), 0.52 + change(0.15)))
+    assert (sure.y, sure.low, sure.high) == pytest.approx((0.52 + change(0.1), *ends))
+    assert sure.selected == pytest.approx(0.5 + change(0.2)) and sure.replicates == (0.5 + change(0.1),)
+    assert data.band is not None and (data.band.n, data.band.runs) == (5, "mean of all 5")
+    assert (data.band.mean, base.y, len(base.replicates)) == (pytest.approx(0.52), pytest.approx(0.52), 5)
+    assert data.low < min(ends) and data.high > max(ends)
+    report, markdown, html = written(made)
+    sign = "+" if direction is Direction.MAXIMIZE else "-"
+    for text in (markdown, html):
+        assert f"{sign}0.1 against the baseline (90 % interval {sign}" in text
+        assert "1 fresh run against 2, none failed" in text
+    assert "baseline: mean ± sd of one run, over all its runs" in html
+    assert report.markdown.exists()
+
+
+@pytest.mark.system
+def test_missing_runs_are_named_wherever_the_mean_is(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    made.idea("shaky")
+    for value in (0.6, 0.62, None, 0.61, None, 0.63):
+        made.run("shaky", value, "crash" if value is None else "keep", failure="" if value else "nan_metric")
+    made.run("baseline", None, "crash", failure="nan_metric")
+    _, markdown, html = written(made)
+    for text in (markdown, html):
+        assert "shaky 0.615 (mean of 4; 2 of 6 runs have no metric)" in text
+        assert "mean of 3; 1 of 4 runs has no metric" in text
+    brief = "\n".join(memory.brief(made.state(), made.stand()))
+    assert "best: shaky: kept, not confirmed" in brief and "mean of 4; 2 of 6 runs have no metric" in brief
+
+
+@pytest.mark.system
+def test_a_deterministic_gain_is_shown_in_its_own_words(campaign: Callable[..., Any]) -> None:
+    made = campaign(objective=Objective("loss", Direction.MINIMIZE))
+    made.idea("exact")
+    made.run("exact", 0.3)
+    made.verdict("deterministic", "exact", reason="better", delta=0.2)
+    _, markdown, html = written(made)
+    for text in (markdown, html):
+        assert "exact: better, deterministic: not confirmed on other data or seeds; loss 0.3, -0.2 against" in text
+        assert "Nothing is confirmed" in text and "picked because" not in text
+    assert any("kept, deterministic" in line for line in memory.brief(made.state(), made.stand()))
 
 
 @pytest.mark.system

@@ -1,0 +1,153 @@
+"""The number that people are shown for an idea, and the sentence around it, the same in every display.
+
+The mean of the runs by which the search picked an idea is too high, because it was picked for being high. So an idea
+that was put to the proof is shown at the estimate from its fresh runs; without a proof its mean is labelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from statistics import fmean
+from typing import Any
+
+from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.deterministic import resolution_of
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.run.ledger_row import LedgerRow
+
+DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
+SELECTED = "search mean, picked because it was high"
+PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler
+
+
+class Basis(StrEnum):
+    """What the number rests on."""
+
+    BASELINE = "baseline"  # the mean of all its runs, fresh ones included
+    FRESH = "fresh runs"  # the estimate from runs that played no part in picking the idea
+    SELECTED = "selected"  # the mean of the runs for which the idea was picked
+    DETERMINISTIC = "deterministic"  # of an objective without randomness
+    SEARCH = "search"  # the mean of an idea that was not picked
+
+
+@dataclass(frozen=True, slots=True)
+class ShownValue:
+    """The number of one idea. Values are in the metric's unit and direction."""
+
+    slug: str
+    basis: Basis
+    value: float | None  # None: no metric
+    low: float | None  # the interval of an estimate
+    high: float | None
+    search_mean: float | None
+    runs: str  # those of the search mean: `mean of 4; 2 of 6 runs have no metric`
+    claim: str  # one of CLAIMS, with its caveat; "" where nobody asked
+    estimate: ClaimEstimate | None
+    change: float | None  # of an estimate: the difference from the baseline, signed as the metric is
+    proof: str  # the same in words, with its interval and its runs; "" without one
+    words: str  # all of it, without the slug
+
+    @property
+    def sentence(self) -> str:
+        """`lr-up: confirmed, pass@1 0.318, +0.041 against the baseline (...)`."""
+        return f"{self.slug}: {self.words}"
+
+    @property
+    def label(self) -> str:
+        """What kind of number it is, in one or two words; "" for the baseline."""
+        kinds = {Basis.BASELINE: "", Basis.FRESH: self.claim, Basis.DETERMINISTIC: "deterministic"}
+        return kinds.get(self.basis, "search mean")
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for programs; a gain is positive where it is better, whatever the metric's direction."""
+        numbers = {"value": self.value, "value_low": self.low, "value_high": self.high, "search_mean": self.search_mean}
+        estimate = asdict(self.estimate or ClaimEstimate(adjusted=False)) | numbers
+        return {"slug": self.slug, "claim": self.claim or None, "basis": str(self.basis)} | estimate | {
+            "sentence": self.sentence
+        }  # fmt: skip
+
+
+def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
+    """What to show for an idea of a campaign."""
+    basis, objective = _basis(idea), state.spec.objective
+    estimate = idea.claim or ClaimEstimate()
+    runs = runs_words(idea, fresh=basis is Basis.BASELINE)
+    claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
+    proof, word = estimate.words(objective), claim
+    if basis is Basis.DETERMINISTIC and estimate.gain is not None:
+        resolution = resolution_of(state)
+        word = f"{'better, ' if resolution.exceeded_by(estimate.gain) else ''}{claim}"
+        proof = f"{objective.change(estimate.gain):+.3g} against the baseline (resolution {resolution.size:.3g})"
+    value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else idea.value, None, None, None
+    if basis is Basis.FRESH and estimate.gain is not None:
+        base = _base_value(state.baseline) if state.baseline else None
+        change = objective.change(estimate.gain)
+        value = estimate.value if estimate.value is not None else None if base is None else base + change
+        if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
+            base = value - change
+            low, high = sorted(base + objective.change(end) for end in (estimate.gain_low, estimate.gain_high))
+    number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
+    words = _words(idea, basis, word, number, runs, proof)
+    return ShownValue(
+        idea.slug, basis, value, low, high, idea.value, runs, claim, idea.claim, change, proof, words
+    )
+
+
+def _base_value(idea: Idea) -> float | None:
+    return fmean(values) if (values := all_values(idea)) else None
+
+
+def all_values(idea: Idea) -> list[float]:
+    """The objective of each run that measured it, fresh runs of confirmations included; no copies and no smoke runs."""
+    return [value for row in _telling(idea, fresh=True) if (value := measured(row)) is not None]
+
+
+def runs_words(idea: Idea, *, fresh: bool = False) -> str:
+    """`mean of 4; 2 of 6 runs have no metric`: the runs behind its mean (`fresh`: of all runs), and those missing."""
+    rows = _telling(idea, fresh=fresh)
+    n = sum(measured(row) is not None for row in rows)
+    every = "all " if fresh and n > len(idea.values) else ""
+    words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(len(rows))] if rows else []
+    if n and (without := len(rows) - n):
+        words.append(f"{without} of {_runs(len(rows))} {'has' if without == 1 else 'have'} no metric")
+    if lost := sum(idea.excused(row) and row.run_id not in idea.smoke for row in idea.rows):
+        words.append(f"{_runs(lost)} lost through no fault of its own")
+    return "; ".join(words)
+
+
+def _telling(idea: Idea, *, fresh: bool) -> list[LedgerRow]:
+    """Its rows but for copies, smoke runs and excused failures; without `fresh` also without those of a proof."""
+    apart = idea.copies | idea.smoke
+    rows = (row for row in idea.rows if not idea.excused(row)) if fresh else idea.judged
+    return [row for row in rows if row.run_id not in apart]
+
+
+def _basis(idea: Idea) -> Basis:
+    if idea.hypothesis.is_baseline:
+        return Basis.BASELINE
+    if idea.confirmed in ("confirmed", "demoted") and idea.claim is not None and idea.claim.gain is not None:
+        return Basis.FRESH
+    if idea.confirmed == "deterministic":
+        return Basis.DETERMINISTIC
+    return Basis.SELECTED if idea.kept else Basis.SEARCH
+
+
+def _words(idea: Idea, basis: Basis, word: str, number: str, runs: str, proof: str) -> str:
+    counted = f"{number} ({runs})" if runs else number
+    match basis:
+        case Basis.BASELINE:
+            return counted
+        case Basis.FRESH:
+            return f"{word}, {number}, {proof}"
+        case Basis.DETERMINISTIC:
+            return f"{word.replace('deterministic', DETERMINISTIC)}; {number}{f', {proof}' if proof else ''}"
+        case Basis.SELECTED:
+            how = PICKED if idea.simpler else SELECTED
+            tail = f"; in fresh runs {proof}" if proof else ""
+            return f"kept, {word or 'not confirmed'}: {number} ({how}{f'; {runs}' if runs else ''}){tail}"
+    return f"{idea.status or 'not judged yet'}, {counted}"
+
+
+def _runs(n: int) -> str:
+    return f"{n} {'run' if n == 1 else 'runs'}"

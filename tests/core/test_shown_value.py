@@ -1,0 +1,134 @@
+"""The number and the sentence that are shown for an idea: the same words whichever direction is better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.shown_value import Basis, ShownValue, shown_value
+from autoresearch.core.campaign.state import fold
+from autoresearch.core.controller.sentences import row_line
+from autoresearch.core.metrics.objective import Direction, Objective
+from tests.core.test_campaign_state import SPEC, idea, row, run
+
+UP, DOWN = Objective("pass@1"), Objective("loss", Direction.MINIMIZE)
+NEW = {"gain": 0.041, "gain_low": 0.012, "gain_high": 0.07, "coverage": 0.9, "value": 0.318,
+       "n": 6, "n_baseline": 6, "failed": 0, "failed_baseline": 0}  # fmt: skip
+
+
+def shown(
+    objective: Objective = UP, do: str = "", values: tuple[float | None, ...] = (0.4,), **verdict: Any
+) -> ShownValue:
+    """An idea with these runs, beside a baseline of 0.2, 0.3 and a fresh 0.4."""
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "baseline"),
+               *run(1, "b-3", 3, "confirm", round=1), idea(2, "lr-up")]  # fmt: skip
+    rows = [row(1, "b-1", 0.2), row(1, "b-2", 0.3), row(1, "b-3", 0.4)]
+    for n, value in enumerate(values):
+        journal += run(2, f"i-{n}", n + 1)
+        rows.append(row(2, f"i-{n}", value, "keep" if value is not None else "crash"))
+    verdicts = [{"do": do, "index": 2, **verdict}] if do else []
+    state = fold(replace(SPEC, objective=objective), journal, rows, verdicts)
+    return shown_value(state, state.ideas[1])
+
+
+def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
+    found = shown(UP, "confirmed", **NEW)
+    assert found.sentence == (
+        "lr-up: confirmed, pass@1 0.318, +0.041 against the baseline "
+        "(90 % interval +0.012 to +0.07; 6 fresh runs against 6, none failed)"
+    )
+    assert (found.basis, found.label, found.search_mean) == (Basis.FRESH, "confirmed", 0.4)
+    assert (found.value, found.low, found.high) == pytest.approx((0.318, 0.289, 0.347))
+
+
+def test_a_better_loss_is_shown_as_lower() -> None:
+    found = shown(DOWN, "confirmed", **NEW)
+    assert found.sentence == (
+        "lr-up: confirmed, loss 0.318, -0.041 against the baseline "
+        "(90 % interval -0.07 to -0.012; 6 fresh runs against 6, none failed)"
+    )
+    assert (found.low, found.high) == pytest.approx((0.289, 0.347))
+    assert found.change == -0.041 and found.to_json()["gain"] == 0.041  # for programs, positive is better
+
+
+@pytest.mark.parametrize(
+    ("failed", "theirs", "words"),
+    [
+        (2, 1, "6 fresh runs against 6; 2 of its 8 and 1 of the baseline's 7 failed"),
+        (0, 1, "6 fresh runs against 6; none of its 6 and 1 of the baseline's 7 failed"),
+        (1, 0, "6 fresh runs against 6; 1 of its 7 and none of the baseline's 6 failed"),
+        (None, None, "6 fresh runs against 6)"),
+    ],
+)
+def test_fresh_runs_that_failed_are_named(failed: int | None, theirs: int | None, words: str) -> None:
+    assert words in shown(UP, "confirmed", **{**NEW, "failed": failed, "failed_baseline": theirs}).words
+
+
+@pytest.mark.parametrize(("objective", "value", "change"), [(UP, 0.35, "+0.05"), (DOWN, 0.25, "-0.05")])
+def test_an_old_verdict_has_a_difference_that_is_not_adjusted(objective: Objective, value: float, change: str) -> None:
+    found = shown(objective, "confirmed", delta=0.05)
+    assert found.words == (
+        f"confirmed, {objective.metric} {value:g}, {change} against the baseline "
+        "(difference of the means, not adjusted)"
+    )
+    assert found.value == pytest.approx(value) and found.low is None
+    assert shown(objective, "confirmed").words == "kept, confirmed: " + shown(objective).words.partition(": ")[2]
+
+
+def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
+    picked = "pass@1 0.4 (search mean, picked because it was high; one run)"
+    assert shown().words == f"kept, not confirmed: {picked}"
+    found = shown(UP, "undecided", **NEW)
+    assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}"
+    assert (found.value, found.basis, found.label) == (0.4, Basis.SELECTED, "search mean")
+    assert shown(UP, "demoted", **NEW).words.startswith("demoted, pass@1 0.318, +0.041")
+    assert shown(UP, "confirmed", **NEW, caveat="not sandboxed").words.startswith("confirmed (not sandboxed), pass@1")
+
+
+def test_a_deterministic_one_is_no_claim_about_other_seeds() -> None:
+    words = "deterministic: not confirmed on other data or seeds; loss 0.4"
+    found = shown(DOWN, "deterministic", delta=30.0)
+    assert found.words.startswith(f"better, {words}, -30 against the baseline (resolution ")
+    assert (found.claim, found.label, found.value) == ("deterministic", "deterministic", 0.4)
+    assert shown(DOWN, "deterministic", delta=-3.0).words.startswith(f"{words}, +3 against")
+    assert shown(DOWN, "deterministic").words == words
+
+
+def test_missing_runs_are_counted() -> None:
+    assert shown(values=(0.4, None, 0.6, None)).runs == "mean of 2; 2 of 4 runs have no metric"
+    assert shown(values=(0.4, None)).runs == "one run; 1 of 2 runs has no metric"
+    assert shown(values=(None, None)).words == "crash, no metric (2 runs)"
+
+
+def test_runs_that_the_machine_lost_are_no_failures_of_the_idea() -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "baseline")]
+    rows = [row(1, "b-1", 0.2), row(1, "b-2", None, "crash", failure="disk_full")]
+    state = fold(SPEC, journal, rows)
+    assert shown_value(state, state.ideas[0]).words == "pass@1 0.2 (one run; 1 run lost through no fault of its own)"
+
+
+def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), *run(1, "b-2", 2, "confirm", round=1)]
+    state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)])
+    found = shown_value(state, state.ideas[0])
+    assert (found.words, found.value, found.search_mean) == ("pass@1 0.3 (mean of all 2)", pytest.approx(0.3), 0.2)
+    assert row_line(state, state.ideas[0], "b-1").endswith("best 0.3 (idea 1, baseline)")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "best"), [({}, "0.4 (idea 2, lr-up, search mean)"), (NEW, "0.318 (idea 2, lr-up, confirmed)")]
+)
+def test_the_line_of_a_row_labels_the_best(verdict: Any, best: str) -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
+    rows = [row(1, "b-1", 0.2), row(2, "i-1", 0.4)]
+    state = fold(SPEC, journal, rows, [{"do": "confirmed", "index": 2, **verdict}] if verdict else [])
+    assert row_line(state, state.ideas[1], "i-1").endswith(f"; best {best}")
+
+
+def test_the_json_of_an_idea_without_a_claim_is_whole() -> None:
+    found = shown().to_json()
+    assert (found["claim"], found["gain"], found["n"], found["value"]) == (None, None, None, 0.4)
+    assert set(found) > set(ClaimEstimate.__dataclass_fields__)
