@@ -83,13 +83,13 @@ def decide_once(
     better, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
     flat = not worse and not (anchor and resolution.exceeded_by(-gain(objective, values, anchor)))
     size = f"{'better' if delta > 0 else 'worse'} by {abs(delta):.3g}" if delta else "no difference"
-    if not better and evidence.simpler and flat:
-        size = f"as good and simpler ({size})"
-    elif delta and not (better or worse):
-        size += ", not more than the resolution"
-    jitter = f" ({resolution.source})" if "jitter" in resolution.source else ""
-    reason = f"{size}, resolution {resolution.size:.3g}{jitter}; deterministic: one run tells"
-    status = Verdict.KEEP if better or (evidence.simpler and flat) else Verdict.DISCARD
+    within = "within the resolution of" if delta and not (better or worse) else "resolution"
+    size = f"{size}, {within} {resolution.size:.3g}"
+    size += f" ({resolution.source})" if "jitter" in resolution.source else ""
+    kept = better or (evidence.simpler and flat)
+    size = f"as good and simpler: {size}" if kept and not better else size
+    reason = f"{size}; deterministic: one run tells"
+    status = Verdict.KEEP if kept else Verdict.DISCARD
     return Decision(status, reason, len(values), delta, evidence.noise.sd, resolution.size)
 
 
@@ -107,8 +107,8 @@ def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
     """What may be said of a kept idea in the end, and its gain over the baseline; None if that was not measured."""
     baseline = state.baseline
     if baseline is None or not baseline.values or not idea.values:
-        return "deterministic: nothing to compare it with was measured", None
+        return "nothing to compare it with was measured", None
     delta, resolution = gain(state.spec.objective, idea.values, baseline.values), resolution_of(state)
     size = f"by {delta:.3g}, resolution {resolution.size:.3g}"
     better = f"better than the baseline {size}" if resolution.exceeded_by(delta) else "no better than the baseline"
-    return f"deterministic: {better}; the seed does nothing, so there is no test of it with fresh seeds", delta
+    return f"{better}; the seed does nothing, so no fresh runs can test it", delta

@@ -10,7 +10,7 @@ from autoresearch.core.campaign.deterministic import claim_words
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
-from autoresearch.core.controller.sentences import seed_words
+from autoresearch.core.controller.sentences import UNCLAIMED, seed_words
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
 from autoresearch.core.statistics.seeding import SeedCheck, SeededRun
@@ -67,8 +67,8 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
     for idea in chosen:
         reason, delta = claim_words(state, idea)
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
-        actions += [RecordVerdict("deterministic", fields), Say(f"idea {idea.index} ({idea.slug}): {reason}")]
-    return (*actions, Say(seed_words(state)))
+        actions += [RecordVerdict("deterministic", fields), Say(f"idea {idea.index} ({idea.slug}): deterministic: {reason}")]
+    return (*actions, Say(UNCLAIMED))
 
 
 def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:

@@ -9,6 +9,13 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
 
 
+UNCLAIMED = (
+    "`deterministic` is no claim: an idea is better in this one setting, and nothing is known of other seeds or other "
+    f"data. To get a claim, {DECLARE}; then start a new campaign."
+)
+"""What the verdict on ideas means whose objective is deterministic, and what to do."""
+
+
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2, lr-up, confirmed)`."""
     row = next((r for r in idea.rows if r.run_id == run), None)
@@ -58,14 +65,13 @@ def seed_words(state: CampaignState) -> str:
     return (
         f"{by} does nothing that can be seen in {metric}: {check.reason}. {_why_unseeded(check)} "
         f"So one run judges an idea: it is kept if it is better by more than the resolution of {resolution.size:.3g} "
-        f"({resolution.source}), and then called `deterministic`, not `confirmed`: nothing is known of other seeds. "
-        f"To get a claim, {DECLARE}; then start a new campaign."
+        f"({resolution.source}). {UNCLAIMED}"
     )
 
 
 def _why_unseeded(check: SeedCheck) -> str:
     if not check.values:
-        return "The training seeds itself."
+        return "The training seeds itself, or nothing in it is random."
     if check.exact:
         return "It seeds itself, and this is jitter; or the metric is written too seldom or too coarsely to show more."
     return "The training takes no seed at all; or it seeds itself, and what differs is jitter."

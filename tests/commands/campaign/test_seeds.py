@@ -81,7 +81,7 @@ def test_a_stated_resolution_and_a_claim_that_is_asked_for(camp: Any) -> None:
     queue = camp.ideas(*({"slug": f"plus-{n}", "overrides": {"bonus": n / 100}} for n in (1, 3)))
     state = camp.run(queue=queue, baseline=3, count=3, resolution=0.02, confirm=False)
     assert [(idea.status, len(idea.rows)) for idea in state.ideas] == [("keep", 3), ("discard", 1), ("keep", 1)]
-    assert "better by 0.01, not more than the resolution, resolution 0.02" in state.ideas[1].rows[0].description
+    assert "better by 0.01, within the resolution of 0.02" in state.ideas[1].rows[0].description
     assert not verdicts(camp)
     camp.bench.ask("campaign", "confirm", "plus-3")
     camp.until(lambda: camp.state().by_slug("plus-3").confirmed)

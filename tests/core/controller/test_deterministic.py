@@ -36,7 +36,7 @@ UNIT = Resolution(0.001, "one unit of the last digit")
     [
         (0.523, KEEP, KEEP, "better by 0.012, resolution 0.001; deterministic: one run tells"),
         (0.513, KEEP, KEEP, "better by 0.002"),
-        (0.512, DISCARD, KEEP, "better by 0.001"),  # 0.512 - 0.511 is a little more than 0.001 in binary
+        (0.512, DISCARD, KEEP, "better by 0.001, within the resolution of 0.001"),  # 0.512 - 0.511 is a little more than 0.001 in binary
         (0.511, DISCARD, KEEP, "no difference"),
         (0.510, DISCARD, KEEP, "worse by 0.001"),
         (0.509, DISCARD, DISCARD, "worse by 0.002"),
@@ -51,6 +51,7 @@ def test_one_run_against_the_resolution(
     found = decide_once(UP, RunEvidence([value], [0.511], simpler=simpler), UNIT)
     assert (found.status, found.retests, found.judged) == (wanted, 0, True)
     assert says in found.reason
+    assert found.reason.endswith("; deterministic: one run tells") or status is CRASH
     assert ("as good and simpler" in found.reason) is (simpler and status is not KEEP and wanted is KEEP)
     mirrored = RunEvidence([None if value is None else -value], [-0.511], simpler=simpler)
     down = decide_once(DOWN, mirrored, UNIT)
@@ -113,7 +114,7 @@ def test_the_check_notes_the_digits_of_the_whole_series(records: Callable[..., A
     assert state.unseeded and state.seed_check.step == pytest.approx(1e-4)
     assert resolution_of(state).size == pytest.approx(1e-4)
     assert "more than the resolution of 0.0001 (one unit of the last digit)" in said[0]
-    assert "`deterministic`, not `confirmed`" in said[0] and "`- seed: KEY`" in said[0]
+    assert "`deterministic` is no claim" in said[0] and "`- seed: KEY`" in said[0]
 
 
 def test_jitter_alone_is_rarely_better_than_the_resolution(records: Callable[..., Any]) -> None:
@@ -178,6 +179,7 @@ def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Directio
     assert "better than the baseline by 0.3, resolution 0.1" in verdicts[1].fields["reason"]
     assert isinstance(due[-1], Finish) and not [one for one in due if isinstance(one, Note)]  # no round
     said = made.apply(due)
+    assert said[0].startswith("idea 2 (a): deterministic: better than the baseline by 0.2")
     assert "To get a claim, read $AUTORESEARCH_SEED" in said[-1]
     state = made.state()
     assert [idea.confirmed for idea in state.ideas] == ["", "deterministic", "deterministic", ""]
