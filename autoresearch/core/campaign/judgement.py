@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
 from autoresearch.core.campaign.deterministic import best_kept, decide_once, resolution_of
@@ -23,9 +24,17 @@ def pending(state: CampaignState, idea: Idea) -> Decision | None:
 
 
 def decision_of(
-    state: CampaignState, idea: Idea, values: Sequence[float | None], *, simpler: bool, smoke: bool
+    state: CampaignState,
+    idea: Idea,
+    values: Sequence[float | None],
+    *,
+    simpler: bool,
+    smoke: bool,
+    copied: bool = False,
 ) -> Decision:
     """The decision on an idea whose runs gave these values, oldest first; None is a run without a metric.
+
+    `copied`: its further runs are copies of its first one, which is then all that can be known of it.
 
     The only way to a decision, of a run that has just ended as of a row that is read again.
     """
@@ -38,12 +47,13 @@ def decision_of(
     )
     if state.unseeded and evidence.incumbent:
         return decide_once(state.spec.objective, evidence, resolution_of(state, values), best_kept(state, idea))
-    return decide(state.spec.objective, evidence, rule_of(state))
+    rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
+    return decide(state.spec.objective, evidence, rule)
 
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.hypothesis.smoke or len(idea.judged) >= rule_of(state).most:
+    if not idea.values or idea.copies or idea.hypothesis.smoke or len(idea.judged) >= rule_of(state).most:
         return True
     if idea.status != Verdict.DISCARD or idea.simpler:
         return False

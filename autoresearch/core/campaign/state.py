@@ -14,7 +14,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
-from autoresearch.core.run.ending import DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
@@ -69,7 +69,7 @@ class Idea:
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     smoke: set[str] = field(default_factory=set)  # smoke runs
-    copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's seed and therefore its numbers
+    copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's numbers, as of the same seed
     repaired: int = -1  # number of runs when its code was last repaired; -1: never
     confirmed: str = ""  # one of CLAIMS; "" before any confirmation
     claim: ClaimEstimate | None = None  # the estimate behind it
@@ -371,6 +371,8 @@ class Fold:
             return False
         if not (row.run_id and row.run_id in self._taken):
             idea.rows.append(row)
+            if any(flag.startswith(COPY) for flag in row.flags.split("; ")):
+                idea.copies.add(row.run_id)
             self._taken.add(row.run_id)
             self._open.pop(row.run_id, None)
             self._weigh(idea)

@@ -115,7 +115,7 @@ def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[Action, ...]:
     planned, why = plan_round(state, named)
     if planned is None:
         return verdicts_without_test(state, named) or (Say(f"no confirmation: {why}"),)
-    return (*begin_round(planned), Say(f"confirming: {why}"))
+    return (*verdicts_without_test(state, named), *begin_round(planned), Say(f"confirming: {why}"))
 
 
 def begin_round(planned: Round) -> tuple[Action, ...]:

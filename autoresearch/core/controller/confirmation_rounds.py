@@ -26,7 +26,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     """The next round, for the named ideas or else the best one, and the reason; None and why not."""
     best = state.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
-    baseline = state.baseline
+    chosen, baseline = [idea for idea in chosen if not idea.copies], state.baseline
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
     if state.unseeded:

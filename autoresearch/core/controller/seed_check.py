@@ -58,17 +58,18 @@ def _objective(seeded_runs: Iterable[SeededRun]) -> Iterable[float]:
 def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> tuple[Action, ...]:
     """The verdicts on ideas (else on all that are kept) where further runs would be copies, and what they mean.
 
-    () where the seed works or is not checked yet, and on ideas that have their verdict.
+    () on ideas that have their verdict, and on those whose runs the seed changes, as far as is known.
     """
-    chosen = [idea for idea in ideas or state.keeps if idea.kept and idea.index > 1 and not idea.confirmed]
-    if not state.unseeded or not chosen:
-        return ()
     actions: list[Action] = []
-    for idea in chosen:
-        reason, delta = claim_words(state, idea)
+    for idea in ideas or state.keeps:
+        if not idea.kept or idea.index == 1 or idea.confirmed or not (state.unseeded or idea.copies):
+            continue
+        do, (reason, delta) = "deterministic", claim_words(state, idea)
+        if not state.unseeded:
+            do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
-        actions += [RecordVerdict("deterministic", fields), Say(f"idea {idea.index} ({idea.slug}): deterministic: {reason}")]
-    return (*actions, Say(UNCLAIMED))
+        actions += [RecordVerdict(do, fields), Say(f"idea {idea.index} ({idea.slug}): {do}: {reason}")]
+    return (*actions, Say(UNCLAIMED)) if actions and state.unseeded else tuple(actions)
 
 
 def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:

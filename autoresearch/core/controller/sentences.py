@@ -8,7 +8,6 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
 
-
 UNCLAIMED = (
     "`deterministic` is no claim: an idea is better in this one setting, and nothing is known of other seeds or other "
     f"data. To get a claim, {DECLARE}; then start a new campaign."

@@ -19,6 +19,8 @@ EXCUSED = FROM_ITS_PLACE | MACHINE | DEVICES | {"runner_died", "launch_interrupt
 """Failures of the machine, which say nothing of the idea: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
+COPY = "copy: "
+"""Begins the flag of a re-test that repeats an earlier run, as its code fixes a seed itself."""
 TAMPERED = "tampered: "  # prefix of a flag that reports tampering
 
 

@@ -146,17 +146,22 @@ def effect(seeded_runs: Sequence[SeededRun]) -> Effect | None:
     return replace(rest, others=True) if rest.seen else measured
 
 
-def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
+def differs(
+    seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun], least: int = 0
+) -> Effect | None:
     """The effect of other seeds in runs of an idea, which may itself fix a seed; only the objective is compared.
 
     The effect is seen by the rule in the module docstring, against baseline runs of one seed, or if the idea's runs
-    differ nearly as much as the baseline's runs of several seeds do. None if there is nothing to compare.
+    differ nearly as much as the baseline's runs of several seeds do. None if there is nothing to compare, or if fewer
+    than `least` values differ between seeds of the baseline: one or two coarse values are equal by chance.
     """
     within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
     own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
     if not (within and between and own):
         return None
     changed, beside = _compared(within, own), _compared(between, own)
+    if beside.values < least:
+        return None
     alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
     alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal by chance now and then
     return replace(changed, seen=changed.seen or alike)

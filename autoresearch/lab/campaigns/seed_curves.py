@@ -9,7 +9,7 @@ from autoresearch.core.controller.actions import Action
 from autoresearch.core.controller.confirmation_rounds import judge_round
 from autoresearch.core.controller.seed_check import check_seeds, measured_rows, round_rows
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.seeding import SeededRun
+from autoresearch.core.statistics.seeding import ALIKE, SeededRun, differs
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 
 
@@ -28,6 +28,18 @@ def judge_open_round(state: CampaignState) -> tuple[Action, ...]:
         if idea.index in ongoing.candidates:
             curves |= _curves(idea, round_rows(idea, ongoing.number))
     return judge_round(state, curves)
+
+
+def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> str:
+    """That a run of an idea with another seed repeats its first one, as a clause; "" if not, or if nothing shows it."""
+    baseline = state.baseline
+    if baseline is None or idea.hypothesis.is_baseline:
+        return ""
+    own = [*_curves(idea, measured_rows(idea)).values(), seeded_run]
+    found = differs(own, list(_curves(baseline, measured_rows(baseline)).values()), ALIKE)
+    if found is None or found.seen:
+        return ""
+    return f"a copy of its first run, as it fixes a seed itself ({found.reason})"
 
 
 def _curves(idea: Idea, rows: Iterable[LedgerRow]) -> dict[str, SeededRun]:

@@ -74,6 +74,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
         state,
         examined.idle,
         needs_metric=examined.needs_metric,
+        series=examined.measurement.series,
     )
     run = collected_run(examined, judgement, directory / "results.md")
     failpoint("collect.measured")

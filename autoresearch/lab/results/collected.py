@@ -43,7 +43,8 @@ class Collected:
 
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
-        flags = "; ".join(filter(None, (*self.examined.tampered, self.examined.changed, self.doubt)))
+        examined = self.examined
+        flags = "; ".join(filter(None, (*examined.tampered, examined.changed, self.doubt, self.judgement.copy)))
         return charged(replace(_row(self.outcome, self.judgement, self.examined), flags=flags), state)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.judgement import decision_of, past_values
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.run.ending import NOTHING_MEASURED, Ending, Verdict, lone_verdict
+from autoresearch.core.campaign.judgement import decision_of, noise_without, past_values
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.run.ending import COPY, NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.statistics.seeding import NEARLY, SeededRun
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import locked
@@ -28,6 +29,7 @@ class Judgement:
     noise: float | None = None
     judged: bool = True  # False: it counts neither for nor against the idea
     pending: bool = False  # the verdict is not final: more runs of the idea are owed
+    copy: str = ""  # the flag of a run that repeats an earlier one of its idea
 
 
 @contextlib.contextmanager
@@ -54,10 +56,11 @@ def judge(
     state: CampaignState | None,
     idle: str = "",
     needs_metric: bool = True,
+    series: Sequence[tuple[int, float]] = (),
 ) -> Judgement:
     """The verdict on one finished run. `idle`: why it had nothing to learn from, "" if it had.
 
-    `needs_metric`: False for a run without a named metric that did not fail.
+    `needs_metric`: False for a run without a named metric that did not fail. `series`: (step, value) of the objective.
     """
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
@@ -78,9 +81,30 @@ def judge(
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (steps is not None and steps < state.spec.min_steps)
     smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
-    values = [*past_values(idea), counted]
-    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke)
-    return Judgement(decision.status, decision.reason, decision.noise, decision.judged, decision.retest)
+    copied = "" if counted is None or smoke else _copied(spec, counted, series, state, idea)
+    values = past_values(idea) if copied else [*past_values(idea), counted]
+    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
+    reason = f"{copied}; so its runs count as one: {decision.reason}" if copied else decision.reason
+    flag = f"{COPY}{copied}" if copied else ""
+    return Judgement(decision.status, reason, decision.noise, decision.judged, decision.retest, flag)
+
+
+def _copied(
+    spec: RunSpec, value: float, series: Sequence[tuple[int, float]], state: CampaignState, idea: Idea
+) -> str:
+    """That a first re-test repeats the first run, as a clause; "" if it does not, or if that is not certain.
+
+    Curves are read only if the two values are closer than those of different seeds usually are.
+    """
+    seed = next((run.seed for run in idea.runs if run.run == spec.run), None)
+    sd = noise_without(state, idea).sd
+    if spec.why != "retest" or seed is None or state.seed_check is None or len(idea.values) != 1 or sd is None:
+        return ""
+    if abs(value - idea.values[0]) > sd / NEARLY:
+        return ""
+    from autoresearch.lab.campaigns.seed_curves import copy_of_first
+
+    return copy_of_first(state, idea, SeededRun(seed, tuple(series)))
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:

@@ -132,11 +132,13 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])', jitter=2e-5)
     text = (camp.bench.repo / "train.py").read_text()
     assert "seed = int" in text
-    lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.44 + ")
+    lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.7 + ")
     (camp.bench.repo / "lucky.py").write_text(lucky)
     queue = camp.ideas({"slug": "lucky", "files": {"train.py": {"from": "lucky.py"}}})
     state = camp.run(queue=queue, baseline=3, count=2)
     assert state.seed_check.seen, camp.said()
-    assert state.by_slug("lucky").status == "keep", camp.said()
-    assert state.by_slug("lucky").confirmed == "undecided", camp.said()
+    lucky = state.by_slug("lucky")
+    assert (lucky.status, len(lucky.rows), len(lucky.values)) == ("keep", 2, 1), camp.said()  # one re-test shows it
+    assert "a copy of its first run" in lucky.rows[1].flags and "count as one" in lucky.rows[1].description
+    assert not state.rounds and lucky.confirmed == "undecided", camp.said()
     assert "copies of one another" in next(one["reason"] for one in verdicts(camp) if one["do"] == "undecided")

@@ -36,7 +36,8 @@ UNIT = Resolution(0.001, "one unit of the last digit")
     [
         (0.523, KEEP, KEEP, "better by 0.012, resolution 0.001; deterministic: one run tells"),
         (0.513, KEEP, KEEP, "better by 0.002"),
-        (0.512, DISCARD, KEEP, "better by 0.001, within the resolution of 0.001"),  # 0.512 - 0.511 is a little more than 0.001 in binary
+        # 0.512 - 0.511 is a little more than 0.001 in binary
+        (0.512, DISCARD, KEEP, "better by 0.001, within the resolution of 0.001"),
         (0.511, DISCARD, KEEP, "no difference"),
         (0.510, DISCARD, KEEP, "worse by 0.001"),
         (0.509, DISCARD, DISCARD, "worse by 0.002"),
@@ -211,3 +212,42 @@ def test_a_round_that_finds_the_seed_idle_ends_without_runs(records: Callable[..
     made.apply(confirmation_rounds.judge_round(state, made.curves()))
     after = made.state()
     assert after.by_slug("a").confirmed == "deterministic" and after.open_round is None
+
+
+# -- an idea that fixes a seed itself ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "status"), [(0.6, KEEP), (0.53, DISCARD)])
+def test_copies_of_one_idea_count_as_one_run(records: Callable[..., Any], value: float, status: Verdict) -> None:
+    """The baseline takes its seed (0.50, 0.52, 0.48); the idea does not: it is judged by one value, and run no more."""
+    made = records()
+    made.checked()
+    made.idea("lucky")
+    made.run("lucky", value, "discard")
+    assert (retest := scheduler.owed(made.state())) is not None and retest.why == "retest"
+    state = made.state()
+    found = decision_of(state, state.by_slug("lucky"), [value], simpler=False, smoke=False, copied=True)
+    assert (found.status, found.retests, found.n) == (status, 0, 1)
+    made.run("lucky", value, found.status, flags="knobs.py:3 sleeps; copy: of its first run")
+    state = made.state()
+    assert state.by_slug("lucky").values == [value] and scheduler.owed(state) is None
+    assert scheduler.decided(state, state.by_slug("lucky"))
+    if status is KEEP:
+        assert confirmation_rounds.plan_round(state)[0] is None  # no run is spent on a claim, either
+        actions = answer(state, {"do": "confirm", "slugs": ["lucky"]}, [])
+        why = "its runs are copies of one another, as it fixes a seed itself"
+        assert made.apply(actions) == [f"idea 2 (lucky): undecided: {why}"]
+        assert made.state().by_slug("lucky").confirmed == "undecided"
+
+
+def test_an_honest_idea_is_confirmed_beside_a_copied_one(records: Callable[..., Any]) -> None:
+    made = records()
+    made.checked()
+    for slug, flags in (("lucky", "copy: of its first run"), ("honest", "")):
+        made.idea(slug)
+        made.run(slug, 0.7)
+        made.run(slug, 0.7, flags=flags)
+    actions = answer(made.state(), {"do": "confirm", "slugs": ["lucky", "honest"]}, [])
+    made.apply(actions)
+    state = made.state()
+    assert state.open_round.candidates == (3,) and state.by_slug("lucky").confirmed == "undecided"

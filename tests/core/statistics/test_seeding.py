@@ -154,3 +154,12 @@ def test_copies_of_coarse_numbers() -> None:
     honest = differs([run(seed, (f"s{seed}", 0.01), digits=2) for seed in (1003, 1004, 1005)], coarse)
     assert copied is not None and not copied.seen
     assert honest is not None and honest.seen
+
+
+def test_two_coarse_values_that_are_equal_prove_nothing() -> None:
+    """Accuracy on 200 questions, evaluated once: a tie of two seeds is no copy; ten such ties are."""
+    for steps, certain in ((1, False), (4, False), (10, True)):
+        baseline = [run(seed, (f"s{seed}", 0.02), n=steps, digits=2) for seed in (7, 7, 8)]
+        tied = [run(seed, ("x", 0.02), n=steps, digits=2) for seed in (7, 8)]
+        found = differs(tied, baseline, 5)
+        assert (found is not None and not found.seen) is certain, steps
