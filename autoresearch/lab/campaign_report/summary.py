@@ -174,7 +174,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=changes(idea),
-        why=_why(idea, standing, delta, sign, noise),
+        why=_why(idea, standing, delta, sign, noise, deterministic=state.unseeded),
         rows=tuple(idea.rows),
     )
 
@@ -209,7 +209,9 @@ def changes(idea: Idea) -> str:
     return ", ".join(words)
 
 
-def _why(idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None) -> str:
+def _why(
+    idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None, *, deterministic: bool
+) -> str:
     """Why it stands where it stands, from the numbers."""
     rows = idea.judged or idea.rows
     if standing in (IdeaStatus.RUNNING, IdeaStatus.PREPARED) or not rows:
@@ -217,13 +219,15 @@ def _why(idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noi
     if standing is IdeaStatus.CRASHED:
         return ended_badly(rows[-1])
     if rows[-1].failure == PRUNED:
-        return rows[-1].description.rpartition("[")[2].rstrip("]") or "ended early by its curve"
+        return _decision(rows[-1]) or "ended early by its curve"
     if standing is IdeaStatus.SMOKE and rows[-1].failure == NO_SIGNAL:
-        return rows[-1].description.rpartition("[")[2].rstrip("]") or "there was nothing to learn from"
+        return _decision(rows[-1]) or "there was nothing to learn from"
     if standing is IdeaStatus.SMOKE:
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:
         return "" if idea.hypothesis.is_baseline else "its parent has no metric to compare with"
+    if deterministic and (reason := _decision(rows[-1])):
+        return reason
     size = f"{delta:+.3g} to {idea.parent}"
     if noise:
         size += f", {abs(delta) / noise:.1f} sd of one run"
@@ -236,6 +240,11 @@ def _why(idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noi
     if noise and abs(delta) <= noise:
         return f"no more than noise ({size})"
     return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"
+
+
+def _decision(row: LedgerRow) -> str:
+    """The reason for its status, which ends a row's description in brackets."""
+    return row.description.rpartition("[")[2].rstrip("]")
 
 
 def ended_badly(row: LedgerRow) -> str:

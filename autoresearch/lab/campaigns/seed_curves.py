@@ -31,15 +31,13 @@ def judge_open_round(state: CampaignState) -> tuple[Action, ...]:
 
 
 def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> str:
-    """That a run of an idea with another seed repeats its first one, as a clause; "" if not, or if nothing shows it."""
+    """What shows that a run of an idea repeats its first one, in spite of its seed; "" if nothing does."""
     baseline = state.baseline
     if baseline is None or idea.hypothesis.is_baseline:
         return ""
     own = [*_curves(idea, measured_rows(idea)).values(), seeded_run]
     found = differs(own, list(_curves(baseline, measured_rows(baseline)).values()), ALIKE)
-    if found is None or found.seen:
-        return ""
-    return f"a copy of its first run, as it fixes a seed itself ({found.reason})"
+    return "" if found is None or found.seen else found.reason
 
 
 def _curves(idea: Idea, rows: Iterable[LedgerRow]) -> dict[str, SeededRun]:

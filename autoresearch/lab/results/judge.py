@@ -84,15 +84,15 @@ def judge(
     copied = "" if counted is None or smoke else _copied(spec, counted, series, state, idea)
     values = past_values(idea) if copied else [*past_values(idea), counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
-    reason = f"{copied}; so its runs count as one: {decision.reason}" if copied else decision.reason
-    flag = f"{COPY}{copied}" if copied else ""
+    copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
+    reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     return Judgement(decision.status, reason, decision.noise, decision.judged, decision.retest, flag)
 
 
 def _copied(
     spec: RunSpec, value: float, series: Sequence[tuple[int, float]], state: CampaignState, idea: Idea
 ) -> str:
-    """That a first re-test repeats the first run, as a clause; "" if it does not, or if that is not certain.
+    """What shows that a first re-test repeats the first run, as a clause; "" if it does not, or if it is not certain.
 
     Curves are read only if the two values are closer than those of different seeds usually are.
     """

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.lab.campaign_report.summary import idea_lines
+
 pytestmark = pytest.mark.system
 
 # What an idea gains beside its offset: a worthless one ends elsewhere, as any other seed would, on every copy of it.
@@ -70,6 +72,7 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -
     assert camp.said().count("does nothing that can be seen in val_score") >= 1
     report = (camp.place.path / "report.md").read_text()
     assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
+    assert f"{state.best.slug}: **deterministic**, better than the baseline by" in report
     refused = camp.bench.ask("campaign", "confirm", state.best.slug, check=5)
     assert "nothing can be confirmed" in refused["error"]["message"]
     assert status["resolution"] > 0 and (status["resolution"] > 1e-5) is bool(jitter)
@@ -82,6 +85,8 @@ def test_a_stated_resolution_and_a_claim_that_is_asked_for(camp: Any) -> None:
     state = camp.run(queue=queue, baseline=3, count=3, resolution=0.02, confirm=False)
     assert [(idea.status, len(idea.rows)) for idea in state.ideas] == [("keep", 3), ("discard", 1), ("keep", 1)]
     assert "better by 0.01, within the resolution of 0.02" in state.ideas[1].rows[0].description
+    why = {line.slug: line.why for line in idea_lines(state)}
+    assert why["plus-1"].startswith("better by 0.01, within the resolution") and "noise" not in why["plus-1"]
     assert not verdicts(camp)
     camp.bench.ask("campaign", "confirm", "plus-3")
     camp.until(lambda: camp.state().by_slug("plus-3").confirmed)
@@ -139,6 +144,7 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     assert state.seed_check.seen, camp.said()
     lucky = state.by_slug("lucky")
     assert (lucky.status, len(lucky.rows), len(lucky.values)) == ("keep", 2, 1), camp.said()  # one re-test shows it
-    assert "a copy of its first run" in lucky.rows[1].flags and "count as one" in lucky.rows[1].description
+    assert lucky.rows[1].flags.startswith("copy: it fixes a seed itself: runs with another seed")
+    assert "a copy of its first run" in lucky.rows[1].description and "counted as one" in lucky.rows[1].description
     assert not state.rounds and lucky.confirmed == "undecided", camp.said()
     assert "copies of one another" in next(one["reason"] for one in verdicts(camp) if one["do"] == "undecided")
