@@ -9,7 +9,7 @@ from autoresearch.core.controller.actions import Action
 from autoresearch.core.controller.confirmation_rounds import judge_round
 from autoresearch.core.controller.seed_check import check_seeds, measured_rows, round_rows
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.seeding import ALIKE, SeededRun, differs
+from autoresearch.core.statistics.seeding import SeededRun, copied
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again
 
 
@@ -36,8 +36,7 @@ def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> st
     if baseline is None or idea.hypothesis.is_baseline:
         return ""
     own = [*_curves(idea, measured_rows(idea)).values(), seeded_run]
-    found = differs(own, list(_curves(baseline, measured_rows(baseline)).values()), ALIKE)
-    return "" if found is None or found.seen else found.reason
+    return copied(own, list(_curves(baseline, measured_rows(baseline)).values()))
 
 
 def _curves(idea: Idea, rows: Iterable[LedgerRow]) -> dict[str, SeededRun]:

@@ -144,7 +144,7 @@ def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
     assert state.seed_check.seen, camp.said()
     lucky = state.by_slug("lucky")
     assert (lucky.status, len(lucky.rows), len(lucky.values)) == ("keep", 2, 1), camp.said()  # one re-test shows it
-    assert lucky.rows[1].flags.startswith("copy: it fixes a seed itself: runs with another seed")
+    assert lucky.rows[1].flags.startswith("copy: it fixes a seed itself: its runs differ")
     assert "a copy of its first run" in lucky.rows[1].description and "counted as one" in lucky.rows[1].description
     assert not state.rounds and lucky.confirmed == "undecided", camp.said()
     assert "copies of one another" in next(one["reason"] for one in verdicts(camp) if one["do"] == "undecided")
