@@ -12,7 +12,9 @@ from typing import Any
 
 from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
 from autoresearch.core.campaign import decision
+from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
 from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
@@ -158,23 +160,33 @@ def _quoted(text: str, most: int) -> list[str]:
 
 
 def _judged(propose_context: ProposeContext) -> str:
-    spec, rule = propose_context.state.spec, decision.DEFAULT
-    band = summary.band_of(propose_context.state)
+    state, rule = propose_context.state, decision.DEFAULT
+    spec, band = state.spec, summary.band_of(state)
     noise = "The noise is not known yet."
     if band:
         sd = "" if band.sd is None else f", sd of one run {band.sd:.3g}"
         noise = f"The baseline's {spec.objective.metric} is {band.mean:.4g} over {band.n} runs{sd}."
+    repeated = (
+        f"An idea is run again with other seeds as long as its mean is more than {rule.trigger:g} sd better than "
+        f"the best idea's; from {rule.least} runs on it is kept if Student's t agrees. "
+        f"A simpler one is kept if it is at most {rule.flat:g} sd worse."
+    )
     confirm = "Keeps are confirmed by fresh runs at the end." if spec.confirm else "Nothing is confirmed by fresh runs."
     return _section(
         "How a run is judged",
         [
             f"By the last finite {spec.objective.metric}, read by the harness, whatever code prints about itself.",
             noise,
-            f"An idea is run again with other seeds as long as its mean is more than {rule.trigger:g} sd better than "
-            f"the best idea's; from {rule.least} runs on it is kept if Student's t agrees. "
-            f"A simpler one is kept if it is at most {rule.flat:g} sd worse.",
-            confirm,
+            *([_one_run(state)] if state.unseeded else [repeated, confirm]),
         ],
+    )
+
+
+def _one_run(state: CampaignState) -> str:
+    bar = resolution_of(state)
+    return (
+        "The seed does nothing, so each idea has one run, and none is confirmed: it is kept if it is better than the "
+        f"best idea by more than {bar.size:.3g} ({bar.source}). A simpler one is kept if it is at most that much worse."
     )
 
 

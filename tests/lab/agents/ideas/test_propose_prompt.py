@@ -13,6 +13,7 @@ from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.seeding import SeedCheck
 from autoresearch.lab.agent_work.propose_context import FailureGroup, ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import BYTES, SHARES, brief, within
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED
@@ -51,6 +52,16 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "- out of GPU memory\n  over all runs: runs that failed: cuda_oom in 1" in section(text, "Symptoms")
     assert "- now runs now" in section(text, "What waits or runs now")
     assert "Give 3 hypotheses" in section(text, "Now") and "10/12 attempted" in section(text, "Now")
+
+
+@pytest.mark.system
+def test_it_says_how_a_deterministic_objective_is_judged(lived: Any, matter_of: Build) -> None:
+    assert "Student's t" in section(brief(matter_of(lived), 3), "How a run is judged")
+    check = SeedCheck(False, "equal", "", 3, 0, True, 0.001)
+    matter = matter_of(lived)
+    text = brief(replace(matter, state=replace(matter.state, seed_check=check)), 3)
+    judged = section(text, "How a run is judged")
+    assert "each idea has one run" in judged and "Student's t" not in judged and "jitter" in judged
 
 
 @pytest.mark.system
