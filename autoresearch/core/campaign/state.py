@@ -143,10 +143,12 @@ class Idea:
         return not printed and (row.failure not in UNPROVEN or bool(row.sandbox))
 
     def fresh_values(self, round_number: int) -> list[float | None]:
-        """The objective of each finished confirmation run of a round; None for a run without one."""
-        runs = {run.run for run in self.runs if run.round == round_number}
-        rows = [row for row in self.rows if row.run_id in runs and not self.excused(row)]
-        return [measured(row) for row in rows]
+        """The objective of each finished confirmation run of a round; None for a run without one.
+
+        In the order in which they were begun: with parallel runs, that in which they end depends on their outcome.
+        """
+        rows = {row.run_id: row for row in self.rows if not self.excused(row)}
+        return [measured(rows[run.run]) for run in self.runs if run.round == round_number and run.run in rows]
 
     @property
     def kept(self) -> bool:
@@ -206,8 +208,7 @@ class Round:
 
     number: int  # from 1
     candidates: tuple[int, ...]  # indices of ideas
-    each: int  # fresh runs of each candidate
-    baseline: int  # fresh runs of the baseline
+    sizes: tuple[int, ...]  # fresh runs of each candidate, and of the baseline, at the looks
 
 
 @dataclass(slots=True)
@@ -455,7 +456,8 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
         case "request":
             state.requests = int(line["upto"])
         case "confirming":
-            state.rounds.append(Round(line["round"], tuple(line["candidates"]), line["each"], line["baseline"]))
+            sizes = line.get("sizes") or [line["each"]]  # before there were looks
+            state.rounds.append(Round(line["round"], tuple(line["candidates"]), tuple(sizes)))
         case "confirmed_round":
             state.settled_rounds.add(int(line["round"]))
         case "told":

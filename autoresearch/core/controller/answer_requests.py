@@ -120,10 +120,5 @@ def _confirm(state: CampaignState, slugs: Sequence[str]) -> tuple[Action, ...]:
 
 def begin_round(planned: Round) -> tuple[Action, ...]:
     """Record what a round of confirmation will be, before its first run."""
-    fields = {
-        "round": planned.number,
-        "candidates": list(planned.candidates),
-        "each": planned.each,
-        "baseline": planned.baseline,
-    }
+    fields = {"round": planned.number, "candidates": list(planned.candidates), "sizes": list(planned.sizes)}
     return WithdrawRun(), Note("confirming", fields)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.judgement import past_values
 from autoresearch.core.campaign.lineage import marked
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.controller import scheduler
@@ -14,16 +15,28 @@ from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_without_test
 from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN
-from autoresearch.core.statistics.confirmation import Claim, Confirmation, confirm, plan
-from autoresearch.core.statistics.noise import noise_of
+from autoresearch.core.statistics.confirmation import (
+    COVERAGE,
+    FUTILE,
+    Claim,
+    Confirmation,
+    confirm,
+    design,
+    fewest_runs,
+    level,
+    unfinished,
+)
+from autoresearch.core.statistics.noise import mean, measured
+from autoresearch.core.statistics.sequential import Design, levels
 
-MOST_TRIES = 3  # runs started per wanted run, as some may be lost
 MOST_ROUNDS = 2  # at the end of a campaign
-HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 
 
 def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
-    """The next round, for the named ideas or else the best one, and the reason; None and why not."""
+    """The next round, for the named ideas or else the best one, and the reason; None and why not.
+
+    If the campaign does not allow a round for all of them, the best ones are tested.
+    """
     best = state.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
     chosen, baseline = [idea for idea in chosen if not idea.copies], state.baseline
@@ -31,13 +44,20 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
         return None, seed_words(state)
-    number = len(state.rounds) + 1
-    effect = HONEST * min(gain(state.spec.objective, idea.values, baseline.values) for idea in chosen)
-    noise = noise_of(idea.values for idea in state.ideas)
-    found = plan(effect, noise, candidates=len(chosen), round_number=number, budget=state.spec.confirm_runs)
-    if found.each == 0:
-        return None, found.reason
-    return Round(number, tuple(idea.index for idea in chosen), found.each, found.baseline), found.reason
+    number, budget = len(state.rounds) + 1, state.spec.confirm_runs
+    chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
+    fitting = next((n for n in range(len(chosen), 0, -1) if design(number, n, budget)), 0)
+    found = design(number, fitting, budget) if fitting else None
+    needed = fewest_runs(number, len(chosen))
+    if found is None:
+        return None, f"a claim needs {needed} fresh runs, and `confirm_runs` allows {budget}: `campaign set` raises it"
+    sizes, sides = found.sizes, fitting + 1
+    each = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    names = ", ".join(idea.slug for idea in chosen[:fitting])
+    why = f"{each} fresh runs of {names} and as many of the baseline: {sides * sizes[0]} to {sides * sizes[-1]} in all"
+    if left := chosen[fitting:]:
+        why += f"; not {', '.join(idea.slug for idea in left)}: for all, `confirm_runs` would have to be {needed}"
+    return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), sizes), why
 
 
 def owed_to_round(state: CampaignState) -> RunRequest | None:
@@ -47,18 +67,51 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
         return None
     if state.seed_check is None:
         return scheduler.owed_to_check(state)
-    baseline = state.baseline
-    needs = [(idea, ongoing.each) for idea in state.ideas if idea.index in ongoing.candidates]
-    needs += [(baseline, ongoing.baseline)] if baseline else []
-    for idea, runs in sorted(needs, key=lambda need: _begun(need[0], ongoing.number) / need[1]):
-        spent = sum(run.round == ongoing.number for run in idea.runs)
-        if _begun(idea, ongoing.number) < runs and spent < MOST_TRIES * runs:
+    for idea, size in sorted(_needs(state, ongoing), key=lambda need: _begun(need[0], ongoing.number) / need[1]):
+        if _begun(idea, ongoing.number) < size:
             return RunRequest(idea, 1 + max(run.replicate for run in idea.runs), "confirm")
     return None
 
 
+def _needs(state: CampaignState, ongoing: Round) -> list[tuple[Idea, int]]:
+    """The sides of the tests that go on, and how many fresh runs of each the next look has; () if none can go on."""
+    baseline, looks = state.baseline, design_of(ongoing)
+    if baseline is None or _exhausted(baseline, ongoing):
+        return []
+    theirs = baseline.fresh_values(ongoing.number)
+    needs = []
+    for idea in _candidates(state, ongoing):
+        ours = idea.fresh_values(ongoing.number)
+        if not _exhausted(idea, ongoing) and _judged(state, looks, ours, theirs) is None:
+            needs.append((idea, next(size for size in looks.sizes if min(len(ours), len(theirs)) < size)))
+    return [*needs, (baseline, max(size for _, size in needs))] if needs else []
+
+
+def _candidates(state: CampaignState, ongoing: Round) -> list[Idea]:
+    return [idea for idea in state.ideas if idea.index in ongoing.candidates]
+
+
+def _exhausted(idea: Idea, ongoing: Round) -> bool:
+    """Whether the machine ended so many of an idea's runs that no further one is replaced: as many as were planned."""
+    spent = sum(run.round == ongoing.number for run in idea.runs)
+    return spent >= 2 * ongoing.sizes[-1] and _begun(idea, ongoing.number) < ongoing.sizes[-1]
+
+
+def _judged(
+    state: CampaignState, looks: Design, ours: Sequence[float | None], theirs: Sequence[float | None]
+) -> Confirmation | None:
+    assert state.baseline is not None
+    return confirm(state.spec.objective, looks, ours, theirs, past_values(state.baseline))
+
+
+def design_of(ongoing: Round) -> Design:
+    """The looks of a round, with their levels."""
+    found = levels(level(ongoing.number) / len(ongoing.candidates), ongoing.sizes)
+    return Design(ongoing.sizes, found, FUTILE[: len(ongoing.sizes) - 1])
+
+
 def round_is_over(state: CampaignState) -> bool:
-    """Whether the open round has all of its runs."""
+    """Whether every test of the open round is decided, or cannot go on."""
     ongoing = state.open_round
     return ongoing is not None and owed_to_round(state) is None and not _waits(state, ongoing.number)
 
@@ -78,24 +131,23 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None
     if state.unseeded:
-        untested = verdicts_without_test(state, [i for i in state.ideas if i.index in ongoing.candidates])
+        untested = verdicts_without_test(state, _candidates(state, ongoing))
         return (*untested, Note("confirmed_round", {"round": ongoing.number}))
-    candidates = {i.index: i.fresh_values(ongoing.number) for i in state.ideas if i.index in ongoing.candidates}
-    found = confirm(state.spec.objective, baseline.fresh_values(ongoing.number), candidates, ongoing.number)
+    theirs = baseline.fresh_values(ongoing.number)
     verdicts: list[Action] = []
     sentences: list[Action] = []
     claims: dict[int, Claim] = {}
-    for idea in state.ideas:
-        if idea.index not in found:
-            continue
-        result = _allowed(idea, baseline, found[idea.index])
+    for idea in _candidates(state, ongoing):
+        ours = idea.fresh_values(ongoing.number)
+        found = _judged(state, design_of(ongoing), ours, theirs)
+        result = _allowed(idea, baseline, found or unfinished(ours, theirs, "the machine ended too many of its runs"))
         if why := doubt(state, idea, ongoing.number, curves):  # no test is valid for copies
             result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
         if caveat:
             result = replace(result, reason=f"{result.reason} ({caveat})")
         claims[idea.index] = result.claim
-        verdicts.append(_verdict(idea, ongoing.number, result, caveat))
+        verdicts.append(_verdict(state, idea, result, caveat))
         sentences.append(Say(f"idea {idea.index} ({idea.slug}): {result.reason}"))
     marks = _newly_marked(state, claims)
     for idea, of in marks:
@@ -104,15 +156,28 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     return (*verdicts, Note("confirmed_round", {"round": ongoing.number}), *sentences)
 
 
-def _verdict(idea: Idea, number: int, result: Confirmation, caveat: str) -> RecordVerdict:
+def _verdict(state: CampaignState, idea: Idea, result: Confirmation, caveat: str) -> RecordVerdict:
+    ongoing, baseline = state.open_round, state.baseline
+    assert ongoing is not None and baseline is not None
+    level_of_baseline = [*baseline.values, *measured(baseline.fresh_values(ongoing.number))]
+    change = None if result.gain is None else state.spec.objective.change(result.gain)
     fields = {
         "index": idea.index,
         "slug": idea.slug,
-        "round": number,
+        "round": ongoing.number,
         "reason": result.reason,
+        "n": result.n,
+        "n_baseline": result.n_baseline,
+        "failed": result.failed,
+        "failed_baseline": result.failed_baseline,
         "delta": result.delta,
         "p": result.p,
         "alpha": result.alpha,
+        "gain": result.gain,
+        "gain_low": result.gain_low,
+        "gain_high": result.gain_high,
+        "coverage": None if result.gain is None else COVERAGE,
+        "value": None if change is None else mean(level_of_baseline) + change,
         "caveat": caveat,
     }
     return RecordVerdict(result.claim.value, fields)

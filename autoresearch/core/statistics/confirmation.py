@@ -1,42 +1,49 @@
-"""Confirmation: whether a kept idea may be claimed to beat the baseline.
+"""Confirmation: whether a kept idea may be claimed to beat the baseline. docs/judge.md says it in formulas.
 
-A kept idea is the best of many tries, so the runs that selected it overestimate it. A claim therefore rests only
-on fresh runs of the candidates and of the baseline, with seeds that played no part in the selection. What remains to
-be corrected for is the number of claims:
+A kept idea is the best of many tries, so the runs that selected it overestimate it. A claim therefore rests only on
+fresh runs of the candidates and of the baseline, with seeds that played no part in the selection. The rule is fixed
+before their first run:
 
-- one-sided Welch's t-test of each candidate against the baseline (B. L. Welch, Biometrika 34, 1947);
-- no p-value below 1 / C(n + m, n), the smallest possible one of a permutation test of n against m runs: three equal
-  values against three others are no proof, however small their spread;
-- Holm's step-down over the candidates of a round (S. Holm, Scand. J. Statist. 6, 1979), which is valid although
-  they share one baseline;
-- a campaign may confirm several times, also on demand: round r spends 0.8 * 0.2**(r - 1) of alpha, which sums
-  to alpha over any number of rounds (Bonferroni with unequal weights).
+- The runs come in equal numbers of both sides, with a look after 4, 6 and 8 of each (`core.statistics.sequential`): the
+  test ends early if a look claims, or shows that no claim is to be expected.
+- Failures first. A fresh run without the metric by its own fault counts against its side: a candidate is not claimed
+  while it fails more often than the baseline, by R. A. Fisher's exact test at FAILING. Runs that survive are the better
+  ones, so an idea that loses its bad runs looks good in the rest.
+- Then the values: one-sided Welch's t-test (B. L. Welch, Biometrika 34, 1947) at the level of the look.
+- No p-value below 1 / C(n + m, n), the smallest possible one of a permutation test of n against m runs: four equal
+  values against four others prove little, however small their spread.
+- The candidates of a round share its level equally, and round r spends what `level` says of ALPHA (Bonferroni).
 
-Sample sizes are planned before the runs are started, and there is a single test at the end of a round, without interim
-looks. On pure noise, with 4,000 simulated campaigns each of 24, 50 and 100 ideas (`python -m tests.bench.ratchet`) and
-every kept idea put to confirmation, about 1 % of the campaigns claim anything; where one idea is confirmed whether or
-not it was kept, 4 % do, the level of a first round. Of the last kept ideas that are truly better, by 2 sd or more, five
-fresh runs against five confirm 98 %.
+Whatever is simulated of it is in `python -m tests.bench judge`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.noise import Noise, measured, variance
-from autoresearch.core.statistics.student_t import t_cdf, t_quantile
+from autoresearch.core.statistics.noise import measured, variance
+from autoresearch.core.statistics.sequential import Design, estimate, levels
+from autoresearch.core.statistics.student_t import t_cdf
 
 ALPHA = 0.05
 """Probability that a campaign in which nothing works claims anything at all."""
-POWER = 0.9
-"""The planned probability that an idea which works is confirmed."""
-MOST = 8
-"""The largest number of fresh runs planned for one candidate."""
+FAILING = 0.5
+"""The exact test's p-value at or below which a candidate fails more often than the baseline. Far above the usual 0.05:
+with 8 runs that would let nearly everything pass, also ideas whose worst runs never yield a number."""
+FUTILE = (0.5, 0.25)
+"""p-values at the first and second look above which a test ends without a claim."""
+COVERAGE = 0.9
+"""Of the interval of a gain."""
+LOOKS = 3
+STEP = 2  # runs of each side between two looks
+FEWEST = 4  # runs of each side at the first look
+MOST = 40  # runs of each side that any design may need
 
 
 class Claim(StrEnum):
@@ -44,23 +51,7 @@ class Claim(StrEnum):
 
     CONFIRMED = "confirmed"
     DEMOTED = "demoted"
-    UNDECIDED = "undecided"  # too few fresh runs with a metric for any test to pass
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmationPlan:
-    """The number of fresh runs in a round of confirmation."""
-
-    candidates: int
-    each: int  # runs of each candidate; 0: the budget does not allow a round
-    baseline: int
-    power: float  # for each candidate, if its effect is the planned one
-    reason: str
-
-    @property
-    def runs(self) -> int:
-        """All runs of the round, the baseline's included."""
-        return self.candidates * self.each + self.baseline
+    UNDECIDED = "undecided"  # too few fresh runs for any test to pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,91 +62,130 @@ class Confirmation:
     reason: str  # one sentence with the numbers
     n: int  # fresh runs with a metric
     n_baseline: int
+    failed: int = 0  # fresh runs without it, by their own fault
+    failed_baseline: int = 0
     delta: float | None = None  # mean minus the baseline's, in the metric's unit; positive is better
-    p: float | None = None  # one-sided, uncorrected
-    alpha: float | None = None  # the corrected level that p had to reach
+    p: float | None = None  # one-sided
+    alpha: float | None = None  # the level that p had to reach
+    gain: float | None = None  # `delta`, adjusted for the looks
+    gain_low: float | None = None  # ends of its interval
+    gain_high: float | None = None
 
 
 def level(round_number: int, alpha: float = ALPHA) -> float:
-    """The share of alpha that a round (counted from 1) may spend: 0.04, 0.008, 0.0016 ... for the default alpha."""
-    return float(alpha * 0.8 * 0.2 ** (round_number - 1))
+    """What a round (counted from 1) may spend: 0.8 of alpha, then 0.2 / (r (r - 1)) of it, which sums to alpha.
+
+    0.04, 0.005, 0.0017, 0.0008 ... for the default alpha: the first claim is worth most, and a campaign that goes on
+    for long can still make one.
+    """
+    return alpha * (0.8 if round_number == 1 else 0.2 / (round_number * (round_number - 1)))
 
 
-def plan(
-    effect: float, noise: Noise, *, candidates: int = 1, round_number: int = 1, budget: int | None = None
-) -> ConfirmationPlan:
-    """The smallest round that confirms a true gain of `effect` (in the metric's unit) with probability POWER.
+def design(round_number: int = 1, candidates: int = 1, budget: int | None = None) -> Design | None:
+    """The looks of a round that tests so many candidates against one baseline; None if the budget allows none.
 
-    `noise` is the campaign's; for unknown noise or an effect that is not positive, the largest round is planned.
-    `budget` limits the total number of runs. The baseline, which is compared with every candidate, gets
-    sqrt(candidates) times the runs of one (C. W. Dunnett, JASA 50, 1955). The gain at which an idea was kept is
-    too optimistic: pass the smallest gain worth a claim, or 0.8 of the measured gain, as `effect`.
+    `budget`: fresh runs of all sides together. The first look is the smallest at which a claim is possible; if the
+    budget does not allow all looks, there are fewer, and each has more of the level.
     """
     alpha = level(round_number) / candidates
-    planned: ConfirmationPlan | None = None
-    for each in range(2, MOST + 1):
-        baseline = math.ceil(each * math.sqrt(candidates))
-        runs = candidates * each + baseline
-        if _sharpest(each, baseline) > alpha:
-            continue
-        if budget is not None and runs > budget:
-            break
-        power = _power(effect, noise, each, baseline, alpha)
-        reason = f"{each} fresh runs of each of {candidates} and {baseline} of the baseline, power {power:.0%}"
-        planned = ConfirmationPlan(candidates, each, baseline, power, reason)
-        if power >= POWER:
-            break
-    return planned or ConfirmationPlan(candidates, 0, 0, 0.0, f"no round for {candidates} fits {_allowed(budget)}")
+    most = MOST if budget is None else budget // (candidates + 1)
+    for first in range(FEWEST, most + 1):
+        sizes = tuple(range(first, min(first + STEP * (LOOKS - 1), most) + 1, STEP))
+        found = levels(alpha, sizes)
+        if _sharpest(first, first) <= found[0]:
+            return Design(sizes, found, FUTILE[: len(sizes) - 1])
+    return None
+
+
+def fewest_runs(round_number: int = 1, candidates: int = 1) -> int:
+    """The smallest budget that allows a round."""
+    alone = next(n for n in range(FEWEST, MOST + 1) if _sharpest(n, n) <= level(round_number) / candidates)
+    return alone * (candidates + 1)
 
 
 def confirm(
     objective: Objective,
-    baseline: Sequence[float | None],
-    candidates: Mapping[int, Sequence[float | None]],
-    round_number: int = 1,
-) -> dict[int, Confirmation]:
-    """Judge the candidates of one round (index of the idea -> metric of its fresh runs), by Holm's procedure.
-
-    Every value must come from a run that played no part in the selection. Candidates that cannot be tested still count
-    in the correction. If a candidate is undecided, its missing runs may be added and the round judged again, as no
-    test was performed.
-    """
-    p_values = {index: _p_value(objective, measured(runs), measured(baseline)) for index, runs in candidates.items()}
-    results: dict[int, Confirmation] = {}
-    failed = False
-    for rank, index in enumerate(sorted(p_values, key=lambda i: (p_values[i], i))):
-        alpha = level(round_number) / (len(candidates) - rank)
-        failed = failed or p_values[index] > alpha
-        results[index] = _judge(objective, baseline, candidates[index], (p_values[index], alpha, not failed))
-    return {index: results[index] for index in candidates}
-
-
-def _judge(
-    objective: Objective,
-    baseline: Sequence[float | None],
+    looks: Design,
     candidate: Sequence[float | None],
-    test: tuple[float, float, bool],
-) -> Confirmation:
-    """`test`: p-value, the level that it had to reach, whether it passed Holm's procedure."""
-    p, alpha, passed = test
+    baseline: Sequence[float | None],
+    earlier: Sequence[float | None] = (),
+) -> Confirmation | None:
+    """Judge a candidate by its fresh runs and the baseline's, in the order in which they were begun; None: more to run.
+
+    A None is a run without the metric by its own fault; runs that the machine ended are left out and replaced.
+    `earlier`: the baseline's runs of the search. It was not selected, so they count where failures are compared.
+    """
+    for look, size in enumerate(looks.sizes):
+        if min(len(candidate), len(baseline)) < size:
+            return None
+        result = _look(objective, looks, look, candidate[:size], baseline[:size], earlier)
+        if result is not None:
+            return result
+    raise AssertionError("the last look decides")
+
+
+def unfinished(candidate: Sequence[float | None], baseline: Sequence[float | None], why: str) -> Confirmation:
+    """The result of a test that cannot be finished: no claim."""
     ours, theirs = measured(candidate), measured(baseline)
+    failed = len(candidate) - len(ours), len(baseline) - len(theirs)
+    return Confirmation(Claim.UNDECIDED, f"not decided: {why}", len(ours), len(theirs), *failed)
+
+
+def _look(
+    objective: Objective,
+    looks: Design,
+    look: int,
+    candidate: Sequence[float | None],
+    baseline: Sequence[float | None],
+    earlier: Sequence[float | None],
+) -> Confirmation | None:
+    """The result at this look; None if the test goes on."""
+    ours, theirs = measured(candidate), measured(baseline)
+    failed, theirs_failed = len(candidate) - len(ours), len(baseline) - len(theirs)
+    last = look == len(looks.sizes) - 1
+    alpha = looks.levels[look]
     if min(len(ours), len(theirs)) < 2 or _sharpest(len(ours), len(theirs)) > alpha:
+        if not last:
+            return None
         reason = (
-            f"{len(ours)} of {len(candidate)} fresh runs and {len(theirs)} of {len(baseline)} of the baseline "
-            f"have a valid metric: too few to claim anything at {alpha:.2g}"
+            f"not decided: {_counted(len(ours), failed)} and {_counted(len(theirs), theirs_failed)} of the baseline: "
+            f"too few have the metric to claim anything at {alpha:.2g}"
         )
-        return Confirmation(Claim.UNDECIDED, reason, len(ours), len(theirs), alpha=alpha)
+        return Confirmation(Claim.UNDECIDED, reason, len(ours), len(theirs), failed, theirs_failed, alpha=alpha)
+    p = p_value(objective, ours, theirs)
+    fails = fails_more([*candidate], [*baseline, *earlier])
+    passed = p <= alpha and not fails
+    if not (passed or last or p > looks.futile[look]):
+        return None
     delta = gain(objective, ours, theirs)
-    claim = Claim.CONFIRMED if passed else Claim.DEMOTED
-    word = "confirmed" if passed else "not confirmed"
+    middle, low, high = _gain(looks, look, delta, p, ours, theirs)
+    runs = f"{_counted(len(ours), failed)} against {_counted(len(theirs), theirs_failed)}"
+    why = fails if fails and p <= alpha else f"p = {p:.2g}, {alpha:.2g} needed"
     reason = (
-        f"{word}: {delta:+.3g} over the baseline in fresh runs ({len(ours)} against {len(theirs)}), "
-        f"p = {p:.2g}, {alpha:.2g} needed"
+        f"{'confirmed' if passed else 'not confirmed'}: {objective.change(middle):+.3g} over the baseline "
+        f"({COVERAGE:.0%} interval {_interval(objective, low, high)}) in fresh runs ({runs}); {why}"
     )
-    return Confirmation(claim, reason, len(ours), len(theirs), delta, p, alpha)
+    claim = Claim.CONFIRMED if passed else Claim.DEMOTED
+    counts = len(ours), len(theirs), failed, theirs_failed
+    return Confirmation(claim, reason, *counts, delta, p, alpha, middle, low, high)
 
 
-def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:
+def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> str:
+    """In words, if a candidate's runs fail more often than the baseline's; "" if not. One-sided exact test."""
+    ours, theirs = len(candidate) - len(measured(candidate)), len(baseline) - len(measured(baseline))
+    if not ours:
+        return ""
+    total, failed = len(candidate) + len(baseline), ours + theirs
+    most = min(failed, len(candidate))
+    ways = [math.comb(failed, k) * math.comb(total - failed, len(candidate) - k) for k in range(ours, most + 1)]
+    p = sum(ways) / math.comb(total, len(candidate))
+    if p > FAILING:
+        return ""
+    counts = f"{ours} of {len(candidate)} runs have no metric, {theirs} of {len(baseline)} of the baseline's"
+    return f"it fails more often: {counts}"
+
+
+def p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -> float:
     """One-sided; 1 if there is nothing to test."""
     if min(len(ours), len(theirs)) < 2:
         return 1.0
@@ -170,20 +200,29 @@ def _p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float
     return max(t_cdf(-delta / math.sqrt(a + b), df), _sharpest(len(ours), len(theirs)))
 
 
+def _gain(
+    looks: Design, look: int, delta: float, p: float, ours: Sequence[float], theirs: Sequence[float]
+) -> tuple[float, float, float]:
+    """The gain adjusted for the looks, and the ends of its interval, in the metric's unit."""
+    se = math.sqrt(variance(ours) / len(ours) + variance(theirs) / len(theirs))
+    if se == 0 or not math.isfinite(se):
+        return delta, delta, delta
+    z = -NormalDist().inv_cdf(min(max(p, 1e-15), 1 - 1e-15))
+    found = estimate(looks, look, z, coverage=COVERAGE)
+    # the unit in which z is delta: wider than the standard error, as Student's t is than the normal distribution
+    unit = max(delta / z if abs(z) > 0.1 else se, se) * math.sqrt(looks.times[look])
+    return found.middle * unit, found.low * unit, found.high * unit
+
+
+def _interval(objective: Objective, low: float, high: float) -> str:
+    ends = sorted((objective.change(low), objective.change(high)))
+    return f"{ends[0]:+.3g} to {ends[1]:+.3g}"
+
+
+def _counted(n: int, failed: int) -> str:
+    return f"{n} of {n + failed}" if failed else f"{n}"
+
+
 def _sharpest(n: int, m: int) -> float:
     """The smallest p-value that a permutation test of n against m runs can yield."""
     return 1 / math.comb(n + m, n)
-
-
-def _power(effect: float, noise: Noise, n: int, m: int, alpha: float) -> float:
-    """Power of the one-sided test with pooled variance; a shifted t approximates the non-central one."""
-    if noise.sd is None or effect <= 0:
-        return 0.0
-    if noise.sd == 0:
-        return 1.0
-    df = n + m - 2
-    return t_cdf(effect / (noise.sd * math.sqrt(1 / n + 1 / m)) - t_quantile(1 - alpha, df), df)
-
-
-def _allowed(budget: int | None) -> str:
-    return f"{MOST} runs of each" if budget is None else f"a budget of {budget} runs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
     state = made.state()
     planned, why = confirmation_rounds.plan_round(state, [state.by_slug("fake")])
     assert planned is not None and planned.candidates == (2,) and "fresh runs" in why
-    made.note("confirming", round=1, candidates=[2], each=4, baseline=4)
+    made.note("confirming", round=1, candidates=[2], sizes=[4])
     turns = []
     while found := confirmation_rounds.owed_to_round(made.state()):
         slug = found.idea.slug
@@ -41,7 +42,7 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
 def proved(made: Any, slug: str, **more: Any) -> tuple[str, str]:
     """A round of confirmation in which an idea is better by far; its claim, and what is said of it."""
     made.checked()
-    made.note("confirming", round=1, candidates=[made.indexes[slug]], each=4, baseline=4)
+    made.note("confirming", round=1, candidates=[made.indexes[slug]], sizes=[4])
     while found := confirmation_rounds.owed_to_round(made.state()):
         assert found.why == "confirm"
         one = found.idea.slug
@@ -96,4 +97,106 @@ def test_a_runner_that_dies_is_the_fault_of_code_that_can_end_it(records: Callab
     assert proved(made, "code") == (
         "undecided",
         "idea 3 (code): not claimed: lost runs: 1 of its own, 0 of the baseline's",
+    )
+
+
+def rounds(made: Any, values: Callable[[str, int], float | None], lost: Callable[[str, int], bool]) -> dict[str, int]:
+    """Make every run that the open round asks for; runs started on each side."""
+    started: dict[str, int] = {}
+    while found := confirmation_rounds.owed_to_round(made.state()):
+        slug = found.idea.slug
+        n = started[slug] = started.get(slug, 0) + 1
+        if lost(slug, n):
+            made.run(slug, None, "crash", why="confirm", round_number=1, failure="runner_died", ending="lost")
+        else:
+            value = values(slug, n)
+            made.run(slug, value, "keep" if value is not None else "crash", why="confirm", round_number=1)
+    assert confirmation_rounds.round_is_over(made.state())
+    return started
+
+
+def opened(records: Callable[..., Any]) -> Any:
+    made = records()
+    made.checked()
+    made.idea("good")
+    made.run("good", 0.7)
+    made.spec = replace(made.spec, confirm_runs=16)
+    planned, _ = confirmation_rounds.plan_round(made.state())
+    assert planned is not None
+    made.note("confirming", round=1, candidates=[2], sizes=list(planned.sizes))
+    return made
+
+
+def never(slug: str, n: int) -> bool:
+    return False
+
+
+def test_a_round_ends_at_the_look_that_tells(records: Callable[..., Any]) -> None:
+    made = opened(records)
+    assert rounds(made, lambda slug, n: (slug == "good") + 0.1 * (n % 3), never) == {"baseline": 4, "good": 4}
+    made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+    good = made.state().by_slug("good")
+    assert good.confirmed == "confirmed" and (good.claim.n, good.claim.n_baseline) == (4, 4)
+    assert good.claim.gain_low < good.claim.gain < good.claim.gain_high and good.claim.coverage == 0.9
+    levels = [*made.state().baseline.values, 0.1, 0.2, 0.0, 0.1]
+    assert good.claim.value == pytest.approx(sum(levels) / len(levels) + good.claim.gain)
+    made = opened(records)
+    assert rounds(made, lambda slug, n: 0.1 * (n % 3) - 0.05 * (slug == "good"), never)["good"] == 4, "futile"
+    made = opened(records)
+    near = rounds(made, lambda slug, n: 0.1 * (n % 3) + 0.07 * (slug == "good"), never)
+    assert near == {"baseline": 8, "good": 8}
+
+
+def test_runs_that_the_machine_ended_are_replaced(records: Callable[..., Any]) -> None:
+    made = opened(records)
+    started = rounds(made, lambda slug, n: (slug == "good") + 0.1 * (n % 3), lambda slug, n: n in (2, 3))
+    assert started == {"baseline": 6, "good": 6}
+    assert "confirmed" in made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))[0]
+
+
+def test_no_more_of_them_are_replaced_than_were_planned(records: Callable[..., Any]) -> None:
+    made = opened(records)
+    assert rounds(made, lambda slug, n: 0.5, lambda slug, n: slug == "good")["good"] == 2 * 8
+    said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+    assert said == ["idea 2 (good): not decided: the machine ended too many of its runs"]
+    assert made.state().by_slug("good").confirmed == "undecided"
+
+
+def test_runs_that_fail_by_their_own_fault_count_against_the_idea(records: Callable[..., Any]) -> None:
+    made = opened(records)
+    rounds(made, lambda slug, n: None if slug == "good" and n in (2, 7) else (slug == "good") + 0.1 * (n % 3), never)
+    said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+    assert "it fails more often: 2 of 8 runs have no metric, 0 of " in said[0]
+    good = made.state().by_slug("good")
+    assert (good.confirmed, good.claim.failed, good.claim.failed_baseline) == ("demoted", 2, 0)
+
+
+def test_the_runs_of_parallel_slots_end_in_any_order(records: Callable[..., Any]) -> None:
+    """A look takes the runs that were begun first, whichever of them ended first."""
+    ordered, mixed = opened(records), opened(records)
+    for made, order in ((ordered, (0, 1, 2, 3)), (mixed, (3, 1, 0, 2))):
+        for slug in ("baseline", "good"):
+            runs = [made.start(slug, "confirm", round_number=1) for _ in range(4)]
+            for n in order:
+                made.end(runs[n], (slug == "good") + 0.1 * n)
+    values = [made.state().by_slug("good").fresh_values(1) for made in (ordered, mixed)]
+    assert values[0] == values[1] == pytest.approx([1.0, 1.1, 1.2, 1.3])
+
+
+def test_what_the_campaign_cannot_afford_is_said_first(records: Callable[..., Any]) -> None:
+    made = opened(records)
+    for slug, value in (("better", 0.8), ("worse", 0.6)):
+        made.idea(slug)
+        made.run(slug, value)
+    made.note("confirmed_round", round=1)
+    state = made.state()
+    ideas = [state.by_slug(slug) for slug in ("worse", "good", "better")]
+    state.spec = replace(state.spec, confirm_runs=16)
+    planned, why = confirmation_rounds.plan_round(state, ideas)
+    assert planned is not None and planned.candidates == (3,), "the best one"
+    assert why.endswith("not good, worse: for all, `confirm_runs` would have to be 24")
+    state.spec = replace(state.spec, confirm_runs=9)
+    assert confirmation_rounds.plan_round(state, ideas[:1]) == (
+        None,
+        "a claim needs 10 fresh runs, and `confirm_runs` allows 9: `campaign set` raises it",
     )

@@ -1,0 +1,81 @@
+"""Looks at a growing sample: their levels and the adjusted estimate, against simulated random walks."""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import NormalDist
+
+import pytest
+
+from autoresearch.core.statistics import sequential
+from autoresearch.core.statistics.sequential import Design, estimate, levels
+
+SIZES = (4, 6, 8)
+FUTILE = (0.5, 0.25)
+UPPER = NormalDist().inv_cdf
+
+
+def walk(rng: random.Random, sizes: tuple[int, ...], theta: float) -> list[float]:
+    """z-values at the looks."""
+    found, at, before = [], 0.0, 0.0
+    for size in sizes:
+        t = size / sizes[-1]
+        at += rng.gauss(theta * (t - before), math.sqrt(t - before))
+        before = t
+        found.append(at / math.sqrt(t))
+    return found
+
+
+def test_a_single_look_has_the_whole_level() -> None:
+    assert levels(0.03, (6,)) == pytest.approx((0.03,), abs=1e-6)
+
+
+def test_the_first_look_has_its_share() -> None:
+    assert levels(0.04, SIZES)[0] == pytest.approx(0.02, abs=1e-6)
+
+
+@pytest.mark.parametrize(("alpha", "sizes"), [(0.04, SIZES), (0.1, SIZES), (0.02, (5, 7, 9)), (0.05, (1, 2, 3, 4, 5))])
+def test_all_looks_together_spend_the_level(alpha: float, sizes: tuple[int, ...]) -> None:
+    """40,000 walks: the standard error is 0.0015 at most."""
+    rng, bounds = random.Random(1), [-UPPER(p) for p in levels(alpha, sizes)]
+    crossed = sum(any(z > b for z, b in zip(walk(rng, sizes, 0.0), bounds, strict=True)) for _ in range(40_000))
+    assert crossed / 40_000 == pytest.approx(alpha, abs=0.0045)
+
+
+@pytest.mark.parametrize("theta", [-1.0, 0.0, 2.0, 4.0])
+def test_the_estimate_is_median_unbiased_and_its_interval_covers(theta: float) -> None:
+    """400 tests each; the standard errors are 0.025 and 0.015."""
+    rng, plan = random.Random(2), Design(SIZES, levels(0.04, SIZES), FUTILE)
+    shares = []
+    for _ in range(400):
+        look, z = ended(plan, walk(rng, SIZES, theta))
+        shares.append(sequential._as_good(plan, look, z, theta))
+    assert sum(share < 0.5 for share in shares) / 400 == pytest.approx(0.5, abs=0.075)
+    assert sum(0.05 <= share <= 0.95 for share in shares) / 400 == pytest.approx(0.9, abs=0.045)
+
+
+def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
+    """The look at which a test ends, and its z-value."""
+    for look, z in enumerate(walked):
+        p = NormalDist().cdf(-z)
+        if p <= plan.levels[look] or look == len(walked) - 1 or p > plan.futile[look]:
+            return look, z
+    raise AssertionError
+
+
+def test_the_estimate_is_where_its_probability_is_a_half() -> None:
+    plan = Design(SIZES, levels(0.04, SIZES), FUTILE)
+    for look, z in ((0, 2.5), (1, 2.2), (2, 2.2), (2, 1.0), (1, 0.2), (0, -1.0)):
+        found = estimate(plan, look, z, coverage=0.8)
+        shares = [sequential._as_good(plan, look, z, theta) for theta in (found.low, found.middle, found.high)]
+        assert shares == pytest.approx([0.1, 0.5, 0.9], abs=1e-3)
+        assert found.low < found.middle < found.high
+
+
+def test_a_claim_at_a_later_look_is_taken_down() -> None:
+    """A first look estimates as a test without looks does; the same z at a later one was preceded by worse ones."""
+    plan = Design(SIZES, levels(0.04, SIZES), FUTILE)
+    first, last = estimate(plan, 0, 2.3), estimate(plan, 2, 2.3)
+    assert first.middle == pytest.approx(2.3 / math.sqrt(0.5), abs=1e-3)
+    assert last.middle < 2.3 - 0.1
