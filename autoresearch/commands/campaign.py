@@ -43,6 +43,7 @@ def start(
     agent: Annotated[str, typer.Option(help="claude, codex, opencode, gemini, qwen, aider or command.")] = "",
     set_: Set = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -76,7 +77,7 @@ def start(
     campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
     proposed = resolve_campaign(campaign_file, parts)
     findings = preflight(proposed)
-    if not yes and not _agreed(proposed, findings, as_json=as_json):
+    if (dry_run or not yes) and not _agreed(proposed, findings, as_json=as_json, dry_run=dry_run):
         return 0
     if not ask.steps_known(proposed.trainer_settings.trainer):
         output.remark(f"first step: {proposed.first_step_rule}")
@@ -96,18 +97,19 @@ def start(
     return follow(campaign_dir, as_json=as_json)
 
 
-def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool) -> bool:
+def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
     import shlex
 
     rows = plan_rows(proposed, findings)
-    words = [word for word in output.typed if word not in ("--json", "--detach")]
+    words = [word for word in output.typed if word not in ("--json", "--detach", "--dry-run", "--yes")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
-    if output.agent_or_pipe() or as_json:
+    if dry_run or output.agent_or_pipe() or as_json:
         payload = {
             "campaign": proposed.spec.name,
             "state": "planned",
             "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
+            "cost": proposed.cost.to_json(),
             "remarks": [value for key, value in rows if key == "remark"],
             "next": [approve],
         }
@@ -146,6 +148,9 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
         ("each run", f"{each}; {spec.parallel} at a time{source_of('parallel')}"),
+        ("runs", proposed.cost.runs_words),
+        ("hours", proposed.cost.hours_words),
+        *([("room", fits)] if (fits := proposed.cost.fits_words) else []),
         ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
         ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{source_of('baseline')}"),
@@ -158,7 +163,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         *([("early stop", f"{spec.prune}, after step {spec.warmup}{source_of('prune')}")] if spec.prune else []),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("if it fails", _failure_words(proposed)),
-        ("claims", f"confirmed with up to {spec.confirm_runs} fresh runs at the end" if spec.confirm else "none"),
+        ("claims", _claim_words(spec)),
         ("base", f"{spec.base}, {_files(len(dirty))} from HEAD" if dirty else spec.base),
         *([("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""))] if dirty else []),
         ("branches", f"{spec.prefix}/<idea>, all kept"),
@@ -181,6 +186,20 @@ def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     if campaign_spec.replicates >= CHECKED:
         return f"run 2 of the baseline repeats the first one's, which shows whether seeds do anything{exact}"
     return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim{exact}"
+
+
+def _claim_words(campaign_spec: CampaignSpec) -> str:
+    """What may be claimed at the end, and what that may cost; without a confirmation, what is given up."""
+    if not campaign_spec.confirm:
+        return (
+            "none (confirm: false): nothing may be claimed, and the number of a kept idea is too good, as it was kept "
+            "for it"
+        )
+    most = campaign_spec.rules.confirm_runs
+    return (
+        f"the best idea is confirmed at the end, in at most {most} fresh runs of it and of the baseline together "
+        f"(`campaign set {campaign_spec.name} confirm_runs={most + 8}` allows more, for several ideas)"
+    )
 
 
 def _outputs_words(proposed: ProposedCampaign) -> str:

@@ -17,14 +17,13 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autoresearch.core.campaign.spec import Rules
     from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
 Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
 Json = Annotated[bool, typer.Option("--json")]
-RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens")
+RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens", "confirm_runs")
 _PAIR = re.compile(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
 MOST_CHARACTERS = 4000  # of a note to the agent
 
@@ -136,7 +135,7 @@ def set_rules(
     words: Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] KEY=VALUE...", show_default=False)] = None,
     as_json: Json = False,
 ) -> int:
-    """Change the stop rules of a campaign; recorded. One that has ended goes on if no rule is met any more."""
+    """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
@@ -168,9 +167,9 @@ def set_rules(
     return 0
 
 
-def _rules(pairs: Sequence[str], objective: Objective, now: float) -> Rules:
+def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, Any]:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
-    from autoresearch.core.campaign.spec import Rules, parse_target
+    from autoresearch.core.campaign.spec import parse_target
     from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES, converted
     from autoresearch.lab.key_values import parse_pairs
 
@@ -185,7 +184,7 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> Rules:
                 values[name] = parse_target(values[name], objective)
         except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(f"{name}: {error}") from None
-    return Rules(**values)
+    return values
 
 
 def confirm(
@@ -195,6 +194,8 @@ def confirm(
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.core.controller.confirmation_rounds import plan_round
+    from autoresearch.core.controller.cost import enough_to_confirm
     from autoresearch.core.controller.sentences import seed_words
     from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
@@ -217,12 +218,20 @@ def confirm(
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
+    chosen = [idea for idea in asked if idea]
+    planned, why = plan_round(state, chosen)
+    if planned is None and not state.open_round:
+        enough = enough_to_confirm(state, chosen)
+        fix = f"autoresearch campaign set {state.spec.name} confirm_runs={enough}" if enough else ""
+        raise ConflictError(f"nothing can be confirmed: {why}", fix=fix, code="too_few_confirm_runs")
     requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
     if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
             continue_campaign.continue_with(campaign_dir, {})
         controller_session.start_and_wait(campaign_dir, parts)
-    lines = [f"{', '.join(ideas or ['the best idea'])} of {state.spec.name} in {campaign_dir.path} is put to the proof"]
+    cost = f", in at most {planned.each * len(planned.candidates) + planned.baseline} fresh runs" if planned else ""
+    names = ", ".join(ideas or ["the best idea"])
+    lines = [f"{names} of {state.spec.name} in {campaign_dir.path} is put to the proof{cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)
     return 0
 

@@ -33,11 +33,16 @@ def test_what_was_written_is_read_back_and_a_newer_key_is_passed_over() -> None:
     assert CampaignSpec.from_json(json.loads(text)) == spec()
     with pytest.raises(KeyError):
         CampaignSpec.from_json({"name": "x"})
+    old = spec().to_json()
+    del old["rules"]["confirm_runs"]
+    assert CampaignSpec.from_json({**old, "confirm_runs": 12}).rules.confirm_runs == 12  # it stood beside the rules
 
 
 def test_rules_change_and_nothing_else() -> None:
     changed = spec().with_rules({"count": 30, "do": "rules", "t": 9.0, "name": "other"})
     assert (changed.rules, changed.name) == (Rules(count=30, target=0.8), spec().name)
+    assert changed.with_rules({"confirm_runs": 24}).confirm_runs == 24
+    assert not Rules(confirm_runs=8).any_set
     assert not Rules().any_set and Rules(target=0.0).any_set
     assert spec().branch("x") == "a prefix/x"
 

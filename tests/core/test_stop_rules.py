@@ -36,6 +36,12 @@ FACTS = StopFacts(attempted=17, best=0.5, gpu_hours=3.0, now=1000.0, run_s=60.0)
         ),
         (Rules(budget_gpu_hours=4.0), {"run_gpu_hours": 1.0}, ""),
         (Rules(budget_gpu_hours=4.0), {"run_gpu_hours": 1.1}, "3.00 of 4 GPU hours are spent"),
+        (
+            Rules(budget_gpu_hours=5.0),
+            {"run_gpu_hours": 1.0, "reserve_gpu_hours": 1.5},
+            "3.00 of 5 GPU hours are spent, 2.00 are left for the confirmation",
+        ),
+        (Rules(budget_gpu_hours=6.0), {"run_gpu_hours": 1.0, "reserve_gpu_hours": 1.5}, ""),
         (Rules(budget_gpu_hours=3.0), {}, "3.00 of 3 GPU hours are spent"),
         (Rules(count=17, target=0.1, deadline=1.0), {}, "17/17 ideas attempted"),
         (Rules(count=99, target=0.1, deadline=1.0), {}, "pass@1 = 0.5 (search mean) reaches the target 0.1"),

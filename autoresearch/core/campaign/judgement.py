@@ -88,9 +88,13 @@ def noise_without(state: CampaignState, idea: Idea) -> Noise:
 
 def rule_of(state: CampaignState) -> DecisionRule:
     """The decision rule with as many re-tests as this campaign allows."""
-    usual = DecisionRule()
-    most = 1 + state.spec.retests
-    return DecisionRule(usual.trigger, min(usual.least, most), most, usual.alpha, usual.flat)
+    return rule_for(state.spec.retests)
+
+
+def rule_for(retests: int) -> DecisionRule:
+    """The decision rule with at most so many re-tests of an idea."""
+    usual, most = DecisionRule(), 1 + retests
+    return replace(usual, least=min(usual.least, most), most=most)
 
 
 def past_values(idea: Idea) -> list[float | None]:

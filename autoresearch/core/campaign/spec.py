@@ -16,6 +16,15 @@ from autoresearch.core.run.targets import LOCAL, Target
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
+BASELINE_RUNS = 5  # usually; fewer where they would be more than a fifth of all (`core/controller/cost.py`)
+CONFIRM_RUNS = 16
+LEAST_CONFIRM_RUNS = 8  # four fresh runs of the idea and of the baseline: fewer cannot reach the level of any claim
+
+
+def too_few_to_confirm(runs: int) -> str:
+    """Why fewer than LEAST_CONFIRM_RUNS fresh runs prove nothing, in one clause."""
+    return f"confirm_runs: {runs} are too few: a proof takes four fresh runs of the idea and four of the baseline"
+
 
 class CampaignPhase(StrEnum):
     """What a campaign is doing: the last phase in its journal, unless its controller is gone (then `DEAD`)."""
@@ -30,7 +39,7 @@ class CampaignPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The stop rules; None switches a rule off. `campaign set` changes them, and the change is recorded."""
+    """What `campaign set` changes, on record: the stop rules (None switches one off), and the size of a proof."""
 
     count: int | None = None  # attempted ideas, the baseline included
     deadline: float | None = None  # wall clock, seconds since the epoch
@@ -38,11 +47,12 @@ class Rules:
     target: float | None = None  # of the objective; in its direction
     budget_usd: float | None = None  # limit on the cost of the coding agent
     budget_tokens: int | None = None  # limit on the tokens that it reads and writes
+    confirm_runs: int = CONFIRM_RUNS  # fresh runs of a round of confirmation at most, both sides together
 
     @property
     def any_set(self) -> bool:
-        """Whether any rule is set."""
-        return any(getattr(self, name) is not None for name in self.__dataclass_fields__)
+        """Whether any stop rule is set."""
+        return any(getattr(self, name) is not None for name in self.__dataclass_fields__ if name != "confirm_runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,6 @@ class CampaignSpec:
     retests: int = 5  # at most, further runs of a promising idea
     max_machine_retries: int = 2  # of each run that the machine ended
     confirm: bool = True
-    confirm_runs: int = 12  # at most, of both sides together, at the end
     parallel: int = 1  # slots of all targets together
     places: tuple[Target, ...] = (LOCAL,)  # each with its slots; 0 only for a single target: then `parallel` applies
     gpus_per_run: int = 0
@@ -111,7 +120,8 @@ class CampaignSpec:
         objective = record["objective"]
         known["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
         known["proposer"] = ProposerSpec(**record["proposer"])
-        known["rules"] = Rules(**record["rules"])
+        beside = {"confirm_runs": record["confirm_runs"]} if "confirm_runs" in record else {}  # in older files
+        known["rules"] = Rules(**{**beside, **record["rules"]})
         known["research"] = AgentSpec.from_json(record.get("research") or {})
         known["places"] = tuple(map(Target.from_json, record.get("places") or [LOCAL.to_json()]))
         return cls(**known)
@@ -122,6 +132,11 @@ class CampaignSpec:
         if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
             raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))
+
+    @property
+    def confirm_runs(self) -> int:
+        """Fresh runs of a round of confirmation at most, both sides together."""
+        return self.rules.confirm_runs
 
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""

@@ -19,6 +19,7 @@ class StopFacts:
     run_s: float  # expected duration of one run; 0 if unknown
     reserve_s: float = 0.0  # reserved for the final confirmation
     run_gpu_hours: float = 0.0
+    reserve_gpu_hours: float = 0.0  # reserved for the final confirmation
     usd: float = 0.0  # cost of the coding agent, as far as it reports it
     tokens: int = 0
 
@@ -80,8 +81,9 @@ def _budget(rules: Rules, facts: StopFacts) -> str:
     if rules.budget_gpu_hours is None:
         return ""
     left = rules.budget_gpu_hours - facts.gpu_hours
-    if left <= 0 or left < facts.run_gpu_hours:
-        return f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent"
+    if left <= 0 or left < facts.run_gpu_hours + facts.reserve_gpu_hours:
+        also = f", {left:.2f} are left for the confirmation" if left > 0 and facts.reserve_gpu_hours else ""
+        return f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent{also}"
     return ""
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.agent_schedule import AgentJob
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.scheduler import RunRequest
 
 
@@ -101,6 +101,14 @@ class RepairIdea:
 @dataclass(frozen=True, slots=True)
 class CollectAgent:
     """Take in the outcome of the coding agent's job."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJob:
+    """One job of the coding agent: fix an idea, edit the code of a hypothesis, or (if both are None) propose ideas."""
+
+    fix: Idea | None = None
+    edit: Hypothesis | None = None
 
 
 @dataclass(frozen=True, slots=True)

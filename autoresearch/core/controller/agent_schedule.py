@@ -9,6 +9,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.actions import AgentJob
 from autoresearch.core.controller.rules import stand_at, too_late
 
 HYBRID = "hybrid"  # the proposer that mixes the agent's ideas with an optimiser's
@@ -25,14 +26,6 @@ class AgentStatus:
 
 
 NO_AGENT = AgentStatus()
-
-
-@dataclass(frozen=True, slots=True)
-class AgentJob:
-    """One job: fix an idea, edit the code of a hypothesis, or (if both are None) propose ideas."""
-
-    fix: Idea | None = None
-    edit: Hypothesis | None = None
 
 
 def waiting(state: CampaignState) -> list[ProposedIdea]:

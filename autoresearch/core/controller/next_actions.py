@@ -39,7 +39,7 @@ from autoresearch.core.controller.actions import (
 )
 from autoresearch.core.controller.answer_requests import answer, begin_round
 from autoresearch.core.controller.machine import Machine
-from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at
+from autoresearch.core.controller.rules import in_time, may_begin, past_deadline, reason_to_pause, stand_at
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import check_due, verdicts_without_test
 from autoresearch.core.controller.sentences import add_line, eta, row_line
@@ -196,14 +196,14 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, 
     rounds_used = len(state.rounds) >= confirmation_rounds.MOST_ROUNDS
     if not state.spec.confirm or rounds_used or state.spec.rules.count == 0:
         return _finish(state, machine)
-    planned, why = confirmation_rounds.plan_round(state)
+    planned, why = confirmation_rounds.plan_round(in_time(state, machine.now))
+    if planned is None and confirmation_rounds.plan_round(state)[0] is not None:
+        return (Say(TOO_LATE), *_finish(state, machine))
     if planned is None:
         said = () if state.rounds else (Say(f"no confirmation: {why}"),)
         return (*(verdicts_without_test(state) or said), *_finish(state, machine))
     best = state.best
     assert best is not None
-    if not may_begin(state, machine.now, RunRequest(best, 0, "confirm")):
-        return (Say(TOO_LATE), *_finish(state, machine))
     return (*begin_round(planned), Say(f"confirming {best.slug}: {why}"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade
@@ -10,6 +12,7 @@ from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.controller import scheduler
+from autoresearch.core.controller.cost import confirmation_to_come
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -72,6 +75,7 @@ def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
     """The inputs of the stop rules."""
     best = state.best
     run_s = expected_run_s(state)
+    run_gpu_hours = run_s / 3600 * state.spec.gpus_per_run
     spent = state.research.usage
     return StopFacts(
         attempted=state.attempted + conceived,
@@ -80,7 +84,8 @@ def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
         now=now,
         run_s=run_s,
         reserve_s=reserve_s(state, run_s),
-        run_gpu_hours=run_s / 3600 * state.spec.gpus_per_run,
+        run_gpu_hours=run_gpu_hours,
+        reserve_gpu_hours=_to_confirm(state) * run_gpu_hours,
         usd=spent.usd or 0.0,
         tokens=spent.tokens or 0,
     )
@@ -101,10 +106,30 @@ def _longest_s(rows: Iterable[LedgerRow]) -> float:
 
 
 def reserve_s(state: CampaignState, run_s: float) -> float:
-    """Seconds to reserve for the confirmation of kept ideas."""
-    if not state.spec.confirm or state.unseeded or not any(idea.kept and idea.index > 1 for idea in state.keeps):
+    """Seconds to reserve for the confirmation of the best idea: those of its expected fresh runs.
+
+    The most that it may take would end most searches too early. A round is begun with no more runs than fit before the
+    deadline (`in_time`), so that what is begun can end.
+    """
+    return run_s * math.ceil(_to_confirm(state) / state.spec.parallel)
+
+
+def _to_confirm(state: CampaignState) -> float:
+    """The expected fresh runs of the confirmation to come; 0 while nothing is kept."""
+    if not any(idea.kept and idea.index > 1 for idea in state.keeps):
         return 0.0
-    return run_s * state.spec.confirm_runs / state.spec.parallel
+    name = f"to_confirm {state.spec.rules.confirm_runs} {len(state.rounds)}"  # the journal changes both, a row the rest
+    return state.memo(name, lambda: confirmation_to_come(state))
+
+
+def in_time(state: CampaignState, now: float) -> CampaignState:
+    """The state with no more runs to confirm than fit between now and the deadline."""
+    rules, run_s = state.spec.rules, expected_run_s(state)
+    if rules.deadline is None or not run_s:
+        return state
+    fitting = max(0, int((rules.deadline - now) // run_s)) * state.spec.parallel
+    fewer = min(rules.confirm_runs, fitting)
+    return replace(state, spec=state.spec.with_rules({"confirm_runs": fewer}))
 
 
 def tripped(state: CampaignState, since: float) -> str:

@@ -18,8 +18,8 @@ from autoresearch.core.agents.agent import Edit, TurnFault
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller.actions import Action
-from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentJob, AgentStatus, spent
+from autoresearch.core.controller.actions import Action, AgentJob
+from autoresearch.core.controller.agent_schedule import MOST_FAILED, AgentStatus, spent
 from autoresearch.core.controller.next_actions import suspend_agent
 from autoresearch.core.controller.rules import past_deadline
 from autoresearch.errors import AutoresearchError

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confirm
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES, converted
 from autoresearch.lab.key_values import parse_pairs, unknown_key
@@ -63,11 +64,28 @@ def read_campaign_file(
             "`autoresearch campaign replay-pruning` tries some",
             code="no_warmup",
         )
+    if values["confirm"]:
+        _refuse_unprovable(values, sources)
     values["queue"] = _queue(values["queue"], sources.get("queue", ""), file, start)
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else path.parent
         values["space"] = load_mapping(root / values["space"])
     return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
+
+
+def _refuse_unprovable(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+    """UsageError for a campaign that shall prove its best idea and never can."""
+    if values["baseline"] == 1:
+        raise UsageError(
+            f"{sources['baseline']}: baseline: 1 with `confirm: true`: one run of the baseline shows no noise, and "
+            "without it no idea can be confirmed",
+            hint="`baseline: 3` or more (5 is usual), or `confirm: false`: then nothing may be claimed",
+            code="bad_campaign_file",
+        )
+    if values["confirm_runs"] < LEAST_CONFIRM_RUNS:
+        raise UsageError(f"{sources['confirm_runs']}: {too_few_to_confirm(values['confirm_runs'])}",
+                         hint="16 is the default, and `confirm: false` makes none: then nothing may be claimed",
+                         code="bad_campaign_file")  # fmt: skip
 
 
 def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:

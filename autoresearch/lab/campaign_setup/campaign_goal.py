@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import Rules, parse_target
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
@@ -33,13 +32,12 @@ class CampaignGoal:
     objective: Objective
     rules: Rules
     sources: Mapping[str, str] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
 
 
 def resolve_goal(
-    campaign_file: CampaignFile, trainer_settings: TrainerSettings, parallel: int, now: float, index: Index
+    campaign_file: CampaignFile, trainer_settings: TrainerSettings, now: float, index: Index
 ) -> CampaignGoal:
-    """The goal of a campaign with so many parallel runs. UsageError without a metric, or for an impossible rule.
+    """The goal of a campaign. UsageError without a metric, or for an impossible rule.
 
     index: runs of the blueprint before this campaign. Where nobody names a metric, it is the one that the last of them
     printed, if only one of its metrics was measured on held-out data, or else only one is a score.
@@ -53,7 +51,7 @@ def resolve_goal(
     if not rules.any_set:
         rules = replace(rules, count=UNRULED_IDEAS)
         sources["count"] = "no stop rule was given: the baseline and three ideas, then a question"
-    return CampaignGoal(objective, rules, sources, _deadline_findings(campaign_file, rules, parallel, now))
+    return CampaignGoal(objective, rules, sources)
 
 
 def _objective(
@@ -128,6 +126,7 @@ def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rul
         target,
         campaign_file["budget_usd"],
         campaign_file["budget_tokens"],
+        campaign_file["confirm_runs"],
     )
     timeout = campaign_file["timeout"]
     if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
@@ -137,17 +136,3 @@ def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rul
             code="impossible_deadline",
         )
     return rules
-
-
-def _deadline_findings(campaign_file: CampaignFile, rules: Rules, parallel: int, now: float) -> tuple[Finding, ...]:
-    """A warning if the requested number of ideas may not fit before the deadline."""
-    timeout = campaign_file["timeout"]
-    if not (rules.count and rules.deadline and timeout):
-        return ()
-    runs = rules.count - 1 + campaign_file["baseline"]
-    most, left = runs * timeout / parallel, rules.deadline - now
-    if most <= left:
-        return ()
-    message = f"{runs} runs of at most {span(timeout)} take up to {span(most)}, and {span(left)} are left"
-    hint = "the deadline wins; fewer ideas, a shorter --timeout or more --parallel would fit"
-    return (Finding(Severity.WARNING, "may_not_fit", message, hint),)

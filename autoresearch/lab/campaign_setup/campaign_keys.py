@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from autoresearch.core.campaign.spec import BASELINE_RUNS, CONFIRM_RUNS
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.lab.key_values import ValueType
@@ -53,11 +54,11 @@ _CAMPAIGN_KEYS = (
     CampaignKey("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     CampaignKey("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     CampaignKey("seed", _T.COUNT, 0, "of the proposer"),
-    CampaignKey("baseline", _T.COUNT, 4, "runs of the baseline; the second repeats the seed of the first", 1),
+    CampaignKey("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
     CampaignKey("retests", _T.COUNT, 5, "further runs, at most, of an idea that looks better"),
     CampaignKey("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     CampaignKey("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
-    CampaignKey("confirm_runs", _T.COUNT, 12, "runs of that proof, at most", 2),
+    CampaignKey("confirm_runs", _T.COUNT, CONFIRM_RUNS, "fresh runs of a round of that proof, at most; from 8 on", 1),
     CampaignKey("resolution", _T.AMOUNT, None, "where seeds do nothing: a gain must exceed it; else as the runs show"),
     CampaignKey("parallel", _T.COUNT, 1, "runs at a time", 1),
     CampaignKey("launcher", _T.TARGETS, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),

@@ -62,7 +62,6 @@ def campaign_spec(
         retests=campaign_file["retests"],
         max_machine_retries=campaign_file["max_machine_retries"],
         confirm=campaign_file["confirm"],
-        confirm_runs=campaign_file["confirm_runs"],
         resolution=campaign_file["resolution"],
         runs_per_gpu=campaign_file["runs_per_gpu"],
         gpu_busy_mib=campaign_file["gpu_busy_mib"],

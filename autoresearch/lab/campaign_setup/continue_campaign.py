@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, Rules
+from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, CampaignPhase, CampaignSpec, too_few_to_confirm
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
@@ -34,10 +34,12 @@ def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None
     campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
 
 
-def changed_rules(campaign_spec: CampaignSpec, rules: Rules) -> dict[str, Any]:
-    """The rules that differ, for `campaign set`. UsageError if none does."""
-    old, new = asdict(campaign_spec.rules), asdict(rules)
-    changes = {name: value for name, value in new.items() if value is not None and value != old[name]}
+def changed_rules(campaign_spec: CampaignSpec, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """The named rules that differ, for `campaign set`. UsageError if none does, or if nothing could be confirmed."""
+    old = asdict(campaign_spec.rules)
+    changes = {name: value for name, value in rules.items() if value != old[name]}
+    if campaign_spec.confirm and (runs := changes.get("confirm_runs", LEAST_CONFIRM_RUNS)) < LEAST_CONFIRM_RUNS:
+        raise UsageError(too_few_to_confirm(runs))
     if not changes:
         raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
     return changes

@@ -9,17 +9,17 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup.agent_checks import agent_findings
 from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_checkout, propose_base
+from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
-from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets
+from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets, gpus_checked
 from autoresearch.lab.campaign_setup.trainer_checks import check_trainer
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.gpu_check import checks
 from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.settings import load as load_settings
@@ -32,6 +32,7 @@ class ProposedCampaign:
     """A campaign as it would be started; `spec.base_commit` is still ""."""
 
     spec: CampaignSpec
+    cost: CampaignCost
     base: ProposedBase
     trainer_settings: TrainerSettings
     proposer: CampaignProposer
@@ -57,8 +58,8 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         registry.for_blueprint(blueprint, shell_reading=resolved.shell_reading), resolved, job="ajet_campaign"
     )
     trainer = check_trainer(campaign_file, trainer_settings, targets, settings, parts)
-    goal = resolve_goal(campaign_file, trainer_settings, targets.parallel, parts.clock(), parts.index)
-    gpu_check = campaign_file["gpu_check"] and checks(settings.text("gpu_check"))
+    goal = resolve_goal(campaign_file, trainer_settings, parts.clock(), parts.index)
+    gpu_check = gpus_checked(campaign_file, settings)
     gpus = campaign_gpus(campaign_file, targets, trainer.gpus_needed if gpu_check else 0, parts)
     launch = trainer_settings.launch_for(asked_keys(campaign_file), checkout.root, parts.environ)
     proposer = resolve_proposer(campaign_file, launch, trainer_settings.whole)
@@ -77,14 +78,16 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on(secret_findings(spec, blueprint))
     own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
     base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
+    spec, cost = priced(with_own_results(spec, parts), blueprint.max_time_s, parts)
     return ProposedCampaign(
-        spec=with_own_results(spec, parts),
+        spec=spec,
+        cost=cost,
         base=base,
         trainer_settings=trainer_settings,
         proposer=proposer,
         first_step_rule=trainer.first_step_rule,
         findings=(
-            *(*resolved.findings, *trainer.findings, *goal.findings),
+            *(*resolved.findings, *trainer.findings, *cost.findings),
             *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
             *agent_findings(spec, blueprint, parts),
             *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),

@@ -13,7 +13,7 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.resolve.gpu_check import GpuRequest, RemoteGpus, elsewhere
+from autoresearch.lab.resolve.gpu_check import GpuRequest, RemoteGpus, checks, elsewhere
 from autoresearch.lab.resolve.host_check import remote_findings
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.launchers import gpus
@@ -70,6 +70,11 @@ class CampaignGpus:
             here = GpuRequest(self.needed, self.per_run, elsewhere(settings, self.needed))
             findings = [*here.compared(environ), *findings]
         return tuple(findings)
+
+
+def gpus_checked(campaign_file: CampaignFile, settings: Settings) -> bool:
+    """Whether recipes that ask for more GPUs than there are are refused."""
+    return bool(campaign_file["gpu_check"]) and checks(settings.text("gpu_check"))
 
 
 def campaign_gpus(

@@ -174,6 +174,7 @@ _LAST = Argument("integer", "newest N")
 _SINCE = Argument("integer", "seq that was seen")
 _SET = Argument("array", "KEY=VALUE of the recipe; plan, start: of campaign.yaml")
 _RULES = ("count", "deadline", "target", "budget_gpu_hours")
+_SETS = (*_RULES, "confirm_runs")
 _START = (*_RULES, "timeout", "proposer", "prefix", "parallel", "launcher", "gpus", "set")
 _BY_SET = {name: f"--set={name}={{}}" for name in ("target", "budget_gpu_hours", "prefix")}
 
@@ -306,7 +307,7 @@ CAMPAIGN = Tool(
         "veto": CommandTemplate(
             ("campaign", "skip"), ("sentence",), ("name", "reason"), ("sentence",), {"name": "--campaign={}"}
         ),
-        "set": CommandTemplate(("campaign", "set"), ("name",), _RULES, (), {name: f"{name}={{}}" for name in _RULES}),
+        "set": CommandTemplate(("campaign", "set"), ("name",), _SETS, (), {name: f"{name}={{}}" for name in _SETS}),
         "pause": CommandTemplate(("campaign", "pause"), ("name",), ("reason",)),
         "drain": CommandTemplate(("campaign", "stop", "--drain"), ("name",), ("reason",)),
         "resume": CommandTemplate(("campaign", "resume", "--detach"), ("name",)),
@@ -325,6 +326,7 @@ CAMPAIGN = Tool(
         "deadline": Argument(about="10h, or a time"),
         "target": Argument(about="'METRIC>=X'"),
         "budget_gpu_hours": Argument("integer", most=1_000_000),
+        "confirm_runs": Argument("integer", "fresh runs of a proof", most=1000),
         "timeout": Argument(about="of each run"),
         "proposer": Argument(),
         "prefix": Argument(about="of the branches"),

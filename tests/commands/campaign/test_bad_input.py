@@ -20,6 +20,8 @@ CASES: dict[str, tuple[dict[str, object], tuple[str, ...], int, str]] = {
     "a truth value for a number": ({"count": True}, (), 2, r"count: True is not a whole number"),
     "half an idea": ({"count": 2.5}, (), 2, r"count: 2.5 is not a whole number"),
     "no runs at a time": ({"parallel": 0}, (), 2, r"parallel: 0 is not a whole number of at least 1"),
+    "one run of the baseline, and a proof": ({"baseline": 1}, (), 2, r"yaml: baseline: 1 with `confirm: true`"),
+    "a proof of too few runs": ({"confirm_runs": 7}, (), 2, r"confirm_runs: 7 are too few: a proof takes four"),
     "a word for a truth value": ({"confirm": "maybe"}, (), 2, r"confirm: 'maybe' is neither true nor false"),
     "an unknown proposer": ({"proposer": "oracle"}, (), 2, r"'oracle' is not one of queue, grid"),
     "an unknown direction": ({"direction": "sideways"}, (), 2, r"direction: 'sideways' is neither"),

@@ -32,12 +32,30 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert plan["each run"].startswith("at most 1m00s; 2 at a time") and "campaign.yaml" in plan["each run"]
     assert plan["ideas from"].startswith("queue  (a queue is named)")
     assert "recipe.yaml" in plan["dirty"] and plan["branches"].startswith("autoresearch/one/")
-    assert any("25 runs of at most 1m00s take up to 12m30s" in remark for remark in found["remarks"])
+    assert plan["runs"].startswith("24 ideas: about ") and ", at most " in plan["runs"]
+    assert "with 60 s a run (its timeout, as no earlier run of this blueprint is known) on 2 slots" in plan["hours"]
+    assert plan["room"].startswith("the deadline surely leaves room for 10 runs: about ")
+    assert any("24 ideas may not fit: the deadline surely leaves room" in remark for remark in found["remarks"])
+    assert found["cost"]["runs_that_fit"] == 10 and found["cost"]["ideas_that_fit"] < 24
     for key, value in plan.items():
         assert key in out and value in out
 
     (line,) = found["next"]
     assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes"]
+    dry = camp.bench.ask("campaign", path, *flags, "--yes", "--dry-run")
+    assert (dry["state"], dry["next"]) == ("planned", [line])
+    assert camp.bench.picture() == before[0]
+
+
+def test_an_earlier_run_tells_how_long_one_takes(camp: Any) -> None:
+    run = camp.bench.ask("run", "exp.md")["run"]
+    path = camp.file(space={"lr": [0.5, 0.2]}, proposer="grid", baseline=None)
+    found = camp.bench.ask("campaign", path, "--count", "3")
+    assert f"(as the run {run} took) on 1 slot" in found["plan"]["hours"] and found["cost"]["run_s_measured"]
+    assert "3 runs, on" in found["plan"]["baseline"] and "5 would be more than a fifth" in found["plan"]["baseline"]
+    assert "in at most 16 fresh runs" in found["plan"]["claims"]
+    given_up = camp.bench.ask("campaign", path, "--count", "3", "--set", "confirm=false")["plan"]["claims"]
+    assert "nothing may be claimed" in given_up and "too good" in given_up
 
 
 def test_the_plan_says_what_is_tried_again_and_from_where(camp: Any) -> None:

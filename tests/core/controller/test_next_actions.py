@@ -37,6 +37,7 @@ from autoresearch.core.controller.actions import (
 from autoresearch.core.controller.agent_schedule import AgentStatus
 from autoresearch.core.controller.machine import Machine, ReadyRun
 from autoresearch.core.controller.next_actions import next_actions, resume_actions
+from autoresearch.core.controller.rules import expected_run_s
 from autoresearch.core.controller.scheduler import RunRequest
 
 Make = Callable[..., Any]
@@ -368,6 +369,17 @@ def test_a_proof_needs_time(records: Make) -> None:
     made.apply(due(made))  # the round begins in time, but its runs take too long
     said, end = due(made, now=late)
     assert said == Say("not confirmed: too little time is left") and isinstance(end, Finish)
+
+
+def test_a_proof_is_begun_with_what_fits_before_the_deadline(records: Make) -> None:
+    made = confirming(records)
+    each = expected_run_s(made.state())
+    for runs, begins in ((7, False), (8, True), (12, True), (500, True)):
+        actions = due(made, now=made.spec.rules.deadline - runs * each)
+        notes = [action for action in actions if isinstance(action, Note) and action.do == "confirming"]
+        assert bool(notes) is begins, runs
+        assert all(note.fields["each"] + note.fields["baseline"] <= min(runs, 16) for note in notes)
+        assert begins or actions[0] == Say("not confirmed: too little time is left")
 
 
 def test_no_round_after_the_last_one(records: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import rules
+from autoresearch.core.controller.cost import confirmation_to_come
 
 
 def bare(made: Any) -> Any:
@@ -30,8 +32,26 @@ def test_how_long_a_run_may_take(records: Callable[..., Any]) -> None:
     made.idea("good")
     made.run("good", 0.7)
     state = made.state()
-    assert rules.reserve_s(state, 100.0) == 100.0 * state.spec.confirm_runs
+    runs = confirmation_to_come(state)
+    assert 0 < runs <= state.spec.rules.confirm_runs
+    assert rules.reserve_s(state, 100.0) == 100.0 * math.ceil(runs)
+    slots = replace(state, spec=replace(state.spec, parallel=3))
+    assert rules.reserve_s(slots, 100.0) == 100.0 * math.ceil(runs / 3)  # whole waves of three
     assert rules.reserve_s(replace(state, spec=replace(state.spec, confirm=False)), 100.0) == 0.0
+    hours = replace(state.spec, gpus_per_run=2, rules=replace(state.spec.rules, budget_gpu_hours=50.0))
+    facts = rules.facts(replace(state, spec=hours), made.clock)
+    assert facts.reserve_gpu_hours == pytest.approx(facts.run_gpu_hours * runs)
+
+
+@pytest.mark.parametrize(("left_s", "parallel", "runs"), [(3750, 1, 10), (3749, 1, 9), (3750, 2, 16), (300, 2, 0)])
+def test_no_more_runs_confirm_than_fit(records: Callable[..., Any], left_s: float, parallel: int, runs: int) -> None:
+    """A run takes 375 s: 300 s, and a quarter more."""
+    made = records(parallel=parallel)
+    state = made.state()
+    now = state.spec.rules.deadline - left_s
+    assert rules.in_time(state, now).spec.rules.confirm_runs == runs
+    free = replace(state, spec=replace(state.spec, rules=replace(state.spec.rules, deadline=None)))
+    assert rules.in_time(free, now).spec.rules.confirm_runs == 16
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_campaign_file_over_blueprint_over_trainer(
     trainer: str, notes: dict[str, str], keys: dict[str, str], metric: str, direction: str, sources: dict[str, str],
     campaign_file: Any, trainer_settings: Any,
 ) -> None:  # fmt: skip
-    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), 1, NOW, NO_RUNS)
+    goal = resolve_goal(campaign_file(count=3, **keys), trainer_settings(trainer, **notes), NOW, NO_RUNS)
     assert (goal.objective.metric, goal.objective.direction.value, goal.sources) == (metric, direction, sources)
 
 
@@ -51,41 +51,20 @@ def test_campaign_file_over_blueprint_over_trainer(
 )
 def test_what_cannot_be_pursued(keys: Any, code: str, words: str, campaign_file: Any, trainer_settings: Any) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve_goal(campaign_file(**keys), trainer_settings(), 1, NOW, NO_RUNS)
+        resolve_goal(campaign_file(**keys), trainer_settings(), NOW, NO_RUNS)
     assert refused.value.code == code and words in refused.value.message
 
 
 def test_without_a_stop_rule_a_few_ideas_are_tried(campaign_file: Any, trainer_settings: Any) -> None:
-    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), 1, NOW, NO_RUNS)
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(), NOW, NO_RUNS)
     assert goal.rules == Rules(count=UNRULED_IDEAS) and goal.sources["count"].startswith("no stop rule was given")
-    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), 1, NOW, NO_RUNS)
+    goal = resolve_goal(campaign_file(metric="reward", budget_usd=3.0), trainer_settings(), NOW, NO_RUNS)
     assert goal.rules == Rules(budget_usd=3.0) and "count" not in goal.sources
 
 
 def test_the_blueprints_time_for_the_campaign_is_its_deadline(campaign_file: Any, trainer_settings: Any) -> None:
-    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(campaign_s=36000.0), 1, NOW, NO_RUNS)
+    goal = resolve_goal(campaign_file(metric="reward"), trainer_settings(campaign_s=36000.0), NOW, NO_RUNS)
     assert (goal.rules, goal.sources["deadline"]) == (Rules(deadline=NOW + 36000.0), "blueprint")
     file = campaign_file(metric="reward", deadline=NOW + 60)
-    own = resolve_goal(file, trainer_settings(campaign_s=36000.0), 1, NOW, NO_RUNS)
+    own = resolve_goal(file, trainer_settings(campaign_s=36000.0), NOW, NO_RUNS)
     assert own.rules.deadline == NOW + 60
-
-
-@pytest.mark.parametrize(
-    ("count", "hours", "timeout_s", "parallel", "warns"),
-    [
-        (5, 1.0, 1800.0, 1, True),  # 4 ideas and 4 runs of the baseline: four hours
-        (5, 4.0, 1800.0, 1, False),
-        (5, 1.0, 1800.0, 4, False),
-        (5, 1.0, None, 1, False),
-        (None, 1.0, 1800.0, 1, False),
-        (5, None, 1800.0, 1, False),
-    ],
-)
-def test_whether_the_ideas_fit_before_the_deadline(
-    count: int | None, hours: float | None, timeout_s: float | None, parallel: int, warns: bool,
-    campaign_file: Any, trainer_settings: Any,
-) -> None:  # fmt: skip
-    deadline = None if hours is None else NOW + 3600 * hours
-    file = campaign_file(metric="reward", count=count, deadline=deadline, timeout=timeout_s, baseline=4)
-    goal = resolve_goal(file, trainer_settings(), parallel, NOW, NO_RUNS)
-    assert [finding.code for finding in goal.findings] == ["may_not_fit"] * warns

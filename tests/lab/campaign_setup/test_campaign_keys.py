@@ -97,7 +97,7 @@ REFUSED = (
     ("count", "many", "'many'"),
     ("count", True, "True is not a whole number of at least 1"),
     ("count", 2.5, "2.5 is not a whole number of at least 1"),
-    ("confirm_runs", 1, "1 is not a whole number of at least 2"),
+    ("confirm_runs", 0, "0 is not a whole number of at least 1"),
     ("budget_usd", 0, "0 is not a number above 0"),
     ("budget_gpu_hours", "nan", "'nan' is not a number above 0"),
     ("agent_share", 1.5, "1.5 is not a number from 0 to 1"),

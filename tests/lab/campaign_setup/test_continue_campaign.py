@@ -15,16 +15,24 @@ from autoresearch.lab.campaign_setup.continue_campaign import changed_rules
 @pytest.mark.parametrize(
     ("rules", "changes"),
     [
-        (Rules(count=20), {"count": 20}),
-        (Rules(count=10, deadline=7.0), {"deadline": 7.0}),
-        (Rules(target=0.5, budget_usd=3.0), {"target": 0.5, "budget_usd": 3.0}),
+        ({"count": 20}, {"count": 20}),
+        ({"count": 10, "deadline": 7.0}, {"deadline": 7.0}),
+        ({"target": 0.5, "budget_usd": 3.0}, {"target": 0.5, "budget_usd": 3.0}),
+        ({"confirm_runs": 24, "count": 10}, {"confirm_runs": 24}),
     ],
 )
-def test_only_what_differs_is_changed(rules: Rules, changes: dict[str, Any], spec: CampaignSpec) -> None:
+def test_only_what_differs_is_changed(rules: dict[str, Any], changes: dict[str, Any], spec: CampaignSpec) -> None:
     assert changed_rules(replace(spec, rules=Rules(count=10)), rules) == changes
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(count=10)])
-def test_nothing_to_change_is_refused(rules: Rules, spec: CampaignSpec) -> None:
+@pytest.mark.parametrize("rules", [{}, {"count": 10}, {"confirm_runs": 16}])
+def test_nothing_to_change_is_refused(rules: dict[str, Any], spec: CampaignSpec) -> None:
     with pytest.raises(UsageError, match="nothing would change"):
         changed_rules(replace(spec, rules=Rules(count=10)), rules)
+
+
+def test_a_proof_of_too_few_runs_is_refused(spec: CampaignSpec) -> None:
+    with pytest.raises(UsageError, match="confirm_runs: 7 are too few: a proof takes four fresh runs of the idea"):
+        changed_rules(spec, {"confirm_runs": 7})
+    assert changed_rules(spec, {"confirm_runs": 8}) == {"confirm_runs": 8}
+    assert changed_rules(replace(spec, confirm=False), {"confirm_runs": 7}) == {"confirm_runs": 7}

@@ -1,0 +1,232 @@
+"""What a campaign will cost: how long a run takes, how many runs there will be, how many ideas fit into its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
+from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
+from autoresearch.core.run.ending import Ending
+from autoresearch.lab.campaign_setup import campaign_registry
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.parts import Parts
+from autoresearch.records import exit_record
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir, read_json
+
+_WHOLE = (Ending.FINISHED, Ending.MAX_TIME)  # endings of runs that show how long a run takes
+
+
+@dataclass(frozen=True, slots=True)
+class RunDuration:
+    """How long a run takes, in seconds, and how that is known."""
+
+    seconds: float
+    source: str  # a clause
+    measured: bool  # False: it is the most that a run may take
+
+    @property
+    def words(self) -> str:
+        """Such as `20 min a run (as the run sort-1a2b took)`."""
+        return f"{_time(self.seconds)} a run ({self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignCost:
+    """The cost of a campaign, or of what is left of one that ended and goes on."""
+
+    runs: RunCount | None  # None: nothing limits the number of ideas
+    attempted: int  # ideas that are over
+    duration: RunDuration
+    slots: int
+    limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
+    capacity: int | None  # runs that this limit allows
+    fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
+    confirms: bool
+    apart: str = ""  # runs that are in no number, in words
+
+    @property
+    def runs_words(self) -> str:
+        """The number of runs, expected and at most."""
+        runs = self.runs
+        if runs is None:
+            return "nothing limits the number of ideas: most take one run, one that looks better takes more"
+        more = f" more ({self.attempted} are over)" if self.attempted else ""
+        parts = (
+            f"{runs.baseline} of the baseline" if runs.baseline else "",
+            f"{runs.first} first runs" if runs.first else "",
+            f"{runs.retests:.0f} re-tests" if runs.retests >= 0.5 else "",
+            f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
+        )
+        words = f"{_ideas(max(0, runs.ideas - self.attempted), more)}: about {runs.expected:.0f} runs"
+        return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{self.apart}"
+
+    @property
+    def hours_words(self) -> str:
+        """How long that takes."""
+        if self.runs is None:
+            return self.duration.words
+        expected, most = self._time(self.runs.expected), self._time(self.runs.most)
+        each = f"with {self.duration.words} on {self.slots} {'slot' if self.slots == 1 else 'slots'}"
+        return f"{'about' if self.duration.measured else 'no more than'} {expected}, at most {most}, {each}"
+
+    @property
+    def fits_words(self) -> str:
+        """What its deadline or its GPU hours leave room for; "" without them."""
+        if self.capacity is None or self.runs is None:
+            return ""
+        surely = "" if self.duration.measured else "surely "
+        within = f"{self.limit} {surely}leaves room for {self.capacity} runs"
+        proof = ", confirmation included" if self.confirms else ""
+        if self.fits is None:
+            return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
+        return f"{within}: about {_ideas(self.fits)}{proof}"
+
+    def _time(self, runs: float) -> str:
+        return _time(runs * self.duration.seconds / self.slots)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """A warning if fewer ideas fit than were asked for."""
+        if self.fits is None or self.runs is None or self.fits >= self.runs.ideas:
+            return ()
+        message = f"{_ideas(self.runs.ideas)} may not fit: {self.fits_words}"
+        hint = f"{self.limit} wins; a later one, a shorter --timeout or more --parallel would fit more"
+        if not self.duration.measured:
+            hint += "; one `autoresearch run` of the blueprint first shows how long a run really takes"
+        return (Finding(Severity.WARNING, "may_not_fit", message, hint),)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, flat: runs and seconds."""
+        runs = self.runs
+        return {
+            "ideas": runs.ideas if runs else None,
+            "runs": round(runs.expected, 1) if runs else None,
+            "runs_at_most": runs.most if runs else None,
+            "run_s": self.duration.seconds,
+            "run_s_from": self.duration.source,
+            "run_s_measured": self.duration.measured,
+            "seconds": round(runs.expected * self.duration.seconds / self.slots, 1) if runs else None,
+            "seconds_at_most": round(runs.most * self.duration.seconds / self.slots, 1) if runs else None,
+            "runs_that_fit": self.capacity,
+            "ideas_that_fit": self.fits if self.fits is not None else runs.ideas if runs else None,
+        }
+
+
+def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tuple[CampaignSpec, CampaignCost]:
+    """The cost of a campaign, and its spec with as many runs of the baseline as that allows, if nobody said how many.
+
+    max_time_s: of the blueprint, for a campaign whose runs have no limit of their own and were never seen.
+    """
+    spec = campaign_spec
+    duration = run_duration(spec, max_time_s, parts)
+    capacity, limit = _capacity(spec, duration)
+    campaign_dir = CampaignDir(Path(spec.directory))
+    attempted = CampaignHistory(campaign_dir).state().attempted if campaign_dir.spec.exists() else 0
+    if "baseline" not in spec.sources and not attempted:
+        spec = _with_baseline(spec, capacity, limit)
+    asked_ideas = spec.rules.count
+    fitting = None if capacity is None else ideas_within(spec, capacity, asked_ideas, attempted)
+    ideas = asked_ideas if asked_ideas is not None else fitting
+    return spec, CampaignCost(
+        runs=None if ideas is None else run_count(spec, ideas, attempted),
+        attempted=attempted,
+        duration=duration,
+        slots=spec.parallel,
+        limit=limit,
+        capacity=capacity,
+        fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
+        confirms=spec.confirm,
+        apart=_apart(spec),
+    )
+
+
+def _apart(campaign_spec: CampaignSpec) -> str:
+    """The runs that no number holds, as they depend on what goes wrong."""
+    again, fixes = campaign_spec.max_machine_retries, campaign_spec.research.max_fixes
+    words = (
+        f"up to {again} tries again of a run that the machine ended" if again else "",
+        f"up to {fixes} of an idea that the agent repairs" if campaign_spec.research.agent and fixes else "",
+    )
+    apart = ", and ".join(filter(None, words))
+    return f"; apart from that, {apart}" if apart else ""
+
+
+def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:
+    """The spec with the usual runs of the baseline, or fewer if they would be more than a fifth of all, and why."""
+    spec = replace(campaign_spec, replicates=BASELINE_RUNS)
+    totals: dict[float, str] = {}
+    if spec.rules.count is not None:
+        runs = run_count(spec, spec.rules.count).expected
+        totals[runs] = f"the {runs:.0f} runs that {_ideas(spec.rules.count)} are expected to take"
+    if capacity is not None:
+        totals[capacity] = f"the {capacity} runs for which {limit} leaves room"
+    if not totals or (fewer := baseline_runs(min(totals))) >= BASELINE_RUNS:
+        return spec
+    why = f"{BASELINE_RUNS} would be more than a fifth of {totals[min(totals)]}"
+    return replace(spec, replicates=fewer, sources={**spec.sources, "baseline": why})
+
+
+def _capacity(campaign_spec: CampaignSpec, duration: RunDuration) -> tuple[int | None, str]:
+    """The runs that a campaign's deadline or its GPU hours allow, and which of them does; None and "" without both."""
+    spec, rules, rooms = campaign_spec, campaign_spec.rules, []
+    if rules.deadline is not None:
+        waves = (rules.deadline - spec.created) / duration.seconds + 0.01  # the clock went on since it was set
+        rooms.append((max(0, int(waves)) * spec.parallel, "the deadline"))
+    if rules.budget_gpu_hours is not None and spec.gpus_per_run:
+        each = duration.seconds / 3600 * spec.gpus_per_run
+        rooms.append((int(rules.budget_gpu_hours / each), "the budget of GPU hours"))
+    return min(rooms, default=(None, ""))
+
+
+def run_duration(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> RunDuration:
+    """How long a run of this campaign takes: from an earlier run of its blueprint, else from its limits."""
+    limit = campaign_spec.timeout_s or max_time_s
+    for entry in parts.index.by_blueprint(campaign_spec.blueprint):
+        if seconds := _whole_s(RunDir(Path(entry.run_dir))):
+            return RunDuration(min(limit, seconds), f"as the run {entry.run} took", measured=True)
+    for known in campaign_registry.known(parts):
+        if spans := _baseline_spans(known.campaign_dir, campaign_spec.blueprint):
+            source = f"as the baseline of the campaign {known.name} took on average"
+            return RunDuration(min(limit, fmean(spans)), source, measured=True)
+    source = "its timeout" if campaign_spec.timeout_s else "exp_max_time"
+    return RunDuration(limit, f"{source}, as no earlier run of this blueprint is known", measured=False)
+
+
+def _whole_s(rundir: RunDir) -> float:
+    """The seconds of a run that went through, its evaluation included; 0 for any other."""
+    try:
+        end = exit_record.read(rundir)
+    except (OSError, ValueError):
+        return 0.0
+    if end is None or end.ending not in _WHOLE:
+        return 0.0
+    return end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))
+
+
+def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
+    """The seconds of a few baseline runs of a campaign with this blueprint; [] for another one, and before them."""
+    record = read_json(campaign_dir.spec) or {}
+    if record.get("blueprint") != blueprint:
+        return []
+    rows = (row for row in Ledger(campaign_dir.ledger).rows() if row.index == 1 and row.ending in _WHOLE)
+    return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]
+
+
+def _ideas(number: int, more: str = "") -> str:
+    return f"{number}{more} {'idea' if number == 1 else 'ideas'}"
+
+
+def _time(seconds: float) -> str:
+    """A rough duration in one unit: `40 s`, `20 min`, `7.5 h`, `12 days`."""
+    for size, unit in ((1.0, "s"), (60.0, "min"), (3600.0, "h"), (86400.0, "days")):
+        if seconds < 100 * size or unit == "days":
+            break
+    number = seconds / size
+    return f"{number:.1f} {unit}" if number < 9.95 and number != round(number) else f"{number:.0f} {unit}"

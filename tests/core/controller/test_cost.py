@@ -1,0 +1,126 @@
+"""What a campaign will cost in runs: the plan's numbers against another simulation, and their bounds."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.decision import RunEvidence, decide
+from autoresearch.core.campaign.judgement import rule_for
+from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.controller import cost
+from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.noise import noise_of
+from tests.core.controller.conftest import SPEC
+
+
+def planned(**changes: Any) -> CampaignSpec:
+    rules = Rules(count=24, confirm_runs=changes.pop("confirm_runs", 16))
+    return replace(SPEC, rules=rules, **{"replicates": 5, **changes})
+
+
+def retests_of(number: int, ideas: int, baseline: int, retests: int) -> int:
+    """The re-tests of one campaign as tests/bench simulates it, with other draws."""
+    rng, level, spent = random.Random(f"cost {number}"), 0.0, 0
+    incumbent = [rng.gauss(0, 1) for _ in range(baseline)]
+    noise = noise_of([incumbent])
+    for _ in range(ideas - 1):
+        own, values = level + (2.0 if rng.random() < 0.1 else 0.0), []
+        while True:
+            values.append(rng.gauss(own, 1))
+            decision = decide(Objective("m"), RunEvidence(values, incumbent, noise), rule_for(retests))
+            if not decision.retest:
+                break
+        spent += len(values) - 1
+        noise = noise.plus(values)
+        if decision.status is Verdict.KEEP:
+            incumbent, level = values, own
+    return spent
+
+
+@pytest.mark.parametrize(("ideas", "baseline", "retests"), [(24, 5, 5), (12, 3, 5), (60, 5, 2)])
+def test_the_expected_re_tests_are_those_of_another_simulation(ideas: int, baseline: int, retests: int) -> None:
+    """Within four standard errors: of its 100 campaigns, and of the 200 here."""
+    ours = [retests_of(number, ideas, baseline, retests) for number in range(200)]
+    found = cost.run_count(planned(replicates=baseline, retests=retests), ideas).retests
+    error = statistics.stdev(ours) * math.sqrt(1 / len(ours) + 1 / cost.CAMPAIGNS)
+    if ideas > cost.HORIZON:  # what comes after the horizon is drawn out from its second half, of which errors grow
+        error *= ideas / cost.HORIZON
+    assert abs(found - statistics.fmean(ours)) < 4 * error
+
+
+def test_every_part_of_the_number() -> None:
+    count = cost.run_count(planned(), 24)
+    assert (count.baseline, count.first) == (5, 23)
+    assert count.most == 5 + 23 * 6 + MOST_ROUNDS * 16
+    assert 0 < count.confirming <= 16 and count.expected == 28 + count.retests + count.confirming < count.most
+    assert cost.run_count(planned(), 24) == count
+    none = cost.run_count(planned(confirm=False, retests=0), 24)
+    assert (none.expected, none.most) == (28, 28)
+    alone = cost.run_count(planned(), 1)
+    assert (alone.expected, alone.most) == (5, 5)  # there is nothing to confirm
+    two = cost.run_count(planned(replicates=2), 24)
+    assert two.most == 2 + 23 * 6 + MOST_ROUNDS * 16 + 1  # the third run shows whether seeds do anything
+    more = [cost.run_count(planned(), ideas).expected for ideas in range(1, 80)]
+    assert more == sorted(more)
+
+
+def test_a_campaign_that_goes_on_costs_what_is_left() -> None:
+    whole, rest = cost.run_count(planned(), 24), cost.run_count(planned(), 24, attempted=10)
+    assert (rest.baseline, rest.first, rest.most) == (0, 14, 14 * 6 + MOST_ROUNDS * 16)
+    assert rest.retests == pytest.approx(whole.retests - cost.run_count(planned(), 10).retests)
+
+
+def test_as_many_ideas_as_fit() -> None:
+    spec = planned()
+    for runs in (5, 20, 44, 130):
+        ideas = cost.ideas_within(spec, runs)
+        assert cost.run_count(spec, ideas).expected <= runs < cost.run_count(spec, ideas + 1).expected
+    assert cost.ideas_within(spec, 4) == 0  # not even the baseline
+    assert cost.ideas_within(spec, 1000, most=24) == 24
+    assert cost.ideas_within(spec, 0, most=24, attempted=10) == 10
+
+
+@pytest.mark.parametrize(("runs", "baseline"), [(0, 3), (14, 3), (20, 4), (24.9, 4), (25, 5), (400, 5)])
+def test_the_baseline_is_a_fifth_at_most_but_three(runs: float, baseline: int) -> None:
+    assert cost.baseline_runs(runs) == baseline
+
+
+def test_what_the_confirmation_will_take(records: Callable[..., Any]) -> None:
+    made = records()
+    assert cost.confirmation_to_come(made.state()) == 0  # nothing is kept
+    made.idea("good")
+    for value in (0.9, 0.91, 0.92, 0.9):
+        made.run("good", value)
+    state = made.state()
+    sure = cost.confirmation_to_come(state)
+    assert 8 <= sure <= 16
+    for changed in (replace(state.spec, confirm=False), state.spec.with_rules({"confirm_runs": 4})):
+        assert cost.confirmation_to_come(replace(state, spec=changed)) == 0
+    made.checked(seen=False)
+    assert cost.confirmation_to_come(made.state()) == 0  # no claim is made of copies
+
+
+def test_what_several_ideas_need_is_known_before(records: Callable[..., Any]) -> None:
+    made = records()
+    for slug in ("one", "two", "three"):
+        made.idea(slug)
+        for value in (0.9, 0.91, 0.92, 0.9):
+            made.run(slug, value)
+    state = made.state()
+    ideas = [idea for idea in state.ideas if idea.index > 1]
+    enough = cost.enough_to_confirm(state, ideas)
+    assert enough is not None
+    for budget, fits in ((enough, True), (enough - 1, False)):
+        spec = state.spec.with_rules({"confirm_runs": budget})
+        assert (plan_round(replace(state, spec=spec), ideas)[0] is not None) is fits
+    made.checked(seen=False)
+    assert cost.enough_to_confirm(made.state(), ideas) is None

@@ -1,0 +1,114 @@
+"""What the plan says of the cost: how long a run takes, which limit binds, how many runs of the baseline fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced, run_duration
+from autoresearch.records.index import Index
+from autoresearch.records.ledger import Ledger
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Any:
+    """An account without a run or a campaign."""
+    return SimpleNamespace(index=Index(tmp_path / "state"), environ={"XDG_STATE_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def price(parts: Any, spec: CampaignSpec) -> Callable[..., tuple[CampaignSpec, CampaignCost]]:
+    """The cost of a campaign with these rules, whose runs take 20 minutes at most."""
+
+    def make(baseline: int | None = None, **changes: Any) -> tuple[CampaignSpec, CampaignCost]:
+        names = ("count", "budget_gpu_hours", "target", "confirm_runs")
+        rules = {name: changes.pop(name) for name in names if name in changes}
+        if hours := changes.pop("hours", None):
+            rules["deadline"] = spec.created + hours * HOUR
+        if baseline:
+            changes |= {"replicates": baseline, "sources": {"baseline": "campaign.yaml"}}
+        return priced(replace(spec, rules=Rules(**rules), timeout_s=1200.0, **changes), 7 * HOUR, parts)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs", "why"),
+    [
+        ({"count": 24}, 5, ""),
+        ({"count": 4}, 3, "that 4 ideas are expected to take"),
+        ({"count": 24, "hours": 7.0}, 4, "5 would be more than a fifth of the 21 runs for which the deadline"),
+        ({"hours": 4.0, "parallel": 2}, 4, "24 runs for which the deadline"),
+        ({"hours": 4.0, "parallel": 4}, 5, ""),
+        ({"budget_gpu_hours": 12.0, "gpus_per_run": 2}, 3, "18 runs for which the budget of GPU hours leaves room"),
+        ({"count": 4, "baseline": 5}, 5, "campaign.yaml"),
+        ({"target": 0.5}, 5, ""),
+    ],
+)
+def test_five_runs_of_the_baseline_where_the_budget_allows(
+    changes: dict[str, Any], runs: int, why: str, price: Callable[..., tuple[CampaignSpec, CampaignCost]]
+) -> None:
+    spec, _ = price(**changes)
+    assert spec.replicates == runs
+    assert why in spec.sources.get("baseline", "") and bool(why) == ("baseline" in spec.sources)
+
+
+def test_ideas_are_fitted_to_the_limit_that_binds(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
+    _, cost = price(count=24, hours=5.0, parallel=2)
+    assert (cost.capacity, cost.limit) == (30, "the deadline") and cost.fits is not None and 5 < cost.fits < 24
+    (warning,) = cost.findings
+    assert warning.code == "may_not_fit" and f"about {cost.fits} ideas, confirmation included" in warning.message
+    assert "surely leaves room for 30 runs" in cost.fits_words  # no run was seen: each may end sooner
+    _, enough = price(count=24, hours=40.0)
+    assert enough.fits is None and not enough.findings and "enough for 24 ideas" in enough.fits_words
+    _, alone = price(hours=5.0, parallel=2, confirm=False)
+    assert alone.runs is not None and alone.runs.ideas == alone.fits and not alone.findings
+    assert "confirmation" not in alone.fits_words
+    _, hours = price(hours=40.0, budget_gpu_hours=5.0, gpus_per_run=1)
+    assert (hours.capacity, hours.limit) == (15, "the budget of GPU hours")
+    _, free = price(target=0.9)
+    assert free.runs is None and "nothing limits the number of ideas" in free.runs_words and not free.fits_words
+
+
+def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
+    _, cost = price(count=24, parallel=2)
+    runs, numbers = cost.runs, cost.to_json()
+    assert runs is not None
+    assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs (5 of the baseline, 23 first runs")
+    assert f"at most {runs.most}; apart from that, up to 2 tries again of a run that the machine" in cost.runs_words
+    each = "with 20 min a run (its timeout, as no earlier run of this blueprint is known) on 2 slots"
+    assert cost.hours_words.endswith(each)
+    assert cost.hours_words.startswith(f"no more than {runs.expected / 6:.1f} h, at most {runs.most / 6:.0f} h")
+    assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
+    assert json.loads(json.dumps(numbers)) == numbers
+
+
+def test_how_long_a_run_takes_is_read_from_an_earlier_campaign(parts: Any, spec: CampaignSpec, tmp_path: Path) -> None:
+    unknown = run_duration(spec, 7 * HOUR, parts)
+    assert (unknown.seconds, unknown.measured) == (7 * HOUR, False) and unknown.source.startswith("exp_max_time")
+    folder = tmp_path / "x" / "reports" / "auto_research" / "earlier"
+    folder.mkdir(parents=True)
+    (folder / "campaign.json").write_text(json.dumps({**spec.to_json(), "name": "earlier"}))
+    record = {"name": "earlier", "directory": str(folder), "created": 1.0}
+    (tmp_path / "autoresearch" / "campaigns").mkdir(parents=True)
+    (tmp_path / "autoresearch" / "campaigns" / "earlier.json").write_text(json.dumps(record))
+    assert not run_duration(spec, 7 * HOUR, parts).measured  # nothing of it is over yet
+    ledger = Ledger(folder / "results.tsv")
+    for number, (index, minutes, ending) in enumerate(
+        [(1, 10.0, "finished"), (1, 20.0, "finished"), (1, 1.0, "crashed"), (2, 90.0, "finished")]
+    ):
+        ledger.append_once(LedgerRow(index=index, run_id=f"r-{number}", elapsed_min=minutes, ending=ending))
+    known = run_duration(spec, 7 * HOUR, parts)
+    assert (known.seconds, known.measured) == (900.0, True) and "campaign earlier" in known.source
+    assert run_duration(replace(spec, timeout_s=600.0), 7 * HOUR, parts).seconds == 600.0  # no run takes longer
+    assert not run_duration(replace(spec, blueprint="/x/other.md"), 7 * HOUR, parts).measured
