@@ -195,8 +195,8 @@ def confirm(
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.confirmation_rounds import plan_round
-    from autoresearch.core.controller.cost import enough_to_confirm
     from autoresearch.core.controller.sentences import seed_words
+    from autoresearch.core.statistics.confirmation import fewest_runs
     from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
@@ -221,15 +221,18 @@ def confirm(
     chosen = [idea for idea in asked if idea]
     planned, why = plan_round(state, chosen)
     if planned is None and not state.open_round:
-        enough = enough_to_confirm(state, chosen)
-        fix = f"autoresearch campaign set {state.spec.name} confirm_runs={enough}" if enough else ""
+        enough = fewest_runs(len(state.rounds) + 1, len(chosen))
+        fix = ""
+        if enough > state.spec.rules.confirm_runs:
+            fix = f"autoresearch campaign set {state.spec.name} confirm_runs={enough}"
         raise ConflictError(f"nothing can be confirmed: {why}", fix=fix, code="too_few_confirm_runs")
     requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
     if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
             continue_campaign.continue_with(campaign_dir, {})
         controller_session.start_and_wait(campaign_dir, parts)
-    cost = f", in at most {planned.each * len(planned.candidates) + planned.baseline} fresh runs" if planned else ""
+    most = (len(planned.candidates) + 1) * planned.sizes[-1] if planned else 0
+    cost = f", in at most {most} fresh runs" if most else ""
     names = ", ".join(ideas or ["the best idea"])
     lines = [f"{names} of {state.spec.name} in {campaign_dir.path} is put to the proof{cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)

@@ -44,7 +44,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
         return None, seed_words(state)
-    number, budget = len(state.rounds) + 1, state.spec.confirm_runs
+    number, budget = len(state.rounds) + 1, state.spec.rules.confirm_runs
     chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
     fitting = next((n for n in range(len(chosen), 0, -1) if design(number, n, budget)), 0)
     found = design(number, fitting, budget) if fitting else None

@@ -1,6 +1,6 @@
 """What a campaign will cost in runs, for its plan: expected, and at most.
 
-The expected numbers are means over simulated campaigns that the product's own decisions drive (`decide`, `plan`). In
+The expected numbers are means over simulated campaigns that the product's own decisions drive (`decide`, `design`). In
 them one idea in ten is better than its parent by two standard deviations of a run, and the others change nothing; every
 run has a metric. The draws are seeded, so that equal campaigns have equal plans. The standard error of the expected
 runs of 24 ideas is 0.6 runs. Runs that the machine ends and that are tried again are not in any number.
@@ -8,29 +8,30 @@ runs of 24 ideas is 0.6 runs. Runs that the machine ends and that are tried agai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, islice
 from statistics import NormalDist, fmean
 
 from autoresearch.core.campaign.decision import RunEvidence, decide, gain
 from autoresearch.core.campaign.judgement import rule_for
-from autoresearch.core.campaign.spec import BASELINE_RUNS, LEAST_CONFIRM_RUNS, CampaignSpec
-from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller.confirmation_rounds import HONEST, MOST_ROUNDS, plan_round
+from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
 from autoresearch.core.controller.scheduler import CHECKED
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.confirmation import plan
+from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.statistics.noise import Noise, noise_of
+from autoresearch.core.statistics.sequential import expected_size
 
 CAMPAIGNS = 100  # simulated
 HORIZON = 24  # ideas of a simulated campaign at most; later ones cost what the last half of them does
 EFFECT = 2.0  # of an idea that works, in sd of a single run
 BETTER = NormalDist().inv_cdf(0.9)  # one idea in ten works
 BASELINE_SHARE = 5  # the baseline takes at most one in so many runs, unless that leaves it fewer than CHECKED
-MOST_CONFIRM_RUNS = 500  # up to which a number is looked for
+HONEST = 0.8  # share of the measured gain to expect: selection inflates the gain
 _ANY = Objective("metric")
 
 
@@ -90,21 +91,16 @@ def baseline_runs(runs: float) -> int:
     return max(CHECKED, min(BASELINE_RUNS, int(runs / BASELINE_SHARE)))
 
 
-def enough_to_confirm(state: CampaignState, ideas: Sequence[Idea]) -> int | None:
-    """The least `confirm_runs` with which a round for these ideas can be planned; None if there is none."""
-    for budget in range(LEAST_CONFIRM_RUNS, MOST_CONFIRM_RUNS):
-        spec = state.spec.with_rules({"confirm_runs": budget})
-        if plan_round(replace(state, spec=spec), ideas)[0] is not None:
-            return budget
-    return None
-
-
 def fresh_runs(ahead: float, noise: Noise, budget: int) -> float:
     """The expected fresh runs, of both sides together, that one idea's confirmation takes; at most `budget`.
 
     `ahead`: its measured gain over the baseline, in the unit of the metric.
     """
-    return plan(HONEST * ahead, noise, budget=budget).runs
+    looks = design(budget=budget)
+    if looks is None:
+        return 0.0
+    se = math.sqrt(2 / looks.sizes[-1]) * (noise.sd or 0.0)
+    return 2 * expected_size(looks, HONEST * ahead / se if se else math.inf)
 
 
 def confirmation_to_come(state: CampaignState) -> float:

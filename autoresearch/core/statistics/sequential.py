@@ -71,6 +71,21 @@ def estimate(design: Design, look: int, z: float, *, coverage: float = 0.9) -> E
     return Estimate(*ends)
 
 
+def expected_size(design: Design, theta: float) -> float:
+    """The expected runs of each side until a test with this drift ends."""
+    if math.isinf(theta):
+        return float(design.sizes[0])
+    times, total, before = design.times, float(design.sizes[0]), 0.0
+    density: list[tuple[float, float]] = []
+    for look, futile in enumerate(design.futile):
+        t, level = times[look], design.levels[look]
+        edges = (-_NORMAL.inv_cdf(futile) * math.sqrt(t), -_NORMAL.inv_cdf(level) * math.sqrt(t))
+        density = _onwards(density, edges, t, before, theta)
+        total += (design.sizes[look + 1] - design.sizes[look]) * math.fsum(weight for _, weight in density)
+        before = t
+    return total
+
+
 def _drift(design: Design, look: int, z: float, share: float) -> float:
     """The drift under which a result at least as good as this one has the probability `share`."""
     return _root(lambda theta: share - _as_good(design, look, z, theta), -_WIDEST, _WIDEST, within=1e-4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,7 +119,6 @@ def opened(records: Callable[..., Any]) -> Any:
     made.checked()
     made.idea("good")
     made.run("good", 0.7)
-    made.spec = replace(made.spec, confirm_runs=16)
     planned, _ = confirmation_rounds.plan_round(made.state())
     assert planned is not None
     made.note("confirming", round=1, candidates=[2], sizes=list(planned.sizes))
@@ -191,11 +189,11 @@ def test_what_the_campaign_cannot_afford_is_said_first(records: Callable[..., An
     made.note("confirmed_round", round=1)
     state = made.state()
     ideas = [state.by_slug(slug) for slug in ("worse", "good", "better")]
-    state.spec = replace(state.spec, confirm_runs=16)
+    state.spec = state.spec.with_rules({"confirm_runs": 16})
     planned, why = confirmation_rounds.plan_round(state, ideas)
     assert planned is not None and planned.candidates == (3,), "the best one"
     assert why.endswith("not good, worse: for all, `confirm_runs` would have to be 24")
-    state.spec = replace(state.spec, confirm_runs=9)
+    state.spec = state.spec.with_rules({"confirm_runs": 9})
     assert confirmation_rounds.plan_round(state, ideas[:1]) == (
         None,
         "a claim needs 10 fresh runs, and `confirm_runs` allows 9: `campaign set` raises it",

@@ -15,7 +15,7 @@ from autoresearch.core.campaign.decision import RunEvidence, decide
 from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.core.controller import cost
-from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round
+from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import noise_of
@@ -107,20 +107,3 @@ def test_what_the_confirmation_will_take(records: Callable[..., Any]) -> None:
         assert cost.confirmation_to_come(replace(state, spec=changed)) == 0
     made.checked(seen=False)
     assert cost.confirmation_to_come(made.state()) == 0  # no claim is made of copies
-
-
-def test_what_several_ideas_need_is_known_before(records: Callable[..., Any]) -> None:
-    made = records()
-    for slug in ("one", "two", "three"):
-        made.idea(slug)
-        for value in (0.9, 0.91, 0.92, 0.9):
-            made.run(slug, value)
-    state = made.state()
-    ideas = [idea for idea in state.ideas if idea.index > 1]
-    enough = cost.enough_to_confirm(state, ideas)
-    assert enough is not None
-    for budget, fits in ((enough, True), (enough - 1, False)):
-        spec = state.spec.with_rules({"confirm_runs": budget})
-        assert (plan_round(replace(state, spec=spec), ideas)[0] is not None) is fits
-    made.checked(seen=False)
-    assert cost.enough_to_confirm(made.state(), ideas) is None

@@ -378,7 +378,7 @@ def test_a_proof_is_begun_with_what_fits_before_the_deadline(records: Make) -> N
         actions = due(made, now=made.spec.rules.deadline - runs * each)
         notes = [action for action in actions if isinstance(action, Note) and action.do == "confirming"]
         assert bool(notes) is begins, runs
-        assert all(note.fields["each"] + note.fields["baseline"] <= min(runs, 16) for note in notes)
+        assert all(2 * note.fields["sizes"][-1] <= min(runs, 16) for note in notes)
         assert begins or actions[0] == Say("not confirmed: too little time is left")
 
 
