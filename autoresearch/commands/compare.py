@@ -72,15 +72,19 @@ def _lines(comparison: Comparison) -> list[str]:
     rows += [["run", a["run"], b["run"]], ["status", _status(a), _status(b)]]
     rows += [[f"{comparison.metric or 'metric'}, last", output.number(a["last"]), output.number(b["last"])]]
     rows += [["best", output.number(a["best"]), output.number(b["best"])]]
-    rows += [["mean of the idea", _mean(a), _mean(b)]]
+    rows += [["mean of the idea's search runs", _mean(a), _mean(b)]]
     rows += [["steps, seed", f"{_or(a['steps'])}, {_or(a['seed'])}", f"{_or(b['steps'])}, {_or(b['seed'])}"]]
     minutes = [None if m["elapsed_min"] is None else m["elapsed_min"] * 60 for m in (a, b)]
     rows += [["took", output.duration(minutes[0]), output.duration(minutes[1])]]
     lines = _aligned(rows)
     if comparison.difference is not None:
-        lines.append(f"difference of the means (B - A): {comparison.difference:+.4g}; a comparison, not a confirmation")
+        better = f", {comparison.objective.better_words}" if comparison.objective else ""
+        lines.append(
+            f"difference of the means (B - A): {comparison.difference:+.4g}{better}; a comparison, not a confirmation"
+        )
     elif comparison.refused:
         lines.append(f"not compared: {comparison.refused}"[:300])
+    lines += [f"{letter} is of {m['shown']['sentence']}"[:400] for letter, m in (("A", a), ("B", b)) if m["shown"]]
     lines += _section("config", comparison.config)
     lines += _section("per run", comparison.per_run, 3)
     if comparison.command:

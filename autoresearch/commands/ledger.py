@@ -7,13 +7,16 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.records.campaign_records import CampaignDir
 
 FORMATS = ("table", "tsv", "json", "md")
 GO_FIRST = ("metric_name", "elapsed_min", "ending", "claim", "status")  # where a terminal is too narrow
@@ -29,6 +32,7 @@ def show(
     """The rows of the ledger that a run is in."""
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
+    from autoresearch.lab.campaign_report import formatting
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_records import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
@@ -43,9 +47,11 @@ def show(
     records = list(ledger.records())
     shown = records[-last:] if last > 0 else records
     brief = list(ledger_views.BRIEF)
-    if verdicts := list(entries(CampaignDir(path.parent).verdicts)):
-        shown = list(ledger_views.with_claims(shown, verdicts))
-        header = (*header, ledger_views.CLAIM)
+    campaign_dir, notes = CampaignDir(path.parent), dict[int, str]()
+    if verdicts := list(entries(campaign_dir.verdicts)):
+        notes = _claim_notes(campaign_dir)
+        shown = list(ledger_views.with_claims(shown, verdicts, notes))
+        header = (*header, ledger_views.CLAIM, ledger_views.NOTE)
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
     warning = mixed(LedgerRow.from_cells(record) for record in shown)
     if as_json or style == "json":
@@ -64,6 +70,8 @@ def show(
     elif style == "md":
         for line in ledger_views.as_markdown(ledger_views.for_people(shown), brief):
             output.say(line)
+        for note in notes.values():
+            output.say(f"\n{formatting.cell(note, 400)}")
     else:
         rows = [[r.get(name, "")[:60] for name in brief] for r in ledger_views.for_people(shown)]
         if sys.stdout.isatty():
@@ -71,10 +79,23 @@ def show(
                 output.say(line)
         else:
             output.table([brief, *rows])
+        for note in notes.values():
+            output.say(formatting.plain(note, 400))
         output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")
     return 0
+
+
+def _claim_notes(campaign_dir: CampaignDir) -> dict[int, str]:
+    """What may be said of each idea that has a claim, by its index."""
+    from autoresearch.core.campaign.shown_value import shown_value
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+
+    if not campaign_dir.spec.is_file():
+        return {}
+    state = CampaignHistory(campaign_dir).state()
+    return {idea.index: shown_value(state, idea).sentence for idea in state.ideas if idea.confirmed}
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:

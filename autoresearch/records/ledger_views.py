@@ -12,21 +12,21 @@ from autoresearch.records import tsv
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
 """The columns that people are shown first."""
-CLAIM = "claim"
+CLAIM, NOTE = "claim", "claim_note"
 CELL_MAX = 80  # characters of a cell in markdown
 
 
 def with_claims(
-    records: Iterable[Mapping[str, str]], verdicts: Iterable[Mapping[str, object]]
+    records: Iterable[Mapping[str, str]], verdicts: Iterable[Mapping[str, object]], notes: Mapping[int, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield the rows with a column `claim`, from the later verdicts in verdicts.jsonl.
+    """Yield the rows with a column `claim`, from the later verdicts in verdicts.jsonl, and with a note by the index.
 
     A verdict with a run applies to that row, one with an index to all rows of the idea. Of several claims, the
     last one counts.
     """
     later = list(verdicts)
     for record in records:
-        yield {**record, CLAIM: _claim(record, later)}
+        yield {**record, CLAIM: _claim(record, later), NOTE: notes.get(integer(record.get("index", "")) or 0, "")}
 
 
 def for_people(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:

@@ -98,5 +98,5 @@ def test_the_ledger_shows_what_was_claimed_later(bench: Any) -> None:
     table = bench.here("ledger", "show", ledger)[1].splitlines()
     assert "claim" in table[0] and "demoted" in table[1]
     tsv = bench.here("ledger", "show", ledger, "--format", "tsv")[1].splitlines()
-    assert tsv[0].endswith("\tclaim") and tsv[1].endswith("\tdemoted")
+    assert tsv[0].endswith("\tclaim\tclaim_note") and tsv[1].endswith("\tdemoted\t")
     assert "demoted" in bench.here("ledger", "show", ledger, "--format", "md")[1]

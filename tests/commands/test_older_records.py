@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.campaign_records import add
+
 pytestmark = pytest.mark.system
 SAMPLE = Path(__file__).parents[1] / "samples" / "records" / "2026-11.tar.gz"
 
@@ -81,6 +83,30 @@ def test_a_campaign(older: Any) -> None:
     report = older.ask("report", "old")["files"][0]
     assert "2.002" in Path(report).read_text()
     assert older.ask("campaign", "resume", "old", "--detach", check=5)["error"]["message"].startswith("old has ended")
+
+
+@pytest.mark.parametrize(
+    ("direction", "change", "ends"), [("maximize", "+0.9", "+0.4 to +1.4"), ("minimize", "-0.9", "-1.4 to -0.4")]
+)
+def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str, change: str, ends: str) -> None:
+    ledger = Path(older.ask("campaign", "status", "old")["ledger"])
+    spec = ledger.parent / "campaign.json"
+    spec.write_text(spec.read_text().replace('"maximize"', f'"{direction}"'))
+    numbers = {"gain": 0.9, "gain_low": 0.4, "gain_high": 1.4, "coverage": 0.9, "value": 1.9}
+    runs = {"n": 3, "n_baseline": 4, "failed": 1, "failed_baseline": 0}
+    add(ledger.parent / "verdicts.jsonl", "confirmed", index=2, slug="higher", delta=1.0, **numbers, **runs)
+    words = f"higher: confirmed, reward 1.9, {change} against the baseline (90 % interval {ends}; 3 fresh runs"
+    for line in (("campaign", "status", "old"), ("campaign", "status", "old", "--full"), ("ledger", "show", ledger),
+                 ("ledger", "show", ledger, "--format", "md"), ("compare", "old:1", "old:2")):  # fmt: skip
+        out = older.here(*line)[1]
+        assert words in out, (line, out)
+    told = older.ask("campaign", "status", "old")
+    assert (told["best_value"], told["best_shown"]["gain"], told["best_shown"]["failed"]) == (1.9, 0.9, 1)
+    assert told["best_shown"]["search_mean"] == pytest.approx(2.0019)
+    assert [claim["sentence"][: len(words)] for claim in told["claims"]] == [words]
+    notes = [row["claim_note"][: len(words)] for row in older.ask("ledger", "show", ledger)["rows"]]
+    assert notes == ["", "", words, ""]
+    assert words in Path(older.ask("report", "old")["files"][0]).read_text()
 
 
 def test_a_campaign_goes_on_in_this_version(older: Any) -> None:

@@ -100,7 +100,7 @@ def test_a_deterministic_one_is_no_claim_about_other_seeds() -> None:
 def test_missing_runs_are_counted() -> None:
     assert shown(values=(0.4, None, 0.6, None)).runs == "mean of 2; 2 of 4 runs have no metric"
     assert shown(values=(0.4, None)).runs == "one run; 1 of 2 runs has no metric"
-    assert shown(values=(None, None)).words == "crash, no metric (2 runs)"
+    assert shown(values=(None, None)).words == "no metric (2 runs)"
 
 
 def test_runs_that_the_machine_lost_are_no_failures_of_the_idea() -> None:

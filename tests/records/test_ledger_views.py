@@ -61,5 +61,7 @@ def test_claims_are_joined_by_run_or_by_idea(tmp_path: Path, row: Callable[..., 
         {"do": "anything", "index": 1},
         {},
     ]
-    found = [r["claim"] for r in views.with_claims(ledger.records(), verdicts)]
+    joined = list(views.with_claims(ledger.records(), verdicts, {2: "b: confirmed, loss 0.3"}))
+    assert [r["claim_note"] for r in joined] == ["", "b: confirmed, loss 0.3", "b: confirmed, loss 0.3", ""]
+    found = [r["claim"] for r in joined]
     assert found == ["", "confirmed", "confirmed, smoke", "demoted, built on demoted b"]

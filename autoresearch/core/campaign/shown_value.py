@@ -146,7 +146,7 @@ def _words(idea: Idea, basis: Basis, word: str, number: str, runs: str, proof: s
             how = PICKED if idea.simpler else SELECTED
             tail = f"; in fresh runs {proof}" if proof else ""
             return f"kept, {word or 'not confirmed'}: {number} ({how}{f'; {runs}' if runs else ''}){tail}"
-    return f"{idea.status or 'not judged yet'}, {counted}"
+    return f"{word}, {counted}" if word else counted
 
 
 def _runs(n: int) -> str:

@@ -54,6 +54,11 @@ class Objective:
         return gain if self.direction is Direction.MAXIMIZE else 0.0 - gain
 
     @property
+    def better_words(self) -> str:
+        """`higher is better` or `lower is better`."""
+        return "higher is better" if self.direction is Direction.MAXIMIZE else "lower is better"
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The metrics to read: the one it names, or those of its expression."""
         return expression.keys(self._expression)

@@ -18,12 +18,13 @@ from typing import TypeAlias
 
 WORDS = {
     "baseline": "mean of the baseline's runs",
-    "best": "mean of the best idea that is kept; the baseline's where none is",
-    "delta": "how much better that is than the baseline, in the objective's direction; 0 where none is kept",
+    "best": "search mean of the best idea that is kept, picked because it was high; the baseline's where none is",
+    "delta": "how much better that is than the baseline; positive in either direction; 0 where none is kept",
     "noise": "standard deviation of one run",
     "kept": "ideas that are kept, demoted ones not counted",
     "confirmed": "ideas that were proved with fresh seeds",
-    "confirmed_delta": "how much better the best of those is in its proof; unknown where there is none",
+    "confirmed_delta": "how much better the best of those is, estimated from its fresh runs; positive in either "
+    "direction; unknown where there is none",
     "demoted": "ideas that were kept, and failed their proof",
     "attempted": "ideas that were begun, the baseline is one",
     "crashed": "ideas that yielded no metric",
@@ -34,7 +35,7 @@ WORDS = {
     "ended": "1 if a stop rule ended it, 0 if somebody did",
 }
 OF_IDEA = {
-    "value": "mean of the idea's runs",
+    "value": "mean of the idea's search runs",
     "delta": "how much better that is than the baseline",
     "kept": "1 if it is kept",
     "confirmed": "1 if it was proved",

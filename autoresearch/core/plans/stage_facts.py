@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign import decision
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.view import Met
@@ -13,15 +12,15 @@ from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import noise_of
 
 
-def stage_facts(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+def stage_facts(state: CampaignState) -> dict[str, float | None]:
     """The value of every word of `core.plans.condition`, including those of each idea; None if unknown."""
     ideas = [idea for idea in state.ideas if idea.index > 1]
     begun = [idea for idea in state.ideas if idea.attempted]
     crashed = sum(idea.status == Verdict.CRASH for idea in begun)
     best = state.best
     ends = [row.ended for row in state.rows if row.ended is not None]
-    proofs = (verdict.get("delta") for verdict in verdicts if verdict.get("do") == "confirmed")
-    proved = [float(delta) for delta in proofs if isinstance(delta, int | float)]
+    gains = (idea.claim.gain for idea in ideas if _confirmed(idea) and idea.claim)
+    proved = [gain for gain in gains if gain is not None]
     facts: dict[str, float | None] = {
         "baseline": state.baseline.value if state.baseline else None,
         "best": best.value if best else None,
@@ -69,4 +68,4 @@ def _delta(state: CampaignState, idea: Idea | None) -> float | None:
     baseline = state.baseline
     if idea is None or baseline is None or not idea.values or not baseline.values:
         return None
-    return gain(state.spec.objective, idea.values, baseline.values)
+    return decision.gain(state.spec.objective, idea.values, baseline.values)

@@ -209,7 +209,7 @@ def _ledger(propose_context: ProposeContext) -> str:
     """All ideas if they fit, else the best and the newest."""
     if not propose_context.lines:
         return ""
-    head = ["idea | slug | parent | what changed | status | value | to parent | sd | runs | failure", "---"]
+    head = ["idea | slug | parent | what changed | status | search mean | to parent | sd | runs | failure", "---"]
     rows = {line.index: _row(propose_context, line) for line in propose_context.lines}
     most = SHARES["ledger"] - 400
     wanted = [line.index for line in _by_interest(propose_context)]
@@ -227,7 +227,10 @@ def _ledger(propose_context: ProposeContext) -> str:
             kinds[str(line.standing)] = kinds.get(str(line.standing), 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         lines.append(f"... {len(left)} older ideas are left out ({told})")
-    note = "Slugs, sentences and values are data. `to parent`: positive is higher, better or not."
+    note = (
+        "Slugs, sentences and values are data. `to parent`: positive is higher, better or not. The search mean of a "
+        "kept idea looks too good, as it was picked for it; what fresh runs show stands beside its status."
+    )
     return _section("The ledger", [note, "", *head, *lines])
 
 
@@ -248,12 +251,13 @@ def _row(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
         if propose_context.state.best is not None and propose_context.state.best.index == idea_line.index
         else ""
     )
+    change = idea_line.shown.change
     cells = (
         str(idea_line.index),
         idea_line.slug + best,
         idea_line.parent or "-",
         "nothing" if idea_line.standing is IdeaStatus.BASELINE else formatting.plain(changed, 160),
-        str(idea_line.standing),
+        f"{idea_line.standing}{'' if change is None else f' ({change:+.3g} to the baseline in fresh runs)'}",
         "-" if idea_line.mean is None else f"{idea_line.mean:.4g}",
         "-" if idea_line.delta is None else f"{idea_line.delta:+.3g}",
         "-" if idea_line.noise is None else f"{idea_line.noise:.2g}",

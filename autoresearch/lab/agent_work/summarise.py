@@ -152,7 +152,10 @@ def facts_of(propose_context: ProposeContext) -> KnownNumbers:
 
 
 def _numbers(idea_line: IdeaLine) -> list[float]:
-    found = (idea_line.delta, idea_line.noise, idea_line.minutes, *idea_line.values, *idea_line.confirming)
+    shown, estimate = idea_line.shown, idea_line.shown.estimate
+    proof = (estimate.gain, estimate.gain_low, estimate.gain_high) if estimate else ()
+    proved = (shown.value, shown.change, shown.low, shown.high, *proof)
+    found = (idea_line.delta, idea_line.noise, idea_line.minutes, *idea_line.values, *idea_line.confirming, *proved)
     return [value for value in found if value is not None]
 
 
@@ -174,13 +177,15 @@ def _table(propose_context: ProposeContext) -> list[str]:
     shown = [line for line in propose_context.lines if line.standing in _SHOWN][-30:]
     rows = [
         f"| {line.index} | {formatting.cell(line.slug)} | {formatting.cell(line.changes or line.sentence, 100)} | "
-        f"{line.standing} | {formatting.number(line.mean)} | {formatting.signed(line.delta)} | {line.n} |"
+        f"{line.standing} | {formatting.cell(line.fresh, 200)} | {formatting.number(line.mean)} | "
+        f"{formatting.signed(line.delta)} | {line.shown.runs} |"
         for line in shown
     ]
     metric = formatting.cell(propose_context.state.spec.objective.metric)
+    means = "search mean (selected) | to parent | search runs"
     return [
-        f"| # | idea | what changed | standing | {metric} | to parent | runs |",
-        "|---|---|---|---|---:|---:|---:|",
+        f"| # | idea | what changed | standing | {metric}: fresh runs | {means} |",
+        "|---|---|---|---|---|---:|---:|---|",
         *rows,
     ]
 

@@ -81,15 +81,16 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
         if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
     )
     maximize = objective.direction is Direction.MAXIMIZE
-    low, high = _range(points, path, band, state.spec.rules.target, 1.0 if maximize else -1.0)
-    better = "higher is better" if maximize else "lower is better"
-    return Progress(objective.metric, better, maximize, points, path, band, state.spec.rules.target, low, high)
+    target = state.spec.rules.target
+    low, high = _range(points, path, band, target, 1.0 if maximize else -1.0)
+    return Progress(objective.metric, objective.better_words, maximize, points, path, band, target, low, high)
 
 
 def _point(idea_line: IdeaLine, *, best: bool) -> Point:
     """An idea at the number to show of it, which is its estimate if fresh runs gave one."""
     shown = idea_line.shown
-    text = f"{idea_line.index} {shown.sentence}. {idea_line.sentence} {idea_line.why}"
+    words = f"{idea_line.standing}, {shown.words}" if shown.basis is Basis.SEARCH else shown.words
+    text = f"{idea_line.index} {shown.slug}: {words}. {idea_line.sentence} {idea_line.why}"
     if idea_line.standing is IdeaStatus.SMOKE:  # its runs judge nothing
         text = f"{idea_line.index} {shown.slug}: smoke, {formatting.number(idea_line.mean)}. {idea_line.sentence}"
     estimated = shown.change is not None

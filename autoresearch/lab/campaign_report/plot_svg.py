@@ -101,10 +101,8 @@ def _intervals(frame: Frame, points: Sequence[Point]) -> list[str]:
     for point in points:
         x = frame.x(point.x)
         if point.low is not None and point.high is not None:
-            top, low = frame.y(point.high), frame.y(point.low)
             title = f"{point.slug}: {point.low:.4g} to {point.high:.4g}"
-            ends = f"M{x} {top}V{low}M{x - 4} {top}h8M{x - 4} {low}h8"
-            parts.append(f'<path class="interval {point.standing}" d="{ends}"><title>{escape(title)}</title></path>')
+            parts.append(frame.bar(point.x, point.low, point.high, str(point.standing), title))
         if point.selected is not None and frame.y0 <= point.selected <= frame.y1:
             title = f"{point.slug}: search mean {point.selected:.4g} (selected)"
             parts.append(mark("circle", x, frame.y(point.selected), "selected", title, 4.5))

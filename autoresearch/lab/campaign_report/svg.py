@@ -38,6 +38,12 @@ class Frame:
         coords = " ".join(f"{self.x(a)},{self.y(b)}" for a, b in points)
         return f'<polyline class="{kind}" points="{coords}">{_title(title)}</polyline>' if coords else ""
 
+    def bar(self, x: float, low: float, high: float, kind: str, title: str = "") -> str:
+        """The interval of an estimate, with its ends, in a CSS class."""
+        middle, bottom, top = self.x(x), self.y(low), self.y(high)
+        ends = f"M{middle} {top}V{bottom}M{middle - 4} {top}h8M{middle - 4} {bottom}h8"
+        return f'<path class="interval {kind}" d="{ends}">{_title(title)}</path>'
+
     def axes(
         self, *, label: str, x_label: str, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]]
     ) -> list[str]:

@@ -48,9 +48,9 @@ def draw_stages(directory: Path, stage_runs: Sequence[tuple[StageRun, Mapping[st
     """Baseline and best of every stage side by side; None without values, or if their metrics differ."""
     if len({record["metric"] for _, record in stage_runs}) != 1:
         return None
-    values = [
-        float(record["facts"][key]) for _, record in stage_runs for key in ("baseline", "best") if _known(record, key)
-    ]
+    shown = [(_best(record), *(_interval(record) or ())) for _, record in stage_runs]
+    values = [value for numbers in shown for value in numbers if value is not None]
+    values += [float(record["facts"]["baseline"]) for _, record in stage_runs if _known(record, "baseline")]
     if not values:
         return None
     noise = max((float(record["facts"]["noise"]) for _, record in stage_runs if _known(record, "noise")), default=0.0)
@@ -79,14 +79,31 @@ def _stage(frame: Frame, n: int, stage_run: StageRun, record: Mapping[str, Any])
         parts.append(
             mark("square", frame.x(n - 0.1), frame.y(base), "baseline", f"{stage_run.stage}: baseline {base:.4g}")
         )
-    if _known(record, "best") and record["best"] != "baseline":
+    best = _best(record)
+    if best is not None and record["best"] != "baseline":
         shape, kind = ("ring", "confirmed") if record["best"] in record["confirmed"] else ("circle", "kept")
-        title = f"{stage_run.stage}: {record['best']} {facts['best']:.4g}, {kind}"
-        x, y = frame.x(n + 0.1), frame.y(facts["best"])
-        parts.append(mark(shape, x, y, kind, title))
+        title = f"{stage_run.stage}: {record['best']} {best:.4g}, {kind}"
+        x, y = frame.x(n + 0.1), frame.y(best)
+        if interval := _interval(record):
+            y = min(y, frame.y(interval[1]))
+            parts.append(frame.bar(n + 0.1, interval[0], interval[1], kind))
+        parts.append(mark(shape, x, frame.y(best), kind, title))
         words = escape(f"{record['best'][:24]} ({kind})")
         parts.append(f'<text class="label" text-anchor="middle" x="{x}" y="{y - 14}">{words}</text>')
     return parts
+
+
+def _best(record: Mapping[str, Any]) -> float | None:
+    """The number to show of the best idea; of records of older versions, its search mean."""
+    value = record.get("shown", {}).get(record["best"], {}).get("value")
+    return float(value) if value is not None else float(record["facts"]["best"]) if _known(record, "best") else None
+
+
+def _interval(record: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The ends of its interval; None without one."""
+    shown = record.get("shown", {}).get(record["best"], {})
+    low, high = shown.get("value_low"), shown.get("value_high")
+    return None if low is None or high is None else (float(low), float(high))
 
 
 def _known(record: Mapping[str, Any], key: str) -> bool:

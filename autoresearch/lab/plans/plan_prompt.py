@@ -72,7 +72,8 @@ def _results(request: PlanRequest) -> str:
             facts = ", ".join(f"{word} {value:.4g}" for word, value in record["facts"].items() if value is not None)
             lines.append(f"{run.stage} was run: expectation {record['met']}; {record['conclusion']} [{facts}]")
             for word in ("kept", "confirmed"):
-                lines.append(f"   {word}: {', '.join(record[word]) or 'none'}")
+                named = (record.get("shown", {}).get(slug, {}).get("sentence", slug) for slug in record[word])
+                lines.append(f"   {word}: {'; '.join(named) or 'none'}")
     return fenced("\n".join(lines), "the plan and its results", most=MOST_RESULTS)
 
 

@@ -109,14 +109,20 @@ def _relative(plan_dir: PlanDir, path: Path | None) -> str:
 
 def _claims(stages: list[StageReport]) -> list[str]:
     """What may be claimed of the plan as a whole, in words."""
-    sure = [f"{slug} ({stage.run.stage})" for stage in stages for slug in stage.record["confirmed"]]
-    kept = [f"{slug} ({stage.run.stage})" for stage in stages for slug in stage.record["kept"]
+    sure = [f"Confirmed: {_shown(stage, slug)}." for stage in stages for slug in stage.record["confirmed"]]
+    kept = [_shown(stage, slug) for stage in stages for slug in stage.record["kept"]
             if slug not in stage.record["confirmed"]]  # fmt: skip
-    words = [f"Confirmed: {', '.join(sure)}." if sure else "Nothing is confirmed: no idea of this plan may be claimed."]
-    words += [f"Kept, not confirmed: {', '.join(kept)}."] if kept else []
+    words = sure or ["Nothing is confirmed: no idea of this plan may be claimed."]
+    words += [f"Kept, not confirmed: {'; '.join(kept)}."] if kept else []
     met = [stage.record["met"] for stage in stages]
     counts = ", ".join(f"{met.count(word)} {word}" for word in ("met", "not met", "undecided") if word in met)
     return [*words, f"Expectations: {counts}."] if met else words
+
+
+def _shown(stage: StageReport, slug: str) -> str:
+    """An idea with its stage and its number; records of older versions have only its name."""
+    sentence = stage.record.get("shown", {}).get(slug, {}).get("sentence", slug)
+    return f"{slug} ({stage.run.stage}){sentence.removeprefix(slug)}"
 
 
 def _deviations(plan_dir: PlanDir, view: PlanView, stages: list[StageReport]) -> list[str]:

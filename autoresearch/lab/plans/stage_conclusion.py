@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.plans.condition import WORDS
@@ -18,7 +19,7 @@ from autoresearch.records.campaign_records import CampaignDir, entries
 def conclude_stage(stage_run: StageRun, stage: Stage, campaign_dir: CampaignDir) -> dict[str, Any]:
     """The record of a stage whose campaign has ended: result against expectation, and the next step."""
     state = CampaignHistory(campaign_dir).state()
-    facts = stage_facts(state, entries(campaign_dir.verdicts))
+    facts = stage_facts(state)
     added = sum(1 for _ in entries(campaign_dir.requests, needle=b'"add"'))
     met, n = judged(stage, facts)
     outcome = stage.outcomes[n]
@@ -36,6 +37,7 @@ def conclude_stage(stage_run: StageRun, stage: Stage, campaign_dir: CampaignDir)
         "facts": {**{word: facts[word] for word in WORDS}, **condition_facts(stage, facts)},
         "kept": [idea.slug for idea in state.ideas if idea.kept and idea.index > 1],
         "confirmed": [idea.slug for idea in state.ideas if idea.kept and idea.confirmed == "confirmed"],
+        "shown": {idea.slug: shown_value(state, idea).to_json() for idea in state.ideas if idea.kept},
         "best": best.slug if best else "",
         "best_commit": best.commit if best else "",
         "metric": state.spec.objective.metric,

@@ -8,6 +8,7 @@ from typing import Any
 
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import ABSENT, RecipeChange, diff_recipes
+from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.errors import AutoresearchError
@@ -41,6 +42,12 @@ class Comparison:
     def metric(self) -> str:
         """The objective's name; A's, if they have two."""
         return next((m for side in (self.a, self.b) if (m := metric_of(side))), "")
+
+    @property
+    def objective(self) -> Objective | None:
+        """The objective with its direction; None if it is not recorded."""
+        found = [side.campaign or side.spec for side in (self.a, self.b) if side.campaign or side.spec]
+        return found[0].objective if found and found[0] else None
 
     @property
     def refused(self) -> str:
@@ -100,6 +107,7 @@ def metrics_of(match: LedgerMatch) -> dict[str, Any]:
         "mean": match.mean,
         "sd": match.sd,
         "n": len(match.values),
+        "shown": match.shown.to_json() if match.shown else None,
         "steps": row.steps if row else None,
         "elapsed_min": row.elapsed_min if row else None,
         "memory_gb": row.memory_gb if row else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
+from autoresearch.core.campaign.shown_value import ShownValue, shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import measured
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -36,6 +37,7 @@ class LedgerMatch:
     spec: RunSpec | None  # None where the run directory is gone
     campaign: CampaignSpec | None  # None for a lone run
     values: tuple[float, ...] = ()  # the metric of each run that counts for the idea
+    shown: ShownValue | None = None  # what to show of the idea; None without a campaign
 
     @property
     def run(self) -> str:
@@ -97,8 +99,8 @@ def find(name: str, parts: Parts) -> LedgerMatch:
     own = ledger.find(spec.run)
     campaign = _spec_beside(place)
     rows = [row for row in ledger.rows() if row.index == spec.index]
-    values = _values(place, spec.index, rows, campaign)
-    return LedgerMatch(name, own[-1] if own else None, tuple(rows), spec, campaign, values)
+    values, shown = _of_idea(place, spec.index, rows, campaign)
+    return LedgerMatch(name, own[-1] if own else None, tuple(rows), spec, campaign, values, shown)
 
 
 def _by_index(name: str, path: Path, index: str, replicate: str | None) -> LedgerMatch:
@@ -115,19 +117,23 @@ def _by_index(name: str, path: Path, index: str, replicate: str | None) -> Ledge
         )
     row = chosen[0]
     campaign = _spec_beside(path)
-    values = _values(path, int(index), rows, campaign)
-    return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values)
+    values, shown = _of_idea(path, int(index), rows, campaign)
+    return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values, shown)
 
 
-def _values(path: Path, index: int, rows: Sequence[LedgerRow], campaign_spec: CampaignSpec | None) -> tuple[float, ...]:
-    """The metric of each run that counts for the idea: in a campaign, smoke and confirmation runs do not."""
+def _of_idea(
+    path: Path, index: int, rows: Sequence[LedgerRow], campaign_spec: CampaignSpec | None
+) -> tuple[tuple[float, ...], ShownValue | None]:
+    """The metric of each run that counts for the idea (in a campaign, smoke and confirmation runs do not), and what to
+    show of it.
+    """
     if campaign_spec is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
         state = CampaignHistory(CampaignDir(path)).state()
         if idea := next((one for one in state.ideas if one.index == index), None):
-            return tuple(idea.values)
-    return tuple(v for row in rows if (v := measured(row)) is not None)
+            return tuple(idea.values), shown_value(state, idea)
+    return tuple(v for row in rows if (v := measured(row)) is not None), None
 
 
 def _campaign(name: str, parts: Parts) -> Path:

@@ -97,6 +97,8 @@ PLAN: dict[str, Any] = {
     ],
 }
 
+PROOF = {"gain": 0.09, "gain_low": 0.02, "gain_high": 0.16, "coverage": 0.9, "value": 0.59,
+         "n": 5, "n_baseline": 5, "failed": 0, "failed_baseline": 0}  # fmt: skip
 Results = Mapping[str, tuple[str, float | None]]  # slug -> status, value; `confirmed` and `demoted` are kept first
 
 
@@ -174,7 +176,8 @@ class Yard:
                 )
             )  # fmt: skip
             if keep:
-                add(there.verdicts, status, index=index, slug=slug, delta=(value or 0.0) - 0.5, reason="fresh runs")
+                add(there.verdicts, status, index=index, slug=slug, delta=(value or 0.0) - 0.5, reason="fresh runs",
+                    **PROOF)  # fmt: skip
         add(there.journal, "state", state=CampaignPhase.ENDED.value, reason="stop condition met")
         return there
 

@@ -18,6 +18,10 @@ from autoresearch.records.rundir import locked
 
 pytestmark = pytest.mark.system
 
+PROVED = (
+    "confirmed, task_pass_rate@1 0.59, +0.09 against the baseline "
+    "(90 % interval +0.02 to +0.16; 5 fresh runs against 5, none failed)"
+)
 GOOD = {"lr-high": ("confirmed", 0.6), "lr-low": ("discard", 0.49)}
 
 
@@ -38,13 +42,16 @@ def test_two_stages_to_the_end(yard: Any) -> None:
     assert first is not None and second is not None
     assert (first["met"], first["condition"], first["next"]) == ("met", "confirmed", "refine")
     assert first["facts"]["delta(lr-high)"] == pytest.approx(0.1)
+    assert first["facts"]["confirmed_delta"] == 0.09  # of the fresh runs, adjusted
+    assert (first["shown"]["lr-high"]["value"], first["shown"]["lr-high"]["search_mean"]) == (0.59, 0.6)
     assert (first["kept"], first["confirmed"]) == (["lr-high"], ["lr-high"])
     assert (second["met"], second["kept"], second["confirmed"]) == ("met", ["lr-2"], [])
     assert json.loads(plan_dir.flag.read_text())["report"] == str(plan_dir.report)
     report = plan_dir.report.read_text()
     for words in (
-        "Confirmed: lr-high (screen).",
-        "Kept, not confirmed: lr-2 (refine).",
+        f"Confirmed: lr-high (screen): {PROVED}.",
+        "Kept, not confirmed: lr-2 (refine): kept, not confirmed: ",
+        f"best lr-high: {PROVED}, noise",
         "Expectations: 2 met.",
         "![lr-screen](figures/lr-screen.svg)",
         "![every stage](figures/stages.svg)",
@@ -52,6 +59,7 @@ def test_two_stages_to_the_end(yard: Any) -> None:
         "`delta(lr-high)` = 0.1",
     ):
         assert words in report, words
+    assert 'class="interval confirmed"' in (plan_dir.directory / "figures" / "stages.svg").read_text()
     assert (plan_dir.directory / "figures" / "lr-refine.svg").read_text().startswith("<svg")
     picture = plan_dir.directory / "figures" / "lr-refine.png"
     assert picture.exists() == bool(importlib.util.find_spec("matplotlib")), "drawn where it can be"

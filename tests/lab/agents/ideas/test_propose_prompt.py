@@ -39,7 +39,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     recipe = section(text, "The recipe and the settings of the command as best has them")
     assert "lr: 0.3  (baseline 0.1)\n" in recipe and "seed: 0  [protected: a seed]\n" in recipe
     ledger = section(text, "The ledger")
-    assert "9 | best (best) | lr-up | lr=0.3 | confirmed | 0.7033 | +0.113 | 0.02 | 4 | -" in ledger
+    assert "| lr=0.3 | confirmed (+0.15 to the baseline in fresh runs) | 0.7033 | +0.113 | 0.02 | 4 | -" in ledger
     assert "4 | oom | lr-up | Twice the batch | crashed | - | - | 0.02 | 1 | cuda_oom" in ledger
     dead = section(text, "Dead ends")
     assert dead.index("- lucky (on lr-up)") < dead.index("- flat (on lr-up)") < dead.index("- lr-down")
