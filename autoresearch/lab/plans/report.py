@@ -119,10 +119,10 @@ def _claims(stages: list[StageReport]) -> list[str]:
     return [*words, f"Expectations: {counts}."] if met else words
 
 
-def _shown(stage: StageReport, slug: str) -> str:
+def _shown(stage_report: StageReport, slug: str) -> str:
     """An idea with its stage and its number; records of older versions have only its name."""
-    sentence = stage.record.get("shown", {}).get(slug, {}).get("sentence", slug)
-    return f"{slug} ({stage.run.stage}){sentence.removeprefix(slug)}"
+    sentence = stage_report.record.get("shown", {}).get(slug, {}).get("sentence", slug)
+    return f"{slug} ({stage_report.run.stage}){sentence.removeprefix(slug)}"
 
 
 def _deviations(plan_dir: PlanDir, view: PlanView, stages: list[StageReport]) -> list[str]:
