@@ -204,6 +204,14 @@ def test_everything_that_was_had() -> None:
     assert (found["no"].parent, found["queued"].parent, found["oom"].parent) == ("good", "baseline", "good")
 
 
+def test_runs_without_a_metric_are_told() -> None:
+    found = state()
+    good = found.ideas[1]
+    good.rows.append(LedgerRow(2, run_id="good-2", metric_value=None, status="crash", failure="nan"))
+    good.rows.append(LedgerRow(2, run_id="good-3", metric_value=0.8, status="keep"))
+    assert fate(good) == "keep at 0.7 (mean of 2; 1 of 3 runs has no metric)"
+
+
 def test_best_is_whatever_is_best_now() -> None:
     found = state()
     assert resolved(found, "best") == "good" and resolved(found, "baseline") == "baseline"

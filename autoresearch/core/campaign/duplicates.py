@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
+from autoresearch.core.campaign.shown_value import runs_words
 from autoresearch.core.campaign.similarity import Words, alike, meaning, words_of
 from autoresearch.core.campaign.state import CampaignState, Idea
 
@@ -83,7 +84,9 @@ def fate(idea: Idea) -> str:
     if idea.hypothesis.unmade:
         return f"never ran: {idea.hypothesis.unmade}"
     word = idea.confirmed if idea.confirmed == "demoted" else "pruned" if idea.pruned else idea.status
-    value = "" if idea.value is None else f" at {idea.value:.4g}"
+    runs = runs_words(idea)
+    missing = f" ({runs})" if ";" in runs else ""
+    value = "" if idea.value is None else f" at {idea.value:.4g}{missing}"
     failure = next((row.failure for row in reversed(idea.rows) if row.failure), "") if word == "crash" else ""
     return f"{word}{value}{f' ({failure})' if failure else ''}" if word else "still under way"
 
