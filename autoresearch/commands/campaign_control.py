@@ -218,23 +218,18 @@ def confirm(
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
-    chosen = [idea for idea in asked if idea]
-    planned, why = plan_round(state, chosen)
-    if planned is None and not state.open_round:
-        enough = fewest_runs(len(state.rounds) + 1, len(chosen))
-        fix = ""
-        if enough > state.spec.rules.confirm_runs:
-            fix = f"autoresearch campaign set {state.spec.name} confirm_runs={enough}"
-        raise ConflictError(f"nothing can be confirmed: {why}", fix=fix, code="too_few_confirm_runs")
+    _, cost = plan_round(state, [idea for idea in asked if idea])
+    least = fewest_runs(1 + len(state.rounds))
+    if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
+        fix = f"autoresearch campaign set {state.spec.name} confirm_runs={least}"
+        raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
     requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
     if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
             continue_campaign.continue_with(campaign_dir, {})
         controller_session.start_and_wait(campaign_dir, parts)
-    most = (len(planned.candidates) + 1) * planned.sizes[-1] if planned else 0
-    cost = f", in at most {most} fresh runs" if most else ""
     names = ", ".join(ideas or ["the best idea"])
-    lines = [f"{names} of {state.spec.name} in {campaign_dir.path} is put to the proof{cost}"]
+    lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: put to the proof; {cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)
     return 0
 

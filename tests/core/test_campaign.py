@@ -41,7 +41,7 @@ def test_what_was_written_is_read_back_and_a_newer_key_is_passed_over() -> None:
 def test_rules_change_and_nothing_else() -> None:
     changed = spec().with_rules({"count": 30, "do": "rules", "t": 9.0, "name": "other"})
     assert (changed.rules, changed.name) == (Rules(count=30, target=0.8), spec().name)
-    assert changed.with_rules({"confirm_runs": 24}).confirm_runs == 24
+    assert changed.with_rules({"confirm_runs": 24}).rules.confirm_runs == 24
     assert not Rules(confirm_runs=8).any_set
     assert not Rules().any_set and Rules(target=0.0).any_set
     assert spec().branch("x") == "a prefix/x"

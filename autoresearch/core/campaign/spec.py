@@ -133,11 +133,6 @@ class CampaignSpec:
             raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))
 
-    @property
-    def confirm_runs(self) -> int:
-        """Fresh runs of a round of confirmation at most, both sides together."""
-        return self.rules.confirm_runs
-
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""
         return f"{self.prefix}/{slug}"

@@ -9,16 +9,16 @@ runs of 24 ideas is 0.6 runs. Runs that the machine ends and that are tried agai
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from statistics import NormalDist, fmean
 
 from autoresearch.core.campaign.decision import RunEvidence, decide, gain
 from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
-from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
+from autoresearch.core.campaign.state import CampaignState, Round
+from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round
 from autoresearch.core.controller.scheduler import CHECKED
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
@@ -56,7 +56,7 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     """The runs that a campaign of `ideas` ideas takes when `attempted` of them are over, its baseline among them."""
     spec = campaign_spec
     simulated = _simulated(spec.replicates, spec.retests)
-    fresh = MOST_ROUNDS * spec.rules.confirm_runs + max(0, CHECKED - spec.replicates) if spec.confirm else 0
+    sizes = [fresh_runs(effect, spec.rules.confirm_runs) for effect in simulated.effects] if spec.confirm else []
     first = max(0, ideas - max(1, attempted))
     baseline = 0 if attempted else spec.replicates
     return RunCount(
@@ -64,11 +64,15 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
         baseline=baseline,
         first=first,
         retests=simulated.retests(ideas) - simulated.retests(min(ideas, attempted)),
-        confirming=simulated.kept(ideas) * _round_size(spec.replicates, spec.retests, spec.rules.confirm_runs)
-        if spec.confirm
-        else 0.0,
-        most=baseline + first * (1 + spec.retests) + (fresh if ideas > 1 else 0),
+        confirming=simulated.kept(ideas) * fmean(sizes or [0.0]),
+        most=baseline + first * (1 + spec.retests) + (_most_fresh(spec) if spec.confirm and ideas > 1 else 0),
     )
+
+
+def _most_fresh(campaign_spec: CampaignSpec) -> int:
+    """The most runs that confirmation may add: of the rounds at the end, and to see whether seeds do anything."""
+    found = (design(number, 1, campaign_spec.rules.confirm_runs) for number in range(1, MOST_ROUNDS + 1))
+    return sum(2 * looks.sizes[-1] for looks in found if looks) + max(0, CHECKED - campaign_spec.replicates)
 
 
 def ideas_within(campaign_spec: CampaignSpec, runs: float, most: int | None = None, attempted: int = 0) -> int:
@@ -91,18 +95,6 @@ def baseline_runs(runs: float) -> int:
     return max(CHECKED, min(BASELINE_RUNS, int(runs / BASELINE_SHARE)))
 
 
-def fresh_runs(ahead: float, noise: Noise, budget: int) -> float:
-    """The expected fresh runs, of both sides together, that one idea's confirmation takes; at most `budget`.
-
-    `ahead`: its measured gain over the baseline, in the unit of the metric.
-    """
-    looks = design(budget=budget)
-    if looks is None:
-        return 0.0
-    se = math.sqrt(2 / looks.sizes[-1]) * (noise.sd or 0.0)
-    return 2 * expected_size(looks, HONEST * ahead / se if se else math.inf)
-
-
 def confirmation_to_come(state: CampaignState) -> float:
     """The expected fresh runs of the confirmation at the end of a campaign, as it stands; 0 if there will be none."""
     spec, best, baseline = state.spec, state.best, state.baseline
@@ -110,8 +102,39 @@ def confirmation_to_come(state: CampaignState) -> float:
         return 0.0
     if best is None or baseline is None or best is baseline or best.confirmed or not best.kept:
         return 0.0
+    noise = noise_of(idea.values for idea in state.ideas)
     ahead = gain(spec.objective, best.values, baseline.values) if baseline.values else 0.0
-    return fresh_runs(ahead, noise_of(idea.values for idea in state.ideas), spec.rules.confirm_runs)
+    effect = HONEST * ahead / noise.sd if noise.sd else EFFECT
+    return fresh_runs(round(effect, 1), spec.rules.confirm_runs, 1 + len(state.rounds))
+
+
+def plan_in_time(state: CampaignState, waves: float) -> tuple[Round | None, str]:
+    """The next round of confirmation, as `plan_round` plans it, that ends after so many runs one after the other.
+
+    Each slot takes its share of them, and all runs of a look end before those of the next one begin.
+    """
+    planned, why = plan_round(state)
+    while planned is not None and _waves(planned, state.spec.parallel) > waves:
+        fewer = (len(planned.candidates) + 1) * planned.sizes[-1] - 1
+        planned, why = plan_round(replace(state, spec=state.spec.with_rules({"confirm_runs": fewer})))
+    return planned, why
+
+
+def _waves(planned: Round, slots: int) -> int:
+    sides = len(planned.candidates) + 1
+    steps = (size - before for before, size in pairwise((0, *planned.sizes)))
+    return sum(math.ceil(step * sides / slots) for step in steps)
+
+
+@lru_cache
+def fresh_runs(effect: float, budget: int, round_number: int = 1) -> float:
+    """The expected fresh runs, of both sides together, that one idea's confirmation takes; at most `budget`.
+
+    `effect`: its true gain over the baseline, in sd of a run. It is up to one or two runs too small, as the values are
+    taken to be normal with a known sd.
+    """
+    looks = design(round_number, 1, budget)
+    return 2 * expected_size(looks, effect * math.sqrt(looks.sizes[-1] / 2)) if looks else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +143,7 @@ class _Simulated:
 
     extra: tuple[float, ...]  # re-tests so far
     keeps: tuple[float, ...]  # share of the campaigns that have kept an idea
-    candidates: tuple[tuple[float, Noise], ...]  # where one was kept: its measured gain, and the noise
+    effects: tuple[float, ...]  # of the last kept idea, where one was kept: its true gain over the baseline, in sd
 
     def retests(self, ideas: int) -> float:
         tried, last = max(0, ideas - 1), len(self.extra) - 1
@@ -138,32 +161,26 @@ def _simulated(baseline: int, retests: int) -> _Simulated:
     every = [_campaign(number, baseline, retests) for number in range(CAMPAIGNS)]
     extra = [0.0, *accumulate(fmean(one.extra[n] for one in every) for n in range(HORIZON))]
     keeps = [fmean(any(one.kept[:n]) for one in every) for n in range(HORIZON + 1)]
-    return _Simulated(tuple(extra), tuple(keeps), tuple((one.gain, one.noise) for one in every if any(one.kept)))
-
-
-@lru_cache
-def _round_size(baseline: int, retests: int, budget: int) -> float:
-    candidates = _simulated(baseline, retests).candidates
-    return fmean([fresh_runs(ahead, noise, budget) for ahead, noise in candidates] or [0.0])
+    return _Simulated(tuple(extra), tuple(keeps), tuple(one.effect for one in every if any(one.kept)))
 
 
 @dataclass(slots=True)
 class _Campaign:
-    """One simulated campaign: of each tried idea its re-tests and whether it was kept; the last gain and noise."""
+    """One simulated campaign: of each tried idea its re-tests and whether it was kept."""
 
     noise: Noise
     extra: list[int] = field(default_factory=list)
     kept: list[bool] = field(default_factory=list)
-    gain: float = 0.0  # of the last kept idea over the baseline, as measured
+    effect: float = 0.0  # of the last kept idea
 
 
 def _campaign(number: int, baseline: int, retests: int) -> _Campaign:
     """Try HORIZON ideas, each built on the last kept one and run until it is decided; a run has an sd of 1."""
     draws = iter(NormalDist().samples(baseline + HORIZON * (2 + retests), seed=number))
-    first = incumbent = list(islice(draws, baseline))
-    campaign, level, rule = _Campaign(noise_of([incumbent])), 0.0, rule_for(retests)
+    incumbent = list(islice(draws, baseline))
+    campaign, rule = _Campaign(noise_of([incumbent])), rule_for(retests)
     for _ in range(HORIZON):
-        own = level + (EFFECT if next(draws) > BETTER else 0.0)
+        own = campaign.effect + (EFFECT if next(draws) > BETTER else 0.0)
         values = [own + next(draws)]
         while (decision := decide(_ANY, RunEvidence(values, incumbent, campaign.noise), rule)).retest:
             values.append(own + next(draws))
@@ -171,6 +188,5 @@ def _campaign(number: int, baseline: int, retests: int) -> _Campaign:
         campaign.extra.append(len(values) - 1)
         campaign.kept.append(decision.status is Verdict.KEEP)
         if decision.status is Verdict.KEEP:
-            incumbent, level = values, own
-            campaign.gain = gain(_ANY, values, first)
+            incumbent, campaign.effect = values, own
     return campaign

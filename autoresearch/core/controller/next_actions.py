@@ -38,8 +38,9 @@ from autoresearch.core.controller.actions import (
     pause,
 )
 from autoresearch.core.controller.answer_requests import answer, begin_round
+from autoresearch.core.controller.cost import plan_in_time
 from autoresearch.core.controller.machine import Machine
-from autoresearch.core.controller.rules import in_time, may_begin, past_deadline, reason_to_pause, stand_at
+from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import check_due, verdicts_without_test
 from autoresearch.core.controller.sentences import add_line, eta, row_line
@@ -196,7 +197,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, 
     rounds_used = len(state.rounds) >= confirmation_rounds.MOST_ROUNDS
     if not state.spec.confirm or rounds_used or state.spec.rules.count == 0:
         return _finish(state, machine)
-    planned, why = confirmation_rounds.plan_round(in_time(state, machine.now))
+    planned, why = plan_in_time(state, waves_left(state, machine.now))
     if planned is None and confirmation_rounds.plan_round(state)[0] is not None:
         return (Say(TOO_LATE), *_finish(state, machine))
     if planned is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade
@@ -109,7 +108,7 @@ def reserve_s(state: CampaignState, run_s: float) -> float:
     """Seconds to reserve for the confirmation of the best idea: those of its expected fresh runs.
 
     The most that it may take would end most searches too early. A round is begun with no more runs than fit before the
-    deadline (`in_time`), so that what is begun can end.
+    deadline (`plan_in_time`), so that what is begun can end.
     """
     return run_s * math.ceil(_to_confirm(state) / state.spec.parallel)
 
@@ -122,14 +121,10 @@ def _to_confirm(state: CampaignState) -> float:
     return state.memo(name, lambda: confirmation_to_come(state))
 
 
-def in_time(state: CampaignState, now: float) -> CampaignState:
-    """The state with no more runs to confirm than fit between now and the deadline."""
-    rules, run_s = state.spec.rules, expected_run_s(state)
-    if rules.deadline is None or not run_s:
-        return state
-    fitting = max(0, int((rules.deadline - now) // run_s)) * state.spec.parallel
-    fewer = min(rules.confirm_runs, fitting)
-    return replace(state, spec=state.spec.with_rules({"confirm_runs": fewer}))
+def waves_left(state: CampaignState, now: float) -> float:
+    """How many runs one after the other still fit before the deadline; infinite without one."""
+    deadline, run_s = state.spec.rules.deadline, expected_run_s(state)
+    return math.inf if deadline is None or not run_s else (deadline - now) // run_s
 
 
 def tripped(state: CampaignState, since: float) -> str:

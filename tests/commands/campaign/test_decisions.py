@@ -115,18 +115,18 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
         {"slug": "fake", "overrides": {"mode": "fake"}, "parent": "baseline"},
         {"slug": "more", "overrides": {"lr": 0.05}, "parent": "fake"},  # it stands on its own feet
     )
-    state = camp.run(queue=queue, count=3, retests=1, confirm=False, confirm_runs=8)
+    state = camp.run(queue=queue, count=3, retests=1, confirm=False, confirm_runs=6)
     assert [idea.status for idea in state.ideas] == ["keep"] * 3, camp.said()
     assert (state.best.slug, state.best.parent) == ("more", "fake")
     refused = camp.bench.ask("campaign", "confirm", "nobody", check=4)
     assert refused["error"]["message"] == "one has no idea 'nobody'"
 
     dear = camp.bench.ask("campaign", "confirm", "fake", "more", check=5)["error"]
-    assert "nothing can be confirmed: no round for 2 fits" in dear["message"]
-    assert dear["fix"].startswith("autoresearch campaign set one confirm_runs=")
-    camp.bench.ask(*shlex.split(dear["fix"])[1:])
+    assert "nothing can be confirmed: a claim needs 12 fresh runs, and `confirm_runs` allows 6" in dear["message"]
+    assert dear["fix"] == "autoresearch campaign set one confirm_runs=8"  # for the better one of them
+    camp.bench.ask(*shlex.split(dear["fix"].replace("=8", "=24"))[1:])
     camp.over()
-    assert camp.state().spec.rules.confirm_runs > 8
+    assert camp.state().spec.rules.confirm_runs == 24 and not camp.state().rounds
     assert camp.bench.ask("campaign", "confirm", "fake", "more")["campaign"] == "one"
     state = camp.over()
     (plan,) = state.rounds

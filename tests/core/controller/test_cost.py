@@ -18,8 +18,11 @@ from autoresearch.core.controller import cost
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
+from autoresearch.core.statistics.confirmation import confirm, design
 from autoresearch.core.statistics.noise import noise_of
 from tests.core.controller.conftest import SPEC
+
+FRESH = sum(2 * design(number, 1, 16).sizes[-1] for number in range(1, MOST_ROUNDS + 1))
 
 
 def planned(**changes: Any) -> CampaignSpec:
@@ -60,7 +63,7 @@ def test_the_expected_re_tests_are_those_of_another_simulation(ideas: int, basel
 def test_every_part_of_the_number() -> None:
     count = cost.run_count(planned(), 24)
     assert (count.baseline, count.first) == (5, 23)
-    assert count.most == 5 + 23 * 6 + MOST_ROUNDS * 16
+    assert count.most == 5 + 23 * 6 + FRESH
     assert 0 < count.confirming <= 16 and count.expected == 28 + count.retests + count.confirming < count.most
     assert cost.run_count(planned(), 24) == count
     none = cost.run_count(planned(confirm=False, retests=0), 24)
@@ -68,14 +71,14 @@ def test_every_part_of_the_number() -> None:
     alone = cost.run_count(planned(), 1)
     assert (alone.expected, alone.most) == (5, 5)  # there is nothing to confirm
     two = cost.run_count(planned(replicates=2), 24)
-    assert two.most == 2 + 23 * 6 + MOST_ROUNDS * 16 + 1  # the third run shows whether seeds do anything
+    assert two.most == 2 + 23 * 6 + FRESH + 1  # the third run shows whether seeds do anything
     more = [cost.run_count(planned(), ideas).expected for ideas in range(1, 80)]
     assert more == sorted(more)
 
 
 def test_a_campaign_that_goes_on_costs_what_is_left() -> None:
     whole, rest = cost.run_count(planned(), 24), cost.run_count(planned(), 24, attempted=10)
-    assert (rest.baseline, rest.first, rest.most) == (0, 14, 14 * 6 + MOST_ROUNDS * 16)
+    assert (rest.baseline, rest.first, rest.most) == (0, 14, 14 * 6 + FRESH)
     assert rest.retests == pytest.approx(whole.retests - cost.run_count(planned(), 10).retests)
 
 
@@ -94,6 +97,20 @@ def test_the_baseline_is_a_fifth_at_most_but_three(runs: float, baseline: int) -
     assert cost.baseline_runs(runs) == baseline
 
 
+@pytest.mark.parametrize("effect", [0.0, 1.0, 2.0])
+def test_the_expected_fresh_runs_are_those_of_the_test_itself(effect: float) -> None:
+    """Within two runs, of eight to sixteen: it takes the normal distribution for Student's t, which needs more runs."""
+    looks, rng = design(1, 1, 16), random.Random(f"fresh {effect}")
+    assert looks is not None
+    ours = []
+    for _ in range(200):
+        sides = [[rng.gauss(level, 1) for _ in range(looks.sizes[-1])] for level in (effect, 0.0)]
+        known = (size for size in looks.sizes if confirm(Objective("m"), looks, sides[0][:size], sides[1][:size]))
+        ours.append(2 * next(known))
+    assert abs(cost.fresh_runs(effect, 16) - statistics.fmean(ours)) < 2
+    assert cost.fresh_runs(effect, 8) == 8 and cost.fresh_runs(effect, 7) == 0
+
+
 def test_what_the_confirmation_will_take(records: Callable[..., Any]) -> None:
     made = records()
     assert cost.confirmation_to_come(made.state()) == 0  # nothing is kept
@@ -101,9 +118,36 @@ def test_what_the_confirmation_will_take(records: Callable[..., Any]) -> None:
     for value in (0.9, 0.91, 0.92, 0.9):
         made.run("good", value)
     state = made.state()
-    sure = cost.confirmation_to_come(state)
-    assert 8 <= sure <= 16
+    assert cost.confirmation_to_come(state) == 8  # an effect of many sd: the first look is enough
     for changed in (replace(state.spec, confirm=False), state.spec.with_rules({"confirm_runs": 4})):
         assert cost.confirmation_to_come(replace(state, spec=changed)) == 0
     made.checked(seen=False)
     assert cost.confirmation_to_come(made.state()) == 0  # no claim is made of copies
+
+
+@pytest.mark.parametrize(
+    ("slots", "waves", "sizes"),
+    [
+        (1, 16, (4, 6, 8)),
+        (1, 15, (4, 6)),
+        (1, 11, (4,)),
+        (1, 7, None),
+        (2, 8, (4, 6, 8)),
+        (2, 7, (4, 6)),
+        (3, 7, (4, 6, 8)),  # 3 waves to the first look, 2 to each other one: a look is made when all its runs are over
+        (3, 6, (4, 6)),
+        (8, 3, (4, 6, 8)),
+        (8, 2, (4, 6)),
+        (8, 0, None),
+        (1, math.inf, (4, 6, 8)),
+    ],
+)
+def test_a_round_is_planned_to_end_in_time(
+    slots: int, waves: float, sizes: tuple[int, ...] | None, records: Callable[..., Any]
+) -> None:
+    made = records(parallel=slots)
+    made.idea("good")
+    for value in (0.9, 0.91, 0.92, 0.9):
+        made.run("good", value)
+    planned, _ = cost.plan_in_time(made.state(), waves)
+    assert (planned and planned.sizes) == sizes

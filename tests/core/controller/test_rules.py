@@ -43,15 +43,14 @@ def test_how_long_a_run_may_take(records: Callable[..., Any]) -> None:
     assert facts.reserve_gpu_hours == pytest.approx(facts.run_gpu_hours * runs)
 
 
-@pytest.mark.parametrize(("left_s", "parallel", "runs"), [(3750, 1, 10), (3749, 1, 9), (3750, 2, 16), (300, 2, 0)])
-def test_no_more_runs_confirm_than_fit(records: Callable[..., Any], left_s: float, parallel: int, runs: int) -> None:
+@pytest.mark.parametrize(("left_s", "runs"), [(3750, 10), (3749, 9), (300, 0), (-1, -1)])
+def test_how_many_runs_fit_one_after_the_other(records: Callable[..., Any], left_s: float, runs: int) -> None:
     """A run takes 375 s: 300 s, and a quarter more."""
-    made = records(parallel=parallel)
-    state = made.state()
+    state = records().state()
     now = state.spec.rules.deadline - left_s
-    assert rules.in_time(state, now).spec.rules.confirm_runs == runs
+    assert rules.waves_left(state, now) == runs
     free = replace(state, spec=replace(state.spec, rules=replace(state.spec.rules, deadline=None)))
-    assert rules.in_time(free, now).spec.rules.confirm_runs == 16
+    assert rules.waves_left(free, now) == math.inf
 
 
 @pytest.mark.parametrize(
