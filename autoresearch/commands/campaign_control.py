@@ -218,7 +218,7 @@ def confirm(
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
-    _, cost = plan_round(state, [idea for idea in asked if idea])
+    planned, cost = plan_round(state, [idea for idea in asked if idea])
     least = fewest_runs(1 + len(state.rounds))
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
         fix = f"autoresearch campaign set {state.spec.name} confirm_runs={least}"
@@ -229,7 +229,7 @@ def confirm(
             continue_campaign.continue_with(campaign_dir, {})
         controller_session.start_and_wait(campaign_dir, parts)
     names = ", ".join(ideas or ["the best idea"])
-    lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: put to the proof; {cost}"]
+    lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: {'put to the proof; ' if planned else ''}{cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)
     return 0
 
