@@ -81,6 +81,7 @@ def test_an_old_verdict_has_a_difference_that_is_not_adjusted(objective: Objecti
 def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
     picked = "pass@1 0.4 (search mean, picked because it was high; one run)"
     assert shown().words == f"kept, not confirmed: {picked}"
+    assert shown(DOWN).words == "kept, not confirmed: loss 0.4 (search mean, picked because it was low; one run)"
     found = shown(UP, "undecided", **NEW)
     assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}"
     assert (found.value, found.basis, found.label) == (0.4, Basis.SELECTED, "search mean")

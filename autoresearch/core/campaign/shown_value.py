@@ -1,7 +1,7 @@
 """The number that people are shown for an idea, and the sentence around it, the same in every display.
 
-The mean of the runs by which the search picked an idea is too high, because it was picked for being high. So an idea
-that was put to the proof is shown at the estimate from its fresh runs; without a proof its mean is labelled.
+The mean of the runs by which the search picked an idea looks too good, because the idea was picked for it. So one that
+was put to the proof is shown at the estimate from its fresh runs; without a proof its mean is labelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 
 DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
-SELECTED = "search mean, picked because it was high"
 PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler
 
 
@@ -72,13 +71,7 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     """What to show for an idea of a campaign."""
     basis, objective = _basis(idea), state.spec.objective
     estimate = idea.claim or ClaimEstimate()
-    runs = runs_words(idea, fresh=basis is Basis.BASELINE)
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
-    proof, word = estimate.words(objective), claim
-    if basis is Basis.DETERMINISTIC and estimate.gain is not None:
-        resolution = resolution_of(state)
-        word = f"{'better, ' if resolution.exceeded_by(estimate.gain) else ''}{claim}"
-        proof = f"{objective.change(estimate.gain):+.3g} against the baseline (resolution {resolution.size:.3g})"
     value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else idea.value, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:
         base = _base_value(state.baseline) if state.baseline else None
@@ -87,8 +80,8 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
             base = value - change
             low, high = sorted(base + objective.change(end) for end in (estimate.gain_low, estimate.gain_high))
-    number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
-    words = _words(idea, basis, word, number, runs, proof)
+    runs, proof = runs_words(idea), _proof(state, idea)
+    words = _words(state, idea, basis, claim, value)
     return ShownValue(
         idea.slug, basis, value, low, high, idea.value, runs, claim, idea.claim, change, proof, words
     )
@@ -111,7 +104,8 @@ def runs_words(idea: Idea, *, fresh: bool = False) -> str:
     words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(len(rows))] if rows else []
     if n and (without := len(rows) - n):
         words.append(f"{without} of {_runs(len(rows))} {'has' if without == 1 else 'have'} no metric")
-    if lost := sum(idea.excused(row) and row.run_id not in idea.smoke for row in idea.rows):
+    apart = idea.smoke | (set() if fresh else {run.run for run in idea.runs if run.why == "confirm"})
+    if lost := sum(idea.excused(row) and row.run_id not in apart for row in idea.rows):
         words.append(f"{_runs(lost)} lost through no fault of its own")
     return "; ".join(words)
 
@@ -133,20 +127,33 @@ def _basis(idea: Idea) -> Basis:
     return Basis.SELECTED if idea.kept else Basis.SEARCH
 
 
-def _words(idea: Idea, basis: Basis, word: str, number: str, runs: str, proof: str) -> str:
-    counted = f"{number} ({runs})" if runs else number
+def _proof(state: CampaignState, idea: Idea) -> str:
+    estimate, objective = idea.claim, state.spec.objective
+    if estimate is None or estimate.gain is None:
+        return ""
+    if _basis(idea) is not Basis.DETERMINISTIC:
+        return estimate.words(objective)
+    return f"{objective.change(estimate.gain):+.3g} against the baseline (resolution {resolution_of(state).size:.3g})"
+
+
+def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None) -> str:
+    objective, proof = state.spec.objective, _proof(state, idea)
+    runs = runs_words(idea, fresh=basis is Basis.BASELINE)
+    number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
     match basis:
-        case Basis.BASELINE:
-            return counted
         case Basis.FRESH:
-            return f"{word}, {number}, {proof}"
+            return f"{claim}, {number}, {proof}"
         case Basis.DETERMINISTIC:
-            return f"{word.replace('deterministic', DETERMINISTIC)}; {number}{f', {proof}' if proof else ''}"
+            gain = idea.claim.gain if idea.claim else None
+            better = "better, " if gain is not None and resolution_of(state).exceeded_by(gain) else ""
+            word = claim.replace("deterministic", DETERMINISTIC)
+            return f"{better}{word}; {number}{f', {proof}' if proof else ''}"
         case Basis.SELECTED:
-            how = PICKED if idea.simpler else SELECTED
+            how = PICKED if idea.simpler else f"search mean, picked because it was {objective.good}"
             tail = f"; in fresh runs {proof}" if proof else ""
-            return f"kept, {word or 'not confirmed'}: {number} ({how}{f'; {runs}' if runs else ''}){tail}"
-    return f"{word}, {counted}" if word else counted
+            return f"kept, {claim or 'not confirmed'}: {number} ({how}{f'; {runs}' if runs else ''}){tail}"
+    counted = f"{number} ({runs})" if runs else number
+    return f"{claim}, {counted}" if claim else counted
 
 
 def _runs(n: int) -> str:

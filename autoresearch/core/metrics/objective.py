@@ -54,9 +54,14 @@ class Objective:
         return gain if self.direction is Direction.MAXIMIZE else 0.0 - gain
 
     @property
+    def good(self) -> str:
+        """Which values are good, in a word: `high` or `low`."""
+        return "high" if self.direction is Direction.MAXIMIZE else "low"
+
+    @property
     def better_words(self) -> str:
         """`higher is better` or `lower is better`."""
-        return "higher is better" if self.direction is Direction.MAXIMIZE else "lower is better"
+        return f"{self.good}er is better"
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 WORDS = {
     "baseline": "mean of the baseline's runs",
-    "best": "search mean of the best idea that is kept, picked because it was high; the baseline's where none is",
+    "best": "search mean of the best idea that is kept, which was picked for it; the baseline's where none is",
     "delta": "how much better that is than the baseline; positive in either direction; 0 where none is kept",
     "noise": "standard deviation of one run",
     "kept": "ideas that are kept, demoted ones not counted",

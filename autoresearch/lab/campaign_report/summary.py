@@ -84,7 +84,12 @@ class IdeaLine:
 
     @property
     def fresh(self) -> str:
-        """What its fresh runs show: its value, the difference from the baseline, and the runs; "" without any."""
+        """What its fresh runs show: its value, the difference from the baseline, and the runs; "" without any.
+
+        Of the baseline, the mean of all its runs, if there are fresh ones.
+        """
+        if self.shown.basis is Basis.BASELINE and self.confirming:
+            return self.shown.words
         if not self.shown.proof:
             return ""
         value = self.shown.value if self.shown.change is not None else None
@@ -309,7 +314,7 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         names = ", ".join(_picked(line) for line in luck[:10])
         words.append(
             f"Kept, not confirmed: {names}{_more(luck, 10)}. The search built on them; these are search means, picked "
-            "because they were high, so a part of what they show may be luck."
+            f"because they were {state.spec.objective.good}, so a part of what they show may be luck."
         )
     if gone:
         names = "; ".join(f"{line.slug}, {proof}" if (proof := line.shown.proof) else line.slug for line in gone[:10])

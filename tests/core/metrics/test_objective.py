@@ -35,6 +35,7 @@ def test_better(objective: Objective, a: float, b: float, better: bool) -> None:
 
 
 def test_a_gain_is_a_lower_loss_and_a_higher_reward() -> None:
+    assert (LOSS.better_words, REWARD.better_words) == ("lower is better", "higher is better")
     assert (LOSS.change(0.12), REWARD.change(0.12)) == (-0.12, 0.12)
     assert (LOSS.change(-0.12), REWARD.change(-0.12)) == (0.12, -0.12)
     assert f"{LOSS.change(0.0):+g} {REWARD.change(0.0):+g}" == "+0 +0"  # no -0
