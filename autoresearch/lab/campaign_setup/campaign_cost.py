@@ -57,13 +57,13 @@ class CampaignCost:
         runs = self.runs
         if runs is None:
             return "nothing limits the number of ideas: most take one run, one that looks better takes more"
-        more = f" more ({self.attempted} are over)" if self.attempted else ""
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             f"{runs.first} first runs" if runs.first else "",
             f"{runs.retests:.0f} re-tests" if runs.retests >= 0.5 else "",
             f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
         )
+        more = f"more than the {self.attempted} that are over" if self.attempted else ""
         words = f"{_ideas(max(0, runs.ideas - self.attempted), more)}: about {runs.expected:.0f} runs"
         return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{self.apart}"
 
@@ -126,10 +126,14 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
     """
     spec = campaign_spec
     duration = run_duration(spec, max_time_s, parts)
-    capacity, limit = _capacity(spec, duration)
     campaign_dir = CampaignDir(Path(spec.directory))
-    attempted = CampaignHistory(campaign_dir).state().attempted if campaign_dir.spec.exists() else 0
-    if "baseline" not in spec.sources and not attempted:
+    state = CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None  # one that goes on
+    attempted = state.attempted if state else 0
+    capacity, limit = _capacity(spec, duration, state.gpu_hours if state else 0.0)
+    if state is not None:
+        was = {**spec.sources, "baseline": "as the campaign began"}
+        spec = replace(spec, replicates=state.spec.replicates, sources=was)
+    elif "baseline" not in spec.sources:
         spec = _with_baseline(spec, capacity, limit)
     asked_ideas = spec.rules.count
     fitting = None if capacity is None else ideas_within(spec, capacity, asked_ideas, attempted)
@@ -173,28 +177,37 @@ def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str
     return replace(spec, replicates=fewer, sources={**spec.sources, "baseline": why})
 
 
-def _capacity(campaign_spec: CampaignSpec, duration: RunDuration) -> tuple[int | None, str]:
-    """The runs that a campaign's deadline or its GPU hours allow, and which of them does; None and "" without both."""
+def _capacity(campaign_spec: CampaignSpec, duration: RunDuration, used_hours: float) -> tuple[int | None, str]:
+    """The runs that a campaign's deadline or its GPU hours allow, and which of them does; None and "" without both.
+
+    used_hours: GPU hours that are spent.
+    """
     spec, rules, rooms = campaign_spec, campaign_spec.rules, []
     if rules.deadline is not None:
         waves = (rules.deadline - spec.created) / duration.seconds + 0.01  # the clock went on since it was set
         rooms.append((max(0, int(waves)) * spec.parallel, "the deadline"))
     if rules.budget_gpu_hours is not None and spec.gpus_per_run:
         each = duration.seconds / 3600 * spec.gpus_per_run
-        rooms.append((int(rules.budget_gpu_hours / each), "the budget of GPU hours"))
+        rooms.append((max(0, int((rules.budget_gpu_hours - used_hours) / each)), "the budget of GPU hours"))
     return min(rooms, default=(None, ""))
 
 
 def run_duration(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> RunDuration:
-    """How long a run of this campaign takes: from an earlier run of its blueprint, else from its limits."""
-    limit = campaign_spec.timeout_s or max_time_s
-    for entry in parts.index.by_blueprint(campaign_spec.blueprint):
+    """How long a run of this campaign takes: as the newest run or campaign of its blueprint took, else its limits."""
+    limit, blueprint = campaign_spec.timeout_s or max_time_s, campaign_spec.blueprint
+    known: list[tuple[float, float, str]] = []  # when it began, seconds, which
+    for entry in parts.index.by_blueprint(blueprint):
         if seconds := _whole_s(RunDir(Path(entry.run_dir))):
-            return RunDuration(min(limit, seconds), f"as the run {entry.run} took", measured=True)
-    for known in campaign_registry.known(parts):
-        if spans := _baseline_spans(known.campaign_dir, campaign_spec.blueprint):
-            source = f"as the baseline of the campaign {known.name} took on average"
-            return RunDuration(min(limit, fmean(spans)), source, measured=True)
+            known.append((entry.created, seconds, f"as the run {entry.run} took"))
+            break
+    for campaign in campaign_registry.known(parts):
+        if spans := _baseline_spans(campaign.campaign_dir, blueprint):
+            words = f"as the baseline of the campaign {campaign.name} took on average"
+            known.append((campaign.created, fmean(spans), words))
+            break
+    if known:
+        _, seconds, words = max(known)
+        return RunDuration(min(limit, seconds), words, measured=True)
     source = "its timeout" if campaign_spec.timeout_s else "exp_max_time"
     return RunDuration(limit, f"{source}, as no earlier run of this blueprint is known", measured=False)
 
@@ -220,7 +233,7 @@ def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
 
 
 def _ideas(number: int, more: str = "") -> str:
-    return f"{number}{more} {'idea' if number == 1 else 'ideas'}"
+    return f"{number} {'idea' if number == 1 else 'ideas'}{more and f' {more}'}"
 
 
 def _time(seconds: float) -> str:
