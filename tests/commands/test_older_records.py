@@ -100,6 +100,8 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
                  ("ledger", "show", ledger, "--format", "md"), ("compare", "old:1", "old:2")):  # fmt: skip
         out = older.here(*line)[1]
         assert words in out, (line, out)
+    better = "higher is better" if direction == "maximize" else "lower is better"
+    assert f"difference of the means (B - A): +1, {better};" in older.here("compare", "old:1", "old:2")[1]
     told = older.ask("campaign", "status", "old")
     assert (told["best_value"], told["best_shown"]["gain"], told["best_shown"]["failed"]) == (1.9, 0.9, 1)
     assert told["best_shown"]["search_mean"] == pytest.approx(2.0019)
