@@ -6,9 +6,9 @@ person's ideas, everything if the file was lost) is added to it. Each ask seeds 
 trials, so that equal histories propose equal ideas before and after a restart.
 
 A crash, or an idea that its curve ended early, is told PRUNED: TPE then ranks it below all that finished and
-turns away from its neighbourhood. FAIL would hide it (on a landscape where half of the space breaks, 15 of 23
-ideas crashed then, and 7 so; 12 seeds); a made-up bad value would need a scale. An idea that never ran teaches
-nothing and is told FAIL.
+turns away from its neighbourhood. FAIL would hide it (on a landscape where half of the space breaks, twice as
+many ideas crashed then); a made-up bad value would need a scale. An idea that never ran teaches nothing and is told
+FAIL.
 
 The only file that knows optuna (half a second to import). Sampler: Watanabe, "Tree-structured Parzen estimator",
 arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.
@@ -46,12 +46,17 @@ if TYPE_CHECKING:
 JOURNAL = "optuna.journal"
 REASKS = 8
 """Duplicates in a row before a point is drawn at random instead."""
+START_POINTS = 3
+"""Ideas that cover the space evenly before TPE takes over, beside the baseline; Optuna's 10 are half of 24 ideas."""
+GOOD_SHARE = 1 / 4
+"""Share of the results that TPE takes for good ones. Optuna's tenth is one result up to the tenth, and with noise
+often the wrong one. Both numbers were chosen on two landscapes and measured on a third, see docs/search.md."""
 
 _SLUG = "slug"  # user attribute of a trial that was not asked for here: the attempt that it stands for
 
 
 class Tpe:
-    """Proposes where good results were dense and bad ones were not; the first few ideas cover the space evenly."""
+    """Proposes where good results were dense and others were not; the first few ideas cover the space evenly."""
 
     name = "tpe"
 
@@ -84,7 +89,8 @@ class Tpe:
             study = self._opened()
             self._catch_up(study, attempts)
             known = tried(attempts, self._baseline) | self._asked.keys()
-            asked = self._begin(study, known) or self._ask_new(study, known) or self._draw_new(study, known)
+            crashes = sum(attempt.status == "crash" for attempt in attempts)
+            asked = self._begin(study, known) or self._ask_new(study, known, crashes) or self._draw_new(study, known)
         if asked is None:
             return None
         number, point = asked
@@ -108,19 +114,18 @@ class Tpe:
 
     def _begin(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
         """One of the first few ideas, which cover the space evenly."""
-        count = startup_trials(len(self._space.free))
         asked = sum(_SLUG not in trial.user_attrs for trial in _trials(study))
-        for point in spread(self._space, self._seed, count)[asked:]:
+        for point in spread(self._space, self._seed, START_POINTS)[asked:]:
             if fingerprint(point, self._baseline) not in known:
                 return self._add(study, point)
         return None
 
-    def _ask_new(self, study: Study, known: set[str]) -> tuple[int, Point] | None:
+    def _ask_new(self, study: Study, known: set[str], crashes: int) -> tuple[int, Point] | None:
         from optuna.trial import TrialState
 
         distributions = {d.key: _distribution(d) for d in self._space.free}
         for _ in range(REASKS):
-            study.sampler = _sampler(self._seed, len(_trials(study)), len(distributions), self._parallel)
+            study.sampler = _sampler(self._seed, _trials(study), crashes, self._parallel)
             trial = study.ask(distributions)
             point = self._point(trial.params)
             if fingerprint(point, self._baseline) not in known:
@@ -237,17 +242,16 @@ def need_optuna() -> None:
         raise EnvironmentUnusable(message, code="no_optuna", fix=fix, hint="or search with --proposer random or grid")
 
 
-def startup_trials(free_keys: int) -> int:
-    """Results before TPE takes over from chance; Optuna's own 10 would leave it half of 24 ideas."""
-    return max(4, min(10, free_keys + 2))
-
-
-def _sampler(seed: int, trials: int, free_keys: int, parallel: int) -> object:
+def _sampler(seed: int, trials: Sequence[FrozenTrial], crashes: int, parallel: int) -> object:
     from optuna.samplers import TPESampler
+    from optuna.trial import TrialState
 
+    measured = sum(trial.state == TrialState.COMPLETE for trial in trials)
+    good = min(measured, math.ceil((measured + crashes) * GOOD_SHARE))  # a crash is a result, but never a good one
     return TPESampler(
-        seed=random.Random(f"{seed}:{trials}").getrandbits(32),
-        n_startup_trials=startup_trials(free_keys),
+        seed=random.Random(f"{seed}:{len(trials)}").getrandbits(32),
+        n_startup_trials=START_POINTS,
+        gamma=lambda _: good,
         multivariate=True,
         constant_liar=parallel > 1,
     )

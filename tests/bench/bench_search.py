@@ -1,40 +1,79 @@
-"""Search on the frozen landscape of tinygrpo: true score of the incumbent against ideas tried, and compute.
+"""Search on three landscapes: true score of the incumbent against ideas tried; on tinygrpo's, compute as well.
 
-Twenty paired seeds: equal seeds have the same luck in the n-th run, whoever proposes it. The incumbent is what
-a campaign would take for the best, the highest single measurement (the baseline is measured three times); its
-true score is the mean of the landscape there, which the search never sees.
+Paired seeds: equal seeds have the same luck in the n-th run, whoever proposes it. The incumbent is what a campaign
+would take for the best, the highest single measurement (the baseline is measured three times); its true score is
+that of the landscape there, which the search never sees.
 
-    python -m tests.bench.bench_search       prints the table of docs: every count, every proposer
+TPE was set up on tinygrpo's table and on Hartmann6, with seeds that are not measured here; CartPole took no part.
+
+    python -m tests.bench.bench_search            prints the tables of docs/search.md: every count, every proposer
+    python -m tests.bench.bench_search choose     the settings of TPE that were compared (twenty minutes on one core)
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
+from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
+from autoresearch.proposers import tpe as product
 from autoresearch.proposers.registry import Given, proposer
+from tests.bench import cartpole_landscape, search_landscape
+from tests.bench.hartmann import Hartmann
 from tests.bench.result import Result
-from tests.bench.search_landscape import SPACE, START, STEPS, Landscape, load
 
-SEEDS = range(20)
+SEEDS = range(100)
+CHOOSING, TIE = range(1000, 1200), range(1200, 1400)
+STOPPING = range(40)
+"""Seeds of the searches with early stopping, which are three times as long."""
 IDEAS = 24
 COUNTS = range(12, IDEAS + 1)
-OBJECTIVE = Objective("task_pass_rate@1")
+OBJECTIVE = Objective("score")
 MEDIAN = MedianRule(warmup=0, least=4)
 HALVING = HalvingRule(warmup=0, eta=3)
-"""Chosen, as the number of ideas at the start of TPE was, with other seeds than those measured here."""
+"""Chosen with the seeds 100 to 139."""
+STARTS, SHARES = (2, 3, 4, 6), (0.1, 0.2, 0.25)
+"""Settings of TPE that were compared: start points, and the share of results that count as good."""
+
+
+class Landscape(Protocol):
+    """What is searched; scores are to be maximised."""
+
+    name: str
+    start: Mapping[str, float]  # the recipe before the search
+    steps: Sequence[int]  # at which a run is validated
+
+    @property
+    def space(self) -> Mapping[str, Mapping[str, object]]:
+        """As a campaign file declares it."""
+
+    @property
+    def best(self) -> float:
+        """The highest true score."""
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of one run, over all of the space."""
+
+    def score(self, point: Mapping[str, object]) -> float:
+        """The true score of a point."""
+
+    def run(self, point: Mapping[str, object], chance: random.Random) -> Sequence[float]:
+        """The scores that one run would show at each of `steps`."""
 
 
 @dataclass
@@ -53,16 +92,16 @@ class Search:
 def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = None, ideas: int = IDEAS) -> Search:
     """Run a campaign of so many ideas, the baseline first."""
     found, shown = Search(), list[Curve]()
-    first = [_curve(land, START, f"{seed}:0:{n}") for n in range(3)]
+    first = [_curve(land, land.start, f"{seed}:0:{n}") for n in range(3)]
     value = statistics.fmean(curve[-1][1] for curve in first)
     attempts = [Attempt(1, Hypothesis(BASELINE, ""), "keep", value, 3)]
-    best, incumbent, spent = value, dict[str, object](START), STEPS[-1]
+    best, incumbent, spent = value, dict[str, object](land.start), land.steps[-1]
     found.scores.append(land.score(incumbent))
     found.steps.append(spent)
     found.curves.append(first[0])
     shown.append(first[0])
     with tempfile.TemporaryDirectory() as folder:
-        given = Given(Path(folder), OBJECTIVE, _no_yaml, space=read_space(SPACE), baseline=START, seed=seed)
+        given = Given(Path(folder), OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed)
         source = proposer(name, given)
         while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
             curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")
@@ -71,7 +110,7 @@ def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = 
             value, spent = curve[length - 1][1], spent + curve[length - 1][0]
             if stop is None and value > best:
                 best, incumbent = value, dict(idea.overrides)
-            attempts.append(Attempt(len(attempts) + 1, idea, "discard" if stop else "keep", value, 1))
+            attempts.append(Attempt(len(attempts) + 1, idea, PRUNED if stop else "keep", value, 1))
             source.tell(attempts[-1])
             found.scores.append(land.score(incumbent))
             found.steps.append(spent)
@@ -81,15 +120,27 @@ def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = 
 
 def run(repeats: int) -> Iterator[Result]:
     """The goals of the search; seeds are fixed, so `repeats` changes nothing."""
-    land = load()
-    with _without_fsync():
-        chance = [search(land, "random", seed) for seed in SEEDS]
-        tpe = [search(land, "tpe", seed) for seed in SEEDS]
-        stopped = {
-            rule: [search(land, "tpe", seed, rule=rule, ideas=3 * IDEAS) for seed in SEEDS]
-            for rule in (MEDIAN, HALVING)
-        }
-    note = f"landscape from {land.score(START):.3f} at the start to {land.best:.3f}, noise of one run {land.noise:.3f}"
+    for land, goal in ((search_landscape.load(), 12), (Hartmann(), IDEAS), (cartpole_landscape.load(), IDEAS)):
+        chance, tpe = _searches(land, "random", SEEDS), _searches(land, "tpe", SEEDS)
+        low, high = reached_range(tpe, chance)
+        at = "; ".join(f"at {n} random {_shown(chance, n)}, TPE {_shown(tpe, n)}" for n in (12, IDEAS))
+        yield Result(
+            f"{land.name}: idea at which TPE reaches the true score of {IDEAS} random ideas",
+            "random",
+            [reached(tpe, mean_at(chance, IDEAS))],
+            [IDEAS],
+            goal,
+            unit="ideas",
+            absolute=True,
+            note=f"90 % of resamplings of the {len(SEEDS)} seeds {low:g} to {high:g}; {at} (± standard error)",
+        )
+        if land.name == "tinygrpo":
+            yield from _embedded(land, chance, tpe)
+
+
+def _embedded(land: Landscape, chance: list[Search], tpe: list[Search]) -> Iterator[Result]:
+    """Every count of ideas, and early stopping, on the table of the embedded trainer."""
+    ends = f"from {land.score(land.start):.3f} at the start to {land.best:.3f}"
     yield Result(
         f"true score of the incumbent at 12 to {IDEAS} ideas, TPE",
         "random",
@@ -99,55 +150,124 @@ def run(repeats: int) -> Iterator[Result]:
         unit="pass@1",
         at_least=True,
         worst=True,
-        note=f"mean of 20 paired seeds; {note}",
+        note=f"mean of {len(SEEDS)} paired seeds; landscape {ends}, noise of one run {land.noise:.3f}",
     )
-    full = IDEAS * STEPS[-1]
-    for rule, searches in stopped.items():
+    full, whole = IDEAS * land.steps[-1], [tpe[seed] for seed in STOPPING]
+    for rule in (MEDIAN, HALVING):
+        stopped = _searches(land, "tpe", STOPPING, rule=rule, ideas=3 * IDEAS)
         yield Result(
             f"steps until the score of {IDEAS} whole TPE ideas, with early stopping ({type(rule).__name__})",
             "TPE without",
-            [steps_to(searches, mean_at(tpe, IDEAS), full)],
+            [steps_to(stopped, mean_at(whole, IDEAS), full, land.steps)],
             [full],
             0.5,
             unit="steps",
-            note="mean of 20 seeds",
+            note=f"mean of {len(STOPPING)} seeds",
         )
 
 
-def mean_at(searches: list[Search], ideas: int) -> float:
+def _searches(
+    land: Landscape, name: str, seeds: Sequence[int], *, rule: PruningRule | None = None, ideas: int = IDEAS
+) -> list[Search]:
+    with _without_fsync():
+        return [search(land, name, seed, rule=rule, ideas=ideas) for seed in seeds]
+
+
+def mean_at(searches: Sequence[Search], ideas: int) -> float:
     """The mean over the seeds after so many ideas."""
     return statistics.fmean(s.scores[ideas - 1] for s in searches)
 
 
-def steps_to(searches: list[Search], score: float, most: int) -> int:
+def _shown(searches: Sequence[Search], ideas: int) -> str:
+    """The mean and its standard error."""
+    error = statistics.stdev(s.scores[ideas - 1] for s in searches) / math.sqrt(len(searches))
+    return f"{mean_at(searches, ideas):.4f} ± {error:.4f}"
+
+
+def reached(searches: Sequence[Search], score: float) -> float:
+    """The first count of ideas at which the mean over the seeds is at least that score; infinity if there is none."""
+    return next((n for n in range(1, IDEAS + 1) if mean_at(searches, n) >= score), math.inf)
+
+
+def reached_range(searches: Sequence[Search], others: Sequence[Search], times: int = 200) -> tuple[float, float]:
+    """5th and 95th percentile of `reached` for the others' last score, over pairs drawn again (bootstrap)."""
+    chance, counts, pairs = random.Random(0), list[float](), list(zip(searches, others, strict=True))
+    for _ in range(times):
+        ours, theirs = zip(*chance.choices(pairs, k=len(pairs)), strict=True)
+        counts.append(reached(ours, mean_at(theirs, IDEAS)))
+    counts.sort()
+    return counts[times // 20], counts[-1 - times // 20]
+
+
+def steps_to(searches: list[Search], score: float, most: int, at: Sequence[int]) -> int:
     """Steps after which the mean over the seeds is at least that score; twice `most` where it never is."""
-    for steps in range(STEPS[-1], most + 1, STEPS[0]):
+    for steps in range(at[-1], most + 1, at[0]):
         if statistics.fmean(s.score_after(steps) for s in searches) >= score:
             return steps
     return 2 * most
 
 
 def table() -> None:
-    """Every count and every proposer, as markdown."""
-    land = load()
-    print(f"start {land.score(START):.3f}, best {land.best:.3f}, noise of one run {land.noise:.3f}", file=sys.stderr)
-    with _without_fsync():
-        chance = [search(land, "random", seed) for seed in SEEDS]
-        tpe = [search(land, "tpe", seed) for seed in SEEDS]
-        rules = {"median": MEDIAN, "halving": HALVING}
-        stopped = {n: [search(land, "tpe", s, rule=r, ideas=3 * IDEAS) for s in SEEDS] for n, r in rules.items()}
-    print("| ideas | random | TPE | TPE better, equal, worse (of 20) |", *(f"TPE + {n}, same steps |" for n in stopped))
-    print("|---" * (4 + len(stopped)) + "|")
+    """Every count and every proposer, as markdown: early stopping on tinygrpo's table, then all three landscapes."""
+    lands: list[Landscape] = [search_landscape.load(), Hartmann(), cartpole_landscape.load()]
+    chance = {land.name: _searches(land, "random", SEEDS) for land in lands}
+    tpe = {land.name: _searches(land, "tpe", SEEDS) for land in lands}
+    for land in lands:
+        shown = f"start {land.score(land.start):.3f}, best {land.best:.3f}, noise of one run {land.noise:.3f}"
+        print(f"{land.name}: {shown}", file=sys.stderr)
+    print("| ideas |", *(f"{name}: random | TPE | TPE better, equal, worse |" for name in chance))
+    print("|---" * (1 + 3 * len(lands)) + "|")
     for count in range(2, IDEAS + 1):
-        signs = [_sign(t.scores[count - 1] - c.scores[count - 1]) for t, c in zip(tpe, chance, strict=True)]
-        pairs = ", ".join(str(signs.count(sign)) for sign in (1, 0, -1))
-        steps = [statistics.fmean(s.score_after(count * STEPS[-1]) for s in found) for found in stopped.values()]
-        cells = [str(count), f"{mean_at(chance, count):.4f}", f"{mean_at(tpe, count):.4f}", pairs]
-        print("| " + " | ".join([*cells, *(f"{score:.4f}" for score in steps)]) + " |")
+        cells = [str(count)]
+        for name, theirs in chance.items():
+            signs = [
+                _sign(t.scores[count - 1] - c.scores[count - 1]) for t, c in zip(tpe[name], theirs, strict=True)
+            ]
+            pairs = ", ".join(str(signs.count(sign)) for sign in (1, 0, -1))
+            cells += [_shown(theirs, count), _shown(tpe[name], count), pairs]
+        print("| " + " | ".join(cells) + " |")
+    land, rules = lands[0], {"median": MEDIAN, "halving": HALVING}
+    stopped = {n: _searches(land, "tpe", STOPPING, rule=r, ideas=3 * IDEAS) for n, r in rules.items()}
+    print("\n| ideas | TPE |", *(f"TPE + {name}, same steps |" for name in rules))
+    print("|---" * (2 + len(rules)) + "|")
+    whole = [tpe[land.name][seed] for seed in STOPPING]
+    for count in range(2, IDEAS + 1):
+        steps = [statistics.fmean(s.score_after(count * land.steps[-1]) for s in found) for found in stopped.values()]
+        print("| " + " | ".join([str(count), *(f"{score:.4f}" for score in (mean_at(whole, count), *steps))]) + " |")
     for name, rule in rules.items():
-        replays = [replay(rule, s.curves, OBJECTIVE) for s in (*chance, *tpe)]
+        replays = [replay(rule, s.curves, OBJECTIVE) for s in (*(chance[land.name][n] for n in STOPPING), *whole)]
         kills, saved = sum(r.kills_winner for r in replays), statistics.fmean(r.saved for r in replays)
-        print(f"{name}: replay on 40 campaigns kills the winner in {kills}, saves {saved:.0%}", file=sys.stderr)
+        ended = f"replay on {len(replays)} campaigns kills the winner in {kills}, saves {saved:.0%}"
+        print(f"{name}: {ended}", file=sys.stderr)
+
+
+def choose() -> None:
+    """Each setting of TPE on the two landscapes on which it was chosen; then what TPE was before, on all three."""
+    lands: list[Landscape] = [search_landscape.load(), Hartmann()]
+    print("| seeds | start points | good results |", *(f"{x.name}: at idea | at 12 | at {IDEAS} |" for x in lands))
+    print("|---" * (3 + 3 * len(lands)) + "|")
+    for seeds, settings in ((CHOOSING, itertools.product(STARTS, SHARES)), (TIE, [(2, 0.25), (3, 0.25)])):
+        chance = [_searches(land, "random", seeds) for land in lands]
+        for starts, share in settings:
+            cells = [f"{seeds[0]} to {seeds[-1]}", str(starts), f"{share:.0%}"]
+            for land, theirs in zip(lands, chance, strict=True):
+                tpe = _set_up(land, seeds, starts, share)
+                cells += [f"{reached(tpe, mean_at(theirs, IDEAS)):g}", _shown(tpe, 12), _shown(tpe, IDEAS)]
+            print("| " + " | ".join(cells) + " |", flush=True)
+    for land in (*lands, cartpole_landscape.load()):
+        theirs, tpe = _searches(land, "random", SEEDS), _set_up(land, SEEDS, len(land.space) + 2, 0.1)
+        at = f"{_shown(tpe, 12)} at 12, {_shown(tpe, IDEAS)} at {IDEAS}"
+        print(f"before, {land.name}: reached at idea {reached(tpe, mean_at(theirs, IDEAS)):g}, {at}")
+
+
+def _set_up(land: Landscape, seeds: Sequence[int], starts: int, share: float) -> list[Search]:
+    """TPE with another setting."""
+    own = product.START_POINTS, product.GOOD_SHARE
+    product.START_POINTS, product.GOOD_SHARE = starts, share
+    try:
+        return _searches(land, "tpe", seeds)
+    finally:
+        product.START_POINTS, product.GOOD_SHARE = own
 
 
 def _sign(number: float) -> int:
@@ -155,7 +275,7 @@ def _sign(number: float) -> int:
 
 
 def _curve(land: Landscape, point: Mapping[str, object], luck: str) -> list[tuple[int, float]]:
-    return list(zip(STEPS, land.run(point, random.Random(luck)), strict=True))
+    return list(zip(land.steps, land.run(point, random.Random(luck)), strict=True))
 
 
 def _no_yaml(data: bytes, name: str) -> object:
@@ -173,4 +293,4 @@ def _without_fsync() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    table()
+    choose() if sys.argv[1:] == ["choose"] else table()

@@ -17,7 +17,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,27 +39,40 @@ LOGARITHMIC = ("lr", "kl_coef")
 START = {"lr": 3e-4, "temperature": 1.0, "kl_coef": 0.1, "entropy_coef": 0.0}
 """The recipe before the search: a cautious one, as a researcher inherits it."""
 
-SPACE: dict[str, dict[str, object]] = {
-    key: {"low": min(values), "high": max(values), **({"log": True} if key in LOGARITHMIC else {})}
-    for key, values in AXES.items()
-}
-"""The same keys as a campaign file declares them."""
-
 Corner = tuple[float, ...]
 
 
 class Landscape:
-    """Mean learning curves and their noise anywhere in the space."""
+    """Mean learning curves of a grid, and their noise, anywhere in the space that the grid spans."""
 
-    def __init__(self, curves: Mapping[tuple[Corner, int], Sequence[float]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        axes: Mapping[str, Sequence[float]],
+        logarithmic: Collection[str],
+        start: Mapping[str, float],
+        steps: Sequence[int],
+        curves: Mapping[tuple[Corner, int], Sequence[float]],
+    ) -> None:
+        """`curves`: (grid point, seed) -> the score after each of `steps`."""
+        self.name, self.start, self.steps = name, start, steps
+        self._axes, self._logarithmic = axes, logarithmic
         self._seeds: dict[Corner, list[Sequence[float]]] = {}
         for (corner, _), curve in sorted(curves.items()):
             self._seeds.setdefault(corner, []).append(curve)
         self._means = {c: [statistics.fmean(v) for v in zip(*s, strict=True)] for c, s in self._seeds.items()}
 
+    @property
+    def space(self) -> dict[str, dict[str, object]]:
+        """The keys as a campaign file declares them."""
+        return {
+            key: {"low": min(values), "high": max(values), **({"log": True} if key in self._logarithmic else {})}
+            for key, values in self._axes.items()
+        }
+
     def curve(self, point: Mapping[str, object]) -> list[float]:
-        """The true learning curve: pass@1 after each of STEPS."""
-        total = [0.0] * len(STEPS)
+        """The true learning curve: the score after each of `steps`."""
+        total = [0.0] * len(self.steps)
         for weight, corner in self._around(point):
             for n, value in enumerate(self._means[corner]):
                 total[n] += weight * value
@@ -90,7 +103,7 @@ class Landscape:
 
     def _around(self, point: Mapping[str, object]) -> list[tuple[float, Corner]]:
         """The corners of the cell that holds the point, each with its weight."""
-        sides = [_side(key, float(str(point[key]))) for key in AXES]
+        sides = [self._side(key, float(str(point[key]))) for key in self._axes]
         corners = []
         for chosen in itertools.product(*sides):
             weight = math.prod(w for w, _ in chosen)
@@ -98,15 +111,14 @@ class Landscape:
                 corners.append((weight, tuple(value for _, value in chosen)))
         return corners
 
-
-def _side(key: str, value: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The two grid values around a value, each with its weight."""
-    values = AXES[key]
-    above = next((n for n, v in enumerate(values) if v >= value and n), len(values) - 1)
-    low, high = values[above - 1], values[above]
-    scale = math.log if key in LOGARITHMIC else float
-    share = (scale(min(max(value, low), high)) - scale(low)) / (scale(high) - scale(low))
-    return (1 - share, low), (share, high)
+    def _side(self, key: str, value: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The two grid values around a value, each with its weight."""
+        values = self._axes[key]
+        above = next((n for n, v in enumerate(values) if v >= value and n), len(values) - 1)
+        low, high = values[above - 1], values[above]
+        scale = math.log if key in self._logarithmic else float
+        share = (scale(min(max(value, low), high)) - scale(low)) / (scale(high) - scale(low))
+        return (1 - share, low), (share, high)
 
 
 def load(path: Path = TABLE) -> Landscape:
@@ -118,7 +130,7 @@ def load(path: Path = TABLE) -> Landscape:
             right = [int(n) for n in row["right"].split()]
             curve = [n / ANSWERS for n in right] + [0.0] * (len(STEPS) - len(right))
             curves[corner, int(row["seed"])] = curve
-    return Landscape(curves)
+    return Landscape("tinygrpo", AXES, LOGARITHMIC, START, STEPS, curves)
 
 
 def measure() -> None:

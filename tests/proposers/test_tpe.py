@@ -156,6 +156,18 @@ def test_it_turns_away_from_where_runs_crash(tpe: Any, campaign: Any) -> None:
     assert sum(late) / len(late) < 0.35, "half of the space breaks"
 
 
+def test_what_survives_in_a_narrow_window_counts_as_good(tpe: Any, campaign: Any, tmp_path: Path) -> None:
+    def narrow(recipe: dict[str, Any]) -> float | None:
+        return 0.5 if 5e-4 < recipe["lr"] < 2e-3 else None
+
+    space, late = read_space({"lr": {"low": 1e-4, "high": 1e-1, "log": True}}), list[bool]()
+    for seed in range(8):
+        ideas = campaign(narrow, BASE).run(tpe(space, seed=seed), 24)
+        late += [narrow(dict(idea.overrides)) is None for idea in ideas[12:]]
+        (tmp_path / JOURNAL).unlink()
+    assert sum(late) / len(late) < 0.45, "0.3 so, 0.6 where only a share of the survivors counts as good"
+
+
 def test_several_at_once_differ(tpe: Any, campaign: Any) -> None:
     ideas = campaign(None, BASE).run(tpe(parallel=8), 16)
     assert len({fingerprint(idea.overrides) for idea in ideas}) == 16
