@@ -93,8 +93,9 @@ def headline(payload: dict[str, Any]) -> str:
 
 
 def seed_lines(payload: dict[str, Any]) -> list[str]:
-    """That the seed does nothing, and what to declare."""
-    return [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
+    """That the seed does nothing, and what to declare; that the baseline drifts."""
+    unseeded = [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
+    return [*unseeded, *([payload["drift"]] if payload["drift"] else [])]
 
 
 def pending_lines(payload: dict[str, Any]) -> list[str]:
@@ -137,7 +138,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
-    from autoresearch.core.controller.sentences import seed_words
+    from autoresearch.core.controller.sentences import drift_words, seed_words
     from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
 
     found = stand_at(state, real_parts().clock())
@@ -165,6 +166,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "best_shown": best.to_json() if best else None,
         "baseline_value": fmean(baseline) if baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
+        "drift": drift_words(state) or None,
         "resolution": resolution_of(state).size if state.unseeded else None,
         "metric_name": state.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),

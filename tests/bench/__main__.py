@@ -1,6 +1,7 @@
 """`make bench`: every claim about speed and memory, side by side in one run, as ratios.
 
 python -m tests.bench [NAME ...] [--repeats N] [--write docs/benchmarks.md]
+python -m tests.bench judge [--all] [--ideas N] [--campaigns N] [--noise NAME] [--effect SD] [--json]
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Run the benchmarks; 0 whether goals are met or not: a slow machine is no failure."""
+    if sys.argv[1:2] == ["judge"] and not {"--repeats", "--write"} & {*sys.argv}:  # it has a table of its own
+        from tests.bench import bench_judge
+
+        return bench_judge.main(sys.argv[2:])
     names = sorted(p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *names], help=f"some of: {', '.join(names)}")

@@ -11,7 +11,7 @@ import pytest
 from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.noise import UNKNOWN, measured, noise_of
+from autoresearch.core.statistics.noise import UNKNOWN, mean, measured, noise_of
 
 KEEP, DISCARD, CRASH = Verdict.KEEP, Verdict.DISCARD, Verdict.CRASH
 UP = Objective("reward")
@@ -33,17 +33,17 @@ def judged(
 @pytest.mark.parametrize(
     ("values", "status", "retest", "says"),
     [
-        ([12.0], DISCARD, True, "being re-tested, run 2 of 4 to 6"),
-        ([10.81], DISCARD, True, "being re-tested"),  # the trigger is 0.8 sd
-        ([10.79], DISCARD, False, "within the noise"),
+        ([12.0], DISCARD, True, "being re-tested, run 2 of 4 to 7"),
+        ([11.05], DISCARD, True, "being re-tested"),  # 0.9 standard errors, sqrt(1 + 1/3) sd each
+        ([11.03], DISCARD, False, "within the noise (1.04 needed)"),
         ([10.0], DISCARD, False, "no better"),
         ([8.0], DISCARD, False, "no better"),
         ([50.0], DISCARD, True, "being re-tested"),  # one run is never enough
         ([12.0, 9.0], DISCARD, False, "within the noise"),
-        ([12.0, 12.0], DISCARD, True, "run 3 of 4 to 6"),
+        ([12.0, 12.0], DISCARD, True, "run 3 of 4 to 7"),
         ([12.0, 12.0, 12.0, 12.0], KEEP, False, "better than the noise allows"),
-        ([11.0, 13.0, 10.0, 10.5], DISCARD, True, "run 5 of 5 to 6"),
-        ([11.0, 13.0, 10.0, 10.5, 11.0, 11.0], DISCARD, False, "not shown to be better in 6 runs"),
+        ([11.0, 13.0, 10.0, 10.5], DISCARD, True, "run 5 of 5 to 7"),
+        ([11.0, 13.0, 10.0, 10.5, 11.0, 11.0, 10.5], DISCARD, False, "not shown to be better in 7 runs"),
         ([None], CRASH, False, "no valid metric"),
         ([math.nan], CRASH, False, "no valid metric"),
         ([math.inf], CRASH, False, "no valid metric"),
@@ -52,7 +52,7 @@ def judged(
         ([10.0, None], CRASH, False, "no valid metric"),
         ([12.0, None, 12.0, 12.0], DISCARD, True, "being re-tested"),
         ([12.0, None, 12.0, 12.0, 12.0], KEEP, False, "better"),
-        ([12.0, None, 12.0, None, None, 12.0], DISCARD, False, "too few of its 6 runs"),
+        ([12.0, None, 12.0, None, None, None, 12.0], DISCARD, False, "too few of its 7 runs"),
     ],
 )
 def test_an_idea_over_its_runs(values: list[float | None], status: Verdict, retest: bool, says: str) -> None:
@@ -62,21 +62,24 @@ def test_an_idea_over_its_runs(values: list[float | None], status: Verdict, rete
     assert decision.judged
 
 
-@pytest.mark.parametrize("values", [[12.0], [8.0], [12.0] * 4, [11.0, 13.0, 10.0, 10.5], [10.0]])
-def test_minimise_is_the_mirror(values: list[float]) -> None:
-    up = judged(values)
-    down = judged([-v for v in values], [-v for v in BASE], objective=DOWN)
+@pytest.mark.parametrize("values", [[12.0], [8.0], [12.0] * 4, [11.0, 13.0, 10.0, 10.5], [10.0], [12.0, -90.0, 12.0]])
+def test_minimise_is_the_mirror_and_reads_as_lower(values: list[float]) -> None:
+    up = decide(UP, RunEvidence(values, BASE, noise_of([BASE]), floor=0.0))
+    down = decide(DOWN, RunEvidence([-v for v in values], [-v for v in BASE], noise_of([BASE]), floor=-0.0))
     assert (down.status, down.retest, down.delta, down.threshold) == (up.status, up.retest, up.delta, up.threshold)
+    signs = {"+": "-", "-": "+"}
+    assert down.reason[0] == (signs[up.reason[0]] if up.delta else "+")
 
 
 def test_the_numbers() -> None:
     first = judged([12.0])
-    assert (first.n, first.delta, first.noise, first.threshold) == (1, 2.0, 1.0, pytest.approx(0.8))
+    assert (first.n, first.delta, first.noise, first.threshold) == (1, 2.0, 1.0, pytest.approx(0.9 * math.sqrt(4 / 3)))
     kept = judged([11.0, 13.0, 12.0, 12.0])
-    # pooled: squares 2 + 2, degrees of freedom 2 + 3; t(0.94, 5) = 1.873; sqrt(1/4 + 1/3) = 0.7638
+    # pooled: squares 2 + 2, degrees of freedom 2 + 3: 0.8. Shrunk: (4 * 0.8 + 2) / (4 + 3) = 0.743, / (4 + 2) = 0.867.
+    # Standard error: sqrt(0.743/4 + 0.867/3) = 0.6889; degrees of freedom 11.96; t(0.95, 11.9) = 1.7832
     assert (kept.n, kept.delta, kept.noise) == (4, 2.0, pytest.approx(math.sqrt(0.8)))
-    assert kept.threshold == pytest.approx(1.873 * math.sqrt(0.8) * 0.7638, abs=1e-3)
-    assert kept.reason == "+2 over 10 (4 against 3 runs, sd 0.894, 5 df): better than the noise allows (1.28)"
+    assert kept.threshold == pytest.approx(1.7832 * 0.6889, abs=1e-3)
+    assert kept.reason == "+2 from 10 (4 against 3 runs, sd 0.894, 5 df): better than the noise allows (1.23)"
 
 
 def test_the_noise_of_other_ideas_counts() -> None:
@@ -134,11 +137,11 @@ def test_a_tie_is_no_gain(base: list[float]) -> None:
     [
         ([10.0], DISCARD, True),  # flat, but one run shows nothing
         ([9.3], DISCARD, True),
-        ([9.1], DISCARD, False),  # more than 0.8 sd worse
+        ([8.9], DISCARD, False),  # more than 0.9 standard errors worse
         ([10.0] * 4, KEEP, False),
         ([9.8] * 4, KEEP, False),
         ([9.3, 9.2, 9.6, 9.9], DISCARD, True),  # 0.5 off, 0.34 allowed: 0.5 sd
-        ([9.3, 9.2, 9.6, 9.9, 9.5, 9.5], DISCARD, False),
+        ([9.3, 9.2, 9.6, 9.9, 9.5, 9.5, 9.5], DISCARD, False),
         ([12.0] * 4, KEEP, False),
         ([None], CRASH, False),
     ],
@@ -146,6 +149,68 @@ def test_a_tie_is_no_gain(base: list[float]) -> None:
 def test_simpler_needs_only_to_be_flat(values: list[float | None], status: Verdict, retest: bool) -> None:
     decision = judged(values, simpler=True)
     assert (decision.status, decision.retest) == (status, retest)
+
+
+def test_simpler_ideas_do_not_walk_downhill() -> None:
+    """Each is as good as the one before it, but only near the best that was kept on merit is it kept."""
+    noise, anchor, incumbent = noise_of([BASE] * 10), [10.0] * 4, [10.0] * 4
+    kept = 0
+    for step in range(1, 24):
+        values = [10.0 - 0.2 * step] * 4
+        found = decide(UP, RunEvidence(values, incumbent, noise, simpler=True, anchor=anchor))
+        if found.status is not KEEP:
+            break
+        incumbent, kept = values, kept + 1
+    assert kept == 2 and mean(incumbent) == pytest.approx(9.6)
+    free = decide(UP, RunEvidence([10.0 - 0.6] * 4, incumbent, noise, simpler=True))
+    assert free.status is KEEP, "without an anchor it would go on"
+
+
+def test_runs_that_collapsed_are_left_out_and_named() -> None:
+    noise = noise_of([BASE] * 4)
+    values: list[float | None] = [12.0, -40.0, 12.0, 12.0, 12.5]
+    kept = decide(UP, RunEvidence(values, BASE, noise, floor=5.0))
+    assert kept.status is KEEP and kept.reason.startswith("+2.12 from 10 (4 of 5 against 3 runs")
+    assert decide(UP, RunEvidence(values, BASE, noise)).status is DISCARD
+    beaten = decide(UP, RunEvidence([12.0] * 4, [*BASE, -40.0], noise, floor=5.0))
+    assert beaten.status is KEEP and "against 3 of 4 runs" in beaten.reason
+    all_of_them = decide(UP, RunEvidence([-40.0] * 4, BASE, noise, floor=5.0))
+    assert all_of_them.delta == -50.0, "an idea that always collapses is no better for it"
+
+
+def test_an_idea_that_loses_more_runs_than_the_incumbent_is_not_kept() -> None:
+    noise, base = noise_of([BASE] * 4), [*BASE, *BASE, *BASE]
+    values: list[float | None] = [12.0, None, 12.0, 12.0, None, None, 12.0]
+    assert decide(UP, RunEvidence(values, BASE, noise)).status is KEEP, "three runs of the incumbent show little"
+    found = decide(UP, RunEvidence(values, base, noise))
+    assert (found.status, found.retest) == (DISCARD, False)
+    assert found.reason.endswith("it loses 3 of 7 runs, the incumbent 0 of 9")
+
+
+def test_a_first_run_that_collapsed_has_a_second_where_that_is_luck() -> None:
+    noise = noise_of([BASE] * 4)
+    assert not decide(UP, RunEvidence([-40.0], BASE, noise, floor=5.0)).retest
+    assert decide(UP, RunEvidence([-40.0], BASE, noise, floor=5.0, luck=True)).retest
+    assert not decide(UP, RunEvidence([-40.0, -40.0], BASE, noise, floor=5.0, luck=True)).retest
+
+
+def test_the_idea_s_own_spread_counts() -> None:
+    noise = noise_of([BASE] * 10)
+    calm, wild = [11.4, 11.5, 11.6, 11.5], [8.5, 14.5, 9.0, 14.0]
+    assert mean(calm) == mean(wild) == 11.5
+    assert decide(UP, RunEvidence(calm, BASE, noise)).status is KEEP
+    assert decide(UP, RunEvidence(wild, BASE, noise)).status is DISCARD
+
+
+def test_a_kept_idea_that_is_far_noisier_is_run_again() -> None:
+    noise = noise_of([BASE] * 10)
+    wild = [11.0, 17.0, 12.0, 19.0]
+    found = decide(UP, RunEvidence(wild, BASE, noise, baseline_sd=1.0))
+    assert (found.status, found.retests) == (KEEP, 1)
+    assert decide(UP, RunEvidence([12.0, 12.5, 11.5, 12.0], BASE, noise, baseline_sd=1.0)).retests == 0
+    worse = decide(UP, RunEvidence([*wild, 1.0, 2.0], BASE, noise, kept=True, baseline_sd=1.0))
+    assert worse.status is KEEP and worse.retest, "what was kept is measured better; a claim is tested by fresh runs"
+    assert not decide(UP, RunEvidence([*wild] * 4, BASE, noise, kept=True, baseline_sd=1.0)).retest
 
 
 def test_why_it_was_kept_is_said() -> None:
@@ -162,7 +227,7 @@ def test_a_smoke_run_judges_nothing(values: list[float | None], status: Verdict)
 
 
 def test_a_rule_of_ones_own() -> None:
-    rule = DecisionRule(trigger=0.0, least=1, most=1, alpha=0.4)
+    rule = DecisionRule(first=0.0, least=1, most=1, alpha=0.4)
     assert decide(UP, RunEvidence([11.0], BASE, noise_of([BASE])), rule).status is KEEP
 
 
@@ -186,7 +251,7 @@ def test_whatever_comes_the_decision_is_coherent() -> None:
             assert "\n" not in found.reason
             if not found.retest:
                 break
-        assert len(values) <= 6
+        assert len(values) <= 7
 
 
 def test_more_gain_never_turns_a_keep_into_a_discard() -> None:

@@ -1,38 +1,22 @@
-"""Decision: keep, discard or crash for one idea, after each of its runs.
+"""Decision: keep, discard or crash for one idea, after each of its runs. docs/judge.md says it in formulas.
 
 As in the git workflow of NeMo-RL's auto-research skill: `keep` is better, or flat but simpler; `crash` has no
 valid metric; everything else is `discard`. In addition, noise is taken into account: one lucky run is not kept.
 
-1. An idea is re-tested, one run with another seed at a time, as long as its mean exceeds the incumbent's by more
-   than `trigger` sd. Meanwhile its rows have the status `discard`, with a note that it is being re-tested.
-2. From `least` runs on it is kept if the difference of the means passes Student's t:
-   gain > t(1 - alpha, df) * sd * sqrt(1/n + 1/n_incumbent), sd pooled over all replicates of the campaign.
+1. An idea is re-tested, one run with another seed at a time, as long as its mean exceeds the incumbent's by more than
+   `first` standard errors of the difference, and by more than `again` of them after its second run.
+2. From `least` runs on it is kept if the difference of the means passes a one-sided t-test at `alpha`. The variance of
+   each side is its own, shrunk towards that of all replicates of the campaign as if they were `prior` degrees of
+   freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004); the degrees of freedom are F. E. Satterthwaite's.
 3. At `most` runs it is discarded.
+4. Runs that collapsed (`core.statistics.collapse`) are left out of both means; an idea that loses more of its runs than
+   the incumbent, by an exact test at `losing`, is not kept. One whose first run collapsed has a second one where
+   collapses are known to be a matter of luck.
+5. A kept idea that is much noisier than the baseline is run again while the search builds on it: an incumbent that
+   was overestimated stops everything that comes after it.
 
-`alpha` is not an error rate: an idea is tested up to `most - least + 1` times and re-tested only because its
-first run was good, while the trigger is stricter than t. The overall error rate and the numbers below are measured by
-simulation (`python -m tests.bench.ratchet`): 50 ideas, one in ten truly better than its parent by 2 sd, 3
-baseline runs. True keeps, false keeps and runs are divided by those of the greedy ratchet, which keeps whatever
-beats the best single run so far (3.2 of 5 true, 5.8 false, 51 runs). 4,000 campaigns per line, on seeds that
-nothing was tuned on; standard error of `true` 0.01:
-
-    trigger  least  most  alpha    true  false  runs
-      0.8      4     6    0.06     0.94  0.08   1.45    the default
-      0.8      4     6    0.07     0.95  0.09   1.44
-      0.8      4     6    0.05     0.92  0.07   1.46
-      0.8      4     5    0.06     0.91  0.08   1.44
-      0.9      4     6    0.06     0.88  0.07   1.40    saves runs, loses finds
-      0.75     3     5    0.05     0.81  0.07   1.38
-      1.0      3     4    0.05     0.67  0.06   1.27    1 sigma and three re-tests, the textbook's guess
-
-The default elsewhere (true, false, runs): 24 ideas 0.92, 0.09, 1.54; 100 ideas 0.95, 0.07, 1.39; 5 baseline
-runs 0.99, 0.08, 1.49; 2 of them 0.86, 0.08, 1.42; 1 of them 0.72, 0.07, 1.42; effects of 3 sd 1.05, 0.11, 1.59;
-of 1 sd 0.41, 0.07, 1.27: effects no larger than the noise take more runs than this to find. The measured gain of
-a kept idea overstates the true one by 0.15 sd.
-
-With fewer than 4 runs, the mean of a kept idea is too imprecise an incumbent for all later ideas, which costs more
-than the fourth run does. Re-testing the incumbent too, a variance without the first run of each idea, and other
-triggers for the later runs gained about 0.02 or nothing at the same false keeps and runs.
+`alpha` is not an error rate: an idea is tested several times, and re-tested only because its first run was good. The
+overall rates are simulated (`python -m tests.bench judge`), and docs/judge.md has the table.
 """
 
 from __future__ import annotations
@@ -43,7 +27,9 @@ from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured
+from autoresearch.core.statistics.collapse import collapsed, survivors
+from autoresearch.core.statistics.exact_test import share_p
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, spread_of
 from autoresearch.core.statistics.student_t import t_quantile
 
 
@@ -51,11 +37,17 @@ from autoresearch.core.statistics.student_t import t_quantile
 class DecisionRule:
     """When to re-test and when to keep; the module docstring tells how the defaults were found."""
 
-    trigger: float = 0.8  # sd of a single run that an idea must exceed the incumbent's mean by to be re-tested
+    first: float = 0.9  # standard errors by which an idea's first run must exceed the incumbent's mean
+    again: float = 1.1  # the same for its mean after further runs
     least: int = 4  # runs with a metric required before anything is kept
-    most: int = 6  # runs of one idea at most, those without a metric included
-    alpha: float = 0.06  # one-sided level of Student's t
-    flat: float = 0.5  # how far below the incumbent's mean a simpler idea may lie, in sd
+    most: int = 7  # runs of one idea at most, those without a metric included
+    alpha: float = 0.05  # one-sided level of the t-test
+    prior: int = 4  # degrees of freedom that the campaign's noise stands for in the variance of one idea
+    losing: float = 0.1  # one-sided level of the test whether an idea loses more runs than the incumbent
+    flat: float = 0.5  # how far below the incumbent and the anchor a simpler idea may lie, in sd
+    noisier: float = 2.5  # times the baseline's variance from which on a kept idea is run again
+    precise: float = 0.5  # standard error of a kept idea's mean that is enough, in sd of the baseline
+    repeats: int = 14  # runs of such an idea at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +59,11 @@ class RunEvidence:
     noise: Noise = UNKNOWN  # pooled over every other idea, baseline and incumbent included
     simpler: bool = False  # declared simpler than its parent, and confirmed by the diff
     smoke: bool = False  # underpowered, declared or because of few steps: validates plumbing, judges nothing
+    anchor: Sequence[float] = ()  # of the best idea that was kept on merit; empty: the incumbent
+    floor: float | None = None  # a value worse than this is of a run that collapsed
+    luck: bool = False  # ideas are known of which some runs collapse and others do not
+    kept: bool = False  # it is kept already, and the search builds on it: further runs only measure it better
+    baseline_sd: float | None = None  # of the baseline's own runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Decision:
     n: int  # runs of this idea with a metric
     delta: float | None = None  # mean minus the incumbent's mean, in the metric's unit; positive is better
     noise: float | None = None  # sd of a single run, in the metric's unit
-    threshold: float | None = None  # what delta has to exceed: the trigger; from `least` runs on, Student's bound
+    threshold: float | None = None  # what delta has to exceed: to be re-tested; from `least` runs on, to be kept
     retests: int = 0  # further runs with other seeds to start now; 0: the decision is final
     judged: bool = True  # False: a smoke run, no evidence for or against the idea
 
@@ -131,50 +128,122 @@ def _baseline(evidence: RunEvidence) -> Decision:
     return Decision(Verdict.KEEP, reason, len(values), 0.0, noise.sd)
 
 
+@dataclass(frozen=True, slots=True)
+class MeanDifference:
+    """The difference of two means, without the runs that collapsed."""
+
+    delta: float  # difference of the means; positive is better
+    noise: Noise  # of all ideas, this one included
+    variances: tuple[float, float]  # of a single run of either side, shrunk towards the noise
+    counts: tuple[int, int]
+    df: float  # of the difference; 0 while the noise is unknown
+
+    @property
+    def se(self) -> float:
+        """Standard error of the difference."""
+        return math.sqrt(sum(v / n for v, n in zip(self.variances, self.counts, strict=True)))
+
+    def bar(self, alpha: float) -> float:
+        """What delta has to exceed at this one-sided level."""
+        return t_quantile(1 - alpha, math.floor(10 * self.df) / 10) * self.se if self.df else math.inf
+
+
+def compared(
+    objective: Objective, ours: Sequence[float], theirs: Sequence[float], noise: Noise, rule: DecisionRule
+) -> MeanDifference:
+    """Compare the values of two ideas. `noise`: of all others, and of `theirs`."""
+    noise = noise.plus(ours)
+    sides = [spread_of(values) for values in (ours, theirs)]
+    prior = min(rule.prior, noise.df)
+    shrunk = [_shrunk(noise, side.squares, side.df, rule.prior) for side in sides]
+    parts = [v / len(values) for v, values in zip(shrunk, (ours, theirs), strict=True)]
+    total = sum(parts)
+    df = float(noise.df)
+    if prior and 0 < total < math.inf:
+        df = 1 / sum((part / total) ** 2 / (prior + side.df) for part, side in zip(parts, sides, strict=True))
+    delta = gain(objective, ours, theirs)
+    return MeanDifference(delta, noise, (shrunk[0], shrunk[1]), (len(ours), len(theirs)), df)
+
+
+def _shrunk(noise: Noise, squares: float, df: int, prior: int) -> float:
+    return (prior * noise.variance + squares) / (prior + df)
+
+
 def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> Decision:
-    values, incumbent = measured(evidence.values), measured(evidence.incumbent)
-    n, spent = len(values), len(evidence.values)
-    noise = evidence.noise.plus(values)
-    delta = gain(objective, values, incumbent)
-    bar = _bar(noise, n, len(incumbent), rule)
-    numbers = f"{delta:+.3g} over {mean(incumbent):.4g} ({n} against {_runs(len(incumbent))}, {noise.wording})"
+    ours = survivors(objective, evidence.values, evidence.floor)
+    theirs = survivors(objective, evidence.incumbent, evidence.floor)
+    spent, n = len(evidence.values), len(ours)
+    found = compared(objective, ours, theirs, evidence.noise, rule)
+    noise = found.noise
+    step = (rule.first if n == 1 else rule.again) * found.se if noise.known else 0.0
+    bar = None if not noise.known else found.bar(rule.alpha) if n >= rule.least else step
+    counts = f"{_share(n, spent)} against {_runs(len(theirs), len(evidence.incumbent))}"
+    numbers = f"{objective.change(found.delta):+.3g} from {mean(theirs):.4g} ({counts}, {noise.wording})"
 
     def decision(status: Verdict, reason: str, retests: int = 0) -> Decision:
-        return Decision(status, f"{numbers}: {reason}", n, delta, noise.sd, bar, retests)
+        return Decision(status, f"{numbers}: {reason}", n, found.delta, noise.sd, bar, retests)
 
-    goes_on = spent < rule.most and _promising(delta, noise, evidence.simpler, rule)
+    simpler = evidence.simpler and _flat(objective, ours, evidence, found, rule)
+    if evidence.kept and measured(evidence.values[-1:]):
+        return decision(Verdict.KEEP, "kept, and run again to measure it better", _repeat(evidence, ours, rule))
+    promising = found.delta > step or (evidence.simpler and found.delta >= -step) or _second(objective, evidence)
+    goes_on = spent < rule.most and promising
     if not measured(evidence.values[-1:]):
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
         return decision(Verdict.CRASH, reason, int(goes_on))
     if n >= rule.least and bar is not None:
-        if delta > bar:
-            return decision(Verdict.KEEP, f"better than the noise allows ({bar:.3g})")
-        if evidence.simpler and _flat(delta, noise, rule):
+        loses = _loses(objective, evidence, rule)
+        if found.delta > bar and not loses:
+            return decision(Verdict.KEEP, f"better than the noise allows ({bar:.3g})", _repeat(evidence, ours, rule))
+        if simpler and not loses:
             return decision(Verdict.KEEP, "flat but simpler")
+        if found.delta > bar and not goes_on:
+            return decision(Verdict.DISCARD, loses)
     if goes_on:
         reason = f"being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
-    return decision(Verdict.DISCARD, _why_not(delta, bar, n, spent, rule))
+    return decision(Verdict.DISCARD, _why_not(found.delta, bar, n, spent, rule))
 
 
-def _bar(noise: Noise, n: int, n_incumbent: int, rule: DecisionRule) -> float | None:
-    """The value that delta has to exceed after n runs, in the metric's unit; None while the noise is unknown."""
-    if noise.sd is None:
-        return None
-    if n < rule.least:
-        return rule.trigger * noise.sd
-    return t_quantile(1 - rule.alpha, noise.df) * noise.sd * math.sqrt(1 / n + 1 / n_incumbent)
+def _flat(
+    objective: Objective, ours: Sequence[float], evidence: RunEvidence, difference: MeanDifference, rule: DecisionRule
+) -> bool:
+    """Whether a simpler idea is as good: near the incumbent, and near the best that was kept on merit.
+
+    Without the second, a row of simpler ideas, each a little worse than the one before, would lead the search downhill.
+    """
+    if difference.noise.sd is None:
+        return True
+    allowed = -rule.flat * difference.noise.sd
+    anchored = not evidence.anchor or gain(objective, ours, evidence.anchor) >= allowed
+    return difference.delta >= allowed and anchored
 
 
-def _promising(delta: float, noise: Noise, simpler: bool, rule: DecisionRule) -> bool:
-    """Whether another run is worth its cost. While the noise is unknown, any improvement is re-tested to measure it."""
-    if noise.sd is None:
-        return delta > 0 or simpler
-    return delta > rule.trigger * noise.sd or (simpler and delta >= -rule.trigger * noise.sd)
+def _second(objective: Objective, evidence: RunEvidence) -> bool:
+    """Whether its only run collapsed where that is a matter of luck."""
+    only = evidence.values[0] if len(evidence.values) == 1 else None
+    return evidence.luck and only is not None and collapsed(objective, only, evidence.floor)
 
 
-def _flat(delta: float, noise: Noise, rule: DecisionRule) -> bool:
-    return noise.sd is not None and delta >= -rule.flat * noise.sd
+def _loses(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> str:
+    """In words, if an idea loses more of its runs than the incumbent; "" if not."""
+    sides = [
+        (len(values) - len(survivors(objective, values, evidence.floor)), len(values))
+        for values in (evidence.values, evidence.incumbent)
+    ]
+    if share_p(sides[0], sides[1]) > rule.losing:
+        return ""
+    return f"it loses {sides[0][0]} of {_runs(sides[0][1])}, the incumbent {sides[1][0]} of {sides[1][1]}"
+
+
+def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) -> int:
+    """Whether a kept idea needs another run, as it is far noisier than the baseline: 1 or 0."""
+    sd, own = evidence.baseline_sd, spread_of(ours)
+    if not sd or not own.df or len(evidence.values) >= min(rule.repeats, 2 * rule.most):
+        return 0
+    shrunk = _shrunk(evidence.noise.plus(ours), own.squares, own.df, rule.prior)
+    noisier = own.squares / own.df > rule.noisier * sd * sd
+    return int(noisier and shrunk / len(ours) > (rule.precise * sd) ** 2)
 
 
 def _why_not(delta: float, bar: float | None, n: int, spent: int, rule: DecisionRule) -> str:
@@ -182,10 +251,14 @@ def _why_not(delta: float, bar: float | None, n: int, spent: int, rule: Decision
         return "no better" if delta <= 0 else "not shown to be better"
     if spent >= rule.most and n < rule.least:
         return f"too few of its {spent} runs have a valid metric"
-    if spent >= rule.most:
-        return f"not shown to be better in {spent} runs ({bar:.3g} needed)"
-    return f"within the noise ({rule.trigger:g} sd needed)"
+    if n >= rule.least:
+        return f"not shown to be better in {_runs(spent)} ({bar:.3g} needed)"
+    return f"within the noise ({bar:.3g} needed)"
 
 
-def _runs(n: int) -> str:
-    return "1 run" if n == 1 else f"{n} runs"
+def _share(n: int, spent: int) -> str:
+    return f"{n}" if n == spent else f"{n} of {spent}"
+
+
+def _runs(n: int, spent: int = 0) -> str:
+    return f"{n} of {spent} runs" if spent > n else "1 run" if n == 1 else f"{n} runs"

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
-from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, decide, gain
+from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, compared, decide, gain
 from autoresearch.core.campaign.deterministic import best_kept, decide_once, resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, pooled, total
+from autoresearch.core.statistics.collapse import collapsed, floor_of, survivors
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, Spread, pooled, spread_of, total
+
+DEFAULT = DecisionRule()
+LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
 
 
 def pending(state: CampaignState, idea: Idea) -> Decision | None:
@@ -38,50 +43,119 @@ def decision_of(
 
     The only way to a decision, of a run that has just ended as of a row that is read again.
     """
+    objective, baseline = state.spec.objective, state.baseline
+    rival = None if idea.hypothesis.is_baseline else incumbent(state, idea)
+    if state.unseeded and rival is not None and rival.values:
+        evidence = RunEvidence(values, rival.values, noise_without(state, idea), simpler, smoke)
+        return decide_once(objective, evidence, resolution_of(state, values), best_kept(state, idea))
+    floor = floor_for(state, idea, values)
+    own = survivors(objective, baseline.values, floor) if baseline else []
     evidence = RunEvidence(
         values=values,
-        incumbent=() if idea.hypothesis.is_baseline else incumbent(state, idea),
-        noise=noise_without(state, idea),
+        incumbent=past_values(rival) if rival else (),
+        noise=noise_without(state, idea, floor),
         simpler=simpler,
         smoke=smoke,
+        anchor=anchor(state, idea) if simpler else (),
+        floor=floor,
+        luck=floor is not None and luck(state, floor),
+        kept=idea is state.best and idea.status == Verdict.KEEP,
+        baseline_sd=pooled([spread_of(own)]).sd if len(own) >= LEAST_BASELINE else None,
     )
-    if state.unseeded and evidence.incumbent:
-        return decide_once(state.spec.objective, evidence, resolution_of(state, values), best_kept(state, idea))
     rule = replace(rule_of(state), least=1, most=1) if copied else rule_of(state)
-    return decide(state.spec.objective, evidence, rule)
+    return decide(objective, evidence, rule)
 
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.copies or idea.hypothesis.smoke or len(idea.judged) >= rule_of(state).most:
+    if not idea.values or idea.copies or idea.hypothesis.smoke:
         return True
-    if idea.status != Verdict.DISCARD or idea.simpler:
+    if idea.status == Verdict.KEEP:
+        return idea is not state.best or not search_goes_on(state)
+    if len(idea.judged) >= rule_of(state).most:
+        return True
+    if idea.simpler or len(idea.judged) > 1:
         return False
-    rule, theirs = rule_of(state), incumbent(state, idea)
-    ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
+    floor = floor_for(state, idea, idea.values)
+    if floor is not None and collapsed(state.spec.objective, idea.values[0], floor):
+        return not luck(state, floor)
+    rival = incumbent(state, idea)
+    ahead = gain(state.spec.objective, idea.values, rival.values) if rival and rival.values else 0.0
     if ahead <= 0:
         return True
-    sd = noise_without(state, idea).sd
-    return sd is not None and ahead < 0.999 * rule.trigger * sd
+    sd = noise_without(state, idea, floor).sd
+    return sd is not None and ahead < 0.999 * rule_of(state).first * sd
 
 
-def incumbent(state: CampaignState, idea: Idea) -> Sequence[float]:
-    """The values an idea has to beat: those of the best other idea that is kept, else of the baseline."""
+def search_goes_on(state: CampaignState) -> bool:
+    """Whether further ideas are to come, as far as the number of ideas tells."""
+    count = state.spec.rules.count
+    return not state.open_round and (count is None or state.attempted < count)
+
+
+def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
+    """The idea to beat: the best other one that is kept, else the baseline."""
     best = state.best
     parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
         rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
         best = rest.best
-    return best.values if best else []
+    return best
 
 
-def noise_without(state: CampaignState, idea: Idea) -> Noise:
+def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
+    """The values of the best other idea that is kept on merit; one that is kept as it is simpler counts if it is better
+    than the noise allows."""
+    best: Sequence[float] = ()
+    objective, rule = state.spec.objective, rule_of(state)
+    for other in sorted(state.keeps, key=lambda one: one.decided):
+        if other is idea or not other.kept or not other.values:
+            continue
+        bar = 0.0
+        if best and other.simpler:
+            bar = compared(objective, other.values, best, noise_without(state, other), rule).bar(rule.alpha)
+        if not best or gain(objective, other.values, best) > bar:
+            best = other.values
+    return best
+
+
+def floor_for(state: CampaignState, idea: Idea, values: Sequence[float | None]) -> float | None:
+    """The value beyond which a run has collapsed. `values`: of an idea whose first run may have no row yet."""
+    objective = state.spec.objective
+
+    def known() -> list[float]:
+        baseline = state.baseline
+        return [*(baseline.values if baseline else ()), *(i.values[0] for i in state.ideas[1:] if i.values)]
+
+    if idea.values or idea.hypothesis.is_baseline:
+        return state.memo("floor", lambda: floor_of(objective, known()))
+    return floor_of(objective, [*known(), *values[:1]])
+
+
+def luck(state: CampaignState, floor: float) -> bool:
+    """Whether an idea is known of which some runs collapsed and others did not."""
+
+    def mixed(idea: Idea) -> bool:
+        fallen = [collapsed(state.spec.objective, value, floor) for value in idea.values]
+        return any(fallen) and not all(fallen)
+
+    return state.memo(f"luck {floor}", lambda: any(map(mixed, state.ideas)))
+
+
+def noise_without(state: CampaignState, idea: Idea, floor: float | None = None) -> Noise:
     """The noise of all other ideas' replicates: the total minus its own, as there are thousands of others."""
-    every = state.memo("spread", lambda: total(other.spread for other in state.ideas))
-    own = idea.spread
+    objective = state.spec.objective
+
+    def of(any_idea: Idea) -> Spread:
+        if floor is None or not any(collapsed(objective, value, floor) for value in any_idea.values):
+            return any_idea.spread
+        return spread_of(survivors(objective, any_idea.values, floor))
+
+    every = state.memo(f"spread {floor}", lambda: total(map(of, state.ideas)))
+    own = of(idea)
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
-        return pooled(other.spread for other in state.ideas if other is not idea)
+        return pooled(of(other) for other in state.ideas if other is not idea)
     df = every.df - own.df
     return Noise(squares / df, df) if df else UNKNOWN
 
@@ -91,10 +165,11 @@ def rule_of(state: CampaignState) -> DecisionRule:
     return rule_for(state.spec.retests)
 
 
+@lru_cache
 def rule_for(retests: int) -> DecisionRule:
     """The decision rule with at most so many re-tests of an idea."""
-    usual, most = DecisionRule(), 1 + retests
-    return replace(usual, least=min(usual.least, most), most=most)
+    most = 1 + retests
+    return replace(DEFAULT, least=min(DEFAULT.least, most), most=most)
 
 
 def past_values(idea: Idea) -> list[float | None]:

@@ -89,7 +89,7 @@ class CampaignSpec:
     created: float
     timeout_s: float | None = None  # per run; exceeding it is a failure
     replicates: int = 3  # of the baseline; the second one repeats the first one's seed
-    retests: int = 5  # at most, further runs of a promising idea
+    retests: int = 6  # at most, further runs of a promising idea
     max_machine_retries: int = 2  # of each run that the machine ended
     confirm: bool = True
     parallel: int = 1  # slots of all targets together

@@ -30,7 +30,7 @@ class IdeaRun:
     run: str
     run_dir: str
     replicate: int
-    why: str  # first, baseline, retest, retry, fix, confirm
+    why: str  # first, baseline, retest, repeat, retry, fix, confirm
     commit: str = ""
     seed: int | None = None
     round: int = 0  # confirmation round; 0 for a run of the search
@@ -190,8 +190,14 @@ def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | No
 
 
 def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
-    """Status of the last row; a `keep` without any value counts as `discard`, so that it never becomes the best."""
+    """Status of the last row; a `keep` without any value counts as `discard`, so that it never becomes the best.
+
+    A kept idea stays so if a further run of it, to measure it better, crashes.
+    """
     status = telling[-1].status if telling else ""
+    if status == Verdict.CRASH and values:
+        others = [row.status for row in telling if row.status != Verdict.CRASH]
+        status = Verdict.KEEP.value if others[-1:] == [Verdict.KEEP] else status
     return Verdict.DISCARD.value if status == Verdict.KEEP and not values else status
 
 

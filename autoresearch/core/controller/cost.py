@@ -19,7 +19,7 @@ from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Round
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round
-from autoresearch.core.controller.scheduler import CHECKED
+from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import design
@@ -58,19 +58,24 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     simulated = _simulated(spec.replicates, spec.retests)
     sizes = [fresh_runs(effect, spec.rules.confirm_runs) for effect in simulated.effects] if spec.confirm else []
     first = max(0, ideas - max(1, attempted))
-    baseline = 0 if attempted else spec.replicates
+    repeats = MOST_REPEATS if spec.retests else 0
+    refreshed = REFRESH if spec.replicates >= BASELINE_RUNS else math.inf
+    baseline = int((ideas - 1) // refreshed - max(0, attempted - 1) // refreshed)
+    baseline += 0 if attempted else spec.replicates
     return RunCount(
         ideas=ideas,
         baseline=baseline,
         first=first,
         retests=simulated.retests(ideas) - simulated.retests(min(ideas, attempted)),
         confirming=simulated.kept(ideas) * fmean(sizes or [0.0]),
-        most=baseline + first * (1 + spec.retests) + (_most_fresh(spec) if spec.confirm and ideas > 1 else 0),
+        most=baseline + first * (1 + spec.retests) + (repeats + _fresh_at_most(spec) if ideas > 1 else 0),
     )
 
 
-def _most_fresh(campaign_spec: CampaignSpec) -> int:
+def _fresh_at_most(campaign_spec: CampaignSpec) -> int:
     """The most runs that confirmation may add: of the rounds at the end, and to see whether seeds do anything."""
+    if not campaign_spec.confirm:
+        return 0
     found = (design(number, 1, campaign_spec.rules.confirm_runs) for number in range(1, MOST_ROUNDS + 1))
     return sum(2 * looks.sizes[-1] for looks in found if looks) + max(0, CHECKED - campaign_spec.replicates)
 

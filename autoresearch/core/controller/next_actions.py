@@ -101,7 +101,7 @@ def _launch_ready(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
 def _stale(state: CampaignState, machine: Machine) -> bool:
     assert machine.ready is not None
     request = machine.ready.request
-    if request.why == "retest":
+    if request.why in ("retest", "repeat"):
         owed = scheduler.owed(scheduler.without(state, machine.ready.run))
         return owed is None or owed.idea.index != request.idea.index
     return request.idea.slug in state.unwanted

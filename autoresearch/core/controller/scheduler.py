@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from autoresearch.core.campaign.judgement import pending
+from autoresearch.core.campaign.judgement import pending, search_goes_on
 from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.spec import BASELINE_RUNS
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.branch_and_run_names import slugify
 
 FRESH_SEEDS = 1000  # confirmations use seeds that played no part in the selection
 CHECKED = 3  # runs of the baseline: two of one seed, one of another
+REOPEN = 1.5  # times what re-tests it the first time, for an idea that was discarded
+REFRESH = 12  # attempted ideas after which the baseline runs again, to see whether results drift
+MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
 MOST_TRIES = 3  # additional baseline runs, if failed runs left the seed check undecided
 MENDABLE = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED)
 
@@ -25,7 +29,7 @@ class RunRequest:
 
     idea: Idea
     replicate: int
-    why: str  # baseline, first, retest, retry, fix, confirm
+    why: str  # baseline, first, retest, repeat (of a kept idea), retry, fix, confirm
 
     @property
     def interrupted(self) -> IdeaRun | None:
@@ -47,7 +51,7 @@ def owed(state: CampaignState) -> RunRequest | None:
     if baseline is not None:
         if retry := _retry(state, baseline):
             return retry
-        if begun(state, baseline) < replicates(state):
+        if begun(state, baseline) < replicates(state) + refreshes(state):
             if state.seed_check is None and begun(state, baseline) >= CHECKED and waits(baseline):
                 return None  # first check whether a further run would be a copy
             return RunRequest(baseline, _next_replicate(baseline), "baseline")
@@ -59,8 +63,18 @@ def owed(state: CampaignState) -> RunRequest | None:
         if retry := _repaired(idea) or _retry(state, idea):
             return retry
         if retest_owed(state, idea):
-            return RunRequest(idea, _next_replicate(idea), "retest")
+            return RunRequest(idea, _next_replicate(idea), "repeat" if idea.status == Verdict.KEEP else "retest")
     return None
+
+
+def refreshes(state: CampaignState) -> int:
+    """Runs of the baseline that are due by now beside its first ones: one after every so many ideas.
+
+    Not of a baseline that has fewer runs than usual, as the budget is small, and not where they would be copies.
+    """
+    if state.spec.replicates < BASELINE_RUNS or state.unseeded or state.again or not search_goes_on(state):
+        return 0
+    return max(0, state.attempted - 1) // REFRESH
 
 
 def unbegun(state: CampaignState) -> RunRequest | None:
@@ -94,9 +108,7 @@ def owed_to_check(state: CampaignState) -> RunRequest | None:
 def baseline_done(state: CampaignState) -> bool:
     """Whether every replicate of the baseline is over."""
     baseline = state.baseline
-    if baseline is None or waits(baseline):
-        return False
-    return len(baseline.judged) + given_up(state, baseline) >= replicates(state)
+    return baseline is not None and len(baseline.judged) + given_up(state, baseline) >= replicates(state)
 
 
 def baseline_failed(state: CampaignState) -> bool:
@@ -198,7 +210,19 @@ def retest_owed(state: CampaignState, idea: Idea) -> bool:
     if idea.hypothesis.is_baseline or idea.slug in state.unwanted:
         return False
     decision = pending(state, idea)
-    return decision is not None and decision.retest and given_up(state, idea) == 0
+    if decision is None or given_up(state, idea) > 0:
+        return False
+    if idea.status == Verdict.KEEP:
+        return decision.retest and _repeats(state) < MOST_REPEATS
+    if idea.judged[-1].standing != Verdict.DISCARD:
+        return decision.retest
+    # It was discarded. Now that the noise is known better, or its rival was demoted, it may be good enough after all.
+    clearly = decision.threshold is not None and (decision.delta or 0.0) > REOPEN * decision.threshold
+    return decision.status is Verdict.KEEP or (decision.retest and clearly)
+
+
+def _repeats(state: CampaignState) -> int:
+    return sum(run.why == "repeat" for idea in state.ideas for run in idea.runs)
 
 
 def without(state: CampaignState, run: str) -> CampaignState:

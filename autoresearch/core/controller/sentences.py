@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.shown_value import shown_value
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.statistics.drift import Drift, drift
 from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
 
 UNCLAIMED = (
@@ -48,6 +49,29 @@ def eta(state: CampaignState) -> str:
 def add_line(state: CampaignState) -> str:
     """The command that adds an idea."""
     return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
+
+
+def drift_of(state: CampaignState) -> Drift | None:
+    """The drift of the baseline's results over the campaign, its fresh runs included; None if none is seen."""
+    baseline = state.baseline
+    if baseline is None or state.unseeded:
+        return None
+    rows = [row for row in baseline.rows if row.run_id not in baseline.copies and row.ended is not None]
+    return drift([(row.ended or 0.0, value) for row in rows if (value := measured(row)) is not None])
+
+
+def drift_words(state: CampaignState) -> str:
+    """That the baseline drifts, and what it means; "" if nothing of the kind is seen."""
+    found = drift_of(state)
+    if found is None:
+        return ""
+    metric = state.spec.objective.metric
+    look = "better" if state.spec.objective.better(found.change, 0.0) else "worse"
+    return (
+        f"The baseline drifts: {metric} changed by {found.change:+.3g} from its first run to its last "
+        f"({found.runs} runs, p = {found.p:.2g}). Ideas that were tried later look {look} than they are; "
+        "a confirmation runs both sides in turn, so what it claims holds."
+    )
 
 
 def seed_words(state: CampaignState) -> str:

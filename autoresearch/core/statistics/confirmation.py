@@ -27,6 +27,7 @@ from statistics import NormalDist
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.statistics.exact_test import share_p
 from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.sequential import Design, estimate, levels
 from autoresearch.core.statistics.student_t import t_cdf
@@ -162,8 +163,8 @@ def _look(
     runs = f"{_counted(len(ours), failed)} against {_counted(len(theirs), theirs_failed)}"
     why = fails if fails and p <= alpha else f"p = {p:.2g}, {alpha:.2g} needed"
     reason = (
-        f"{'confirmed' if passed else 'not confirmed'}: {objective.change(middle):+.3g} over the baseline "
-        f"({COVERAGE:.0%} interval {_interval(objective, low, high)}) in fresh runs ({runs}); {why}"
+        f"{'confirmed' if passed else 'not confirmed'}: {objective.change(middle):+.3g} against the baseline "
+        f"({100 * COVERAGE:.0f} % interval {_interval(objective, low, high)}) in fresh runs ({runs}); {why}"
     )
     claim = Claim.CONFIRMED if passed else Claim.DEMOTED
     counts = len(ours), len(theirs), failed, theirs_failed
@@ -171,15 +172,9 @@ def _look(
 
 
 def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> str:
-    """In words, if a candidate's runs fail more often than the baseline's; "" if not. One-sided exact test."""
+    """In words, if a candidate's runs fail more often than the baseline's, by a one-sided exact test; "" if not."""
     ours, theirs = len(candidate) - len(measured(candidate)), len(baseline) - len(measured(baseline))
-    if not ours:
-        return ""
-    total, failed = len(candidate) + len(baseline), ours + theirs
-    most = min(failed, len(candidate))
-    ways = [math.comb(failed, k) * math.comb(total - failed, len(candidate) - k) for k in range(ours, most + 1)]
-    p = sum(ways) / math.comb(total, len(candidate))
-    if p > FAILING:
+    if not ours or share_p((ours, len(candidate)), (theirs, len(baseline))) > FAILING:
         return ""
     counts = f"{ours} of {len(candidate)} runs have no metric, {theirs} of {len(baseline)} of the baseline's"
     return f"it fails more often: {counts}"
@@ -203,10 +198,15 @@ def p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]
 def _gain(
     looks: Design, look: int, delta: float, p: float, ours: Sequence[float], theirs: Sequence[float]
 ) -> tuple[float, float, float]:
-    """The gain adjusted for the looks, and the ends of its interval, in the metric's unit."""
+    """The gain adjusted for the looks, and the ends of its interval, in the metric's unit.
+
+    Not adjusted where a side has failures: then it is not the values alone that decided how many runs there were.
+    """
     se = math.sqrt(variance(ours) / len(ours) + variance(theirs) / len(theirs))
     if se == 0 or not math.isfinite(se):
         return delta, delta, delta
+    if min(len(ours), len(theirs)) < looks.sizes[look]:
+        looks, look = Design(looks.sizes[look : look + 1], looks.levels[look : look + 1], ()), 0
     z = -NormalDist().inv_cdf(min(max(p, 1e-15), 1 - 1e-15))
     found = estimate(looks, look, z, coverage=COVERAGE)
     # the unit in which z is delta: wider than the standard error, as Student's t is than the normal distribution

@@ -167,8 +167,8 @@ def _judged(propose_context: ProposeContext) -> str:
         sd = "" if band.sd is None else f", sd of one run {band.sd:.3g}"
         noise = f"The baseline's {spec.objective.metric} is {band.mean:.4g} over {band.n} runs{sd}."
     repeated = (
-        f"An idea is run again with other seeds as long as its mean is more than {rule.trigger:g} sd better than "
-        f"the best idea's; from {rule.least} runs on it is kept if Student's t agrees. "
+        f"An idea is run again with other seeds as long as its mean is better than the best idea's by more than "
+        f"{rule.first:g} standard errors; from {rule.least} runs on it is kept if a t-test agrees. "
         f"A simpler one is kept if it is at most {rule.flat:g} sd worse."
     )
     confirm = "Keeps are confirmed by fresh runs at the end." if spec.confirm else "Nothing is confirmed by fresh runs."

@@ -25,7 +25,7 @@ from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.controller.agent_schedule import HYBRID
-from autoresearch.core.controller.sentences import seed_words
+from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
@@ -267,6 +267,8 @@ def _assumptions(state: CampaignState) -> list[str]:
         words.append(f"The baseline is {band.words}.")
     if state.seed_check is not None and not state.unseeded:
         words.append(seed_words(state))
+    if drifts := drift_words(state):
+        words.append(drifts)
     took = [row.elapsed_min for row in state.rows if row.elapsed_min is not None]
     if took:
         words.append(f"A run takes {formatting.minutes(median(took))} (median of {len(took)}).")

@@ -15,7 +15,7 @@ from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownVa
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.scheduler import retest_owed
-from autoresearch.core.controller.sentences import seed_words
+from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
@@ -324,6 +324,8 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
     if state.unseeded:
         words.append(seed_words(state))
+    if drifts := drift_words(state):
+        words.append(drifts)
     if idle := [line for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
         names = ", ".join(line.slug for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")

@@ -55,7 +55,7 @@ _CAMPAIGN_KEYS = (
     CampaignKey("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     CampaignKey("seed", _T.COUNT, 0, "of the proposer"),
     CampaignKey("baseline", _T.COUNT, BASELINE_RUNS, "runs of the baseline; fewer where 5 are over a fifth of all", 1),
-    CampaignKey("retests", _T.COUNT, 5, "further runs, at most, of an idea that looks better"),
+    CampaignKey("retests", _T.COUNT, 6, "further runs, at most, of an idea that looks better"),
     CampaignKey("max_machine_retries", _T.COUNT, 2, "tries again, at most, of a run that the machine ended"),
     CampaignKey("confirm", _T.SWITCH, True, "prove the best idea at the end with fresh seeds"),
     CampaignKey("confirm_runs", _T.COUNT, CONFIRM_RUNS, "fresh runs of a round of that proof, at most; from 8 on", 1),

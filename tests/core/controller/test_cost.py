@@ -16,6 +16,7 @@ from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.core.controller import cost
 from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS
+from autoresearch.core.controller.scheduler import MOST_REPEATS
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.confirmation import confirm, design
@@ -62,23 +63,23 @@ def test_the_expected_re_tests_are_those_of_another_simulation(ideas: int, basel
 
 def test_every_part_of_the_number() -> None:
     count = cost.run_count(planned(), 24)
-    assert (count.baseline, count.first) == (5, 23)
-    assert count.most == 5 + 23 * 6 + FRESH
-    assert 0 < count.confirming <= 16 and count.expected == 28 + count.retests + count.confirming < count.most
+    assert (count.baseline, count.first) == (5 + 1, 23)  # it runs once more after the first 12 ideas
+    assert count.most == 6 + 23 * 7 + MOST_REPEATS + FRESH
+    assert 0 < count.confirming <= 16 and count.expected == 29 + count.retests + count.confirming < count.most
     assert cost.run_count(planned(), 24) == count
     none = cost.run_count(planned(confirm=False, retests=0), 24)
-    assert (none.expected, none.most) == (28, 28)
+    assert (none.expected, none.most) == (29, 29)
     alone = cost.run_count(planned(), 1)
     assert (alone.expected, alone.most) == (5, 5)  # there is nothing to confirm
     two = cost.run_count(planned(replicates=2), 24)
-    assert two.most == 2 + 23 * 6 + FRESH + 1  # the third run shows whether seeds do anything
+    assert two.most == 2 + 23 * 7 + MOST_REPEATS + FRESH + 1  # the third run shows whether seeds do anything
     more = [cost.run_count(planned(), ideas).expected for ideas in range(1, 80)]
     assert more == sorted(more)
 
 
 def test_a_campaign_that_goes_on_costs_what_is_left() -> None:
     whole, rest = cost.run_count(planned(), 24), cost.run_count(planned(), 24, attempted=10)
-    assert (rest.baseline, rest.first, rest.most) == (0, 14, 14 * 6 + FRESH)
+    assert (rest.baseline, rest.first, rest.most) == (1, 14, 1 + 14 * 7 + MOST_REPEATS + FRESH)
     assert rest.retests == pytest.approx(whole.retests - cost.run_count(planned(), 10).retests)
 
 

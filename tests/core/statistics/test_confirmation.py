@@ -60,7 +60,7 @@ def test_minimise_is_the_mirror_and_reads_as_lower() -> None:
     assert down is not None
     for name in set(Confirmation.__dataclass_fields__) - {"reason"}:
         assert getattr(up, name) == pytest.approx(getattr(down, name)), name
-    assert up.reason.startswith("confirmed: +3 over") and down.reason.startswith("confirmed: -3 over")
+    assert up.reason.startswith("confirmed: +3 against") and down.reason.startswith("confirmed: -3 against")
     worse = confirm(DOWN, ONE_LOOK, [*runs], [*BASE])
     assert worse is not None and worse.claim is DEMOTED and worse.gain == pytest.approx(-3, abs=0.001)
 
@@ -70,7 +70,7 @@ def test_the_sentence_has_the_numbers_and_names_what_is_missing() -> None:
     assert found.gain_low is not None and found.gain_high is not None
     ends = f"{found.gain_low:+.3g} to {found.gain_high:+.3g}"
     assert found.reason == (
-        f"confirmed: +3 over the baseline (90% interval {ends}) in fresh runs (4 against 4); p = 0.014, 0.04 needed"
+        f"confirmed: +3 against the baseline (90 % interval {ends}) in fresh runs (4 against 4); p = 0.014, 0.04 needed"
     )
     some = confirm(UP, Design((5,), (0.04,), ()), [20.0, 21.0, None, 22.0, 21.0], [*BASE, None])
     assert some is not None and "(4 of 5 against 4 of 5)" in some.reason
@@ -130,6 +130,13 @@ def test_failures_come_first() -> None:
     assert found.reason.endswith("it fails more often: 2 of 8 runs have no metric, 0 of 8 of the baseline's")
     both = judged([*lossy], [*base[:2], None, *base[3:6], None, base[7]], looks)
     assert both.claim is CONFIRMED and both.failed == both.failed_baseline
+
+
+def test_a_gain_is_not_taken_down_for_looks_at_which_only_failures_kept_the_test_open() -> None:
+    good = [20.0, 21.0, None, 21.0, 20.5, 21.5, 20.0, 21.0]
+    base = [10.0, 11.0, 9.0, 10.0, 10.5, 9.5, 10.2, 10.0]
+    found = judged([*good], [*base], plan())
+    assert found.claim is DEMOTED and found.gain == pytest.approx(found.delta, rel=0.01)
 
 
 def test_fishers_exact_test_by_hand() -> None:

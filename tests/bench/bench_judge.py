@@ -1,0 +1,236 @@
+"""What the judge finds and claims, in simulated campaigns: ours, the rule before it, the greedy ratchet of single runs.
+
+    python -m tests.bench judge [--ideas 24] [--campaigns 300] [--noise normal] [--effect 2] [--json]
+    python -m tests.bench judge --all          every noise, the frontier of rules, and the numbers of docs/judge.md
+
+`simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. All three get the
+same ideas, and the same numbers are printed every time, on however many processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+from autoresearch.core.campaign import judgement
+from autoresearch.core.campaign.decision import DecisionRule
+from tests.bench.result import Result
+from tests.bench.rule_before import before
+from tests.bench.simulated import Outcome, World, campaign, greedy
+
+SEED = 1_000_000  # none of these campaigns was used to choose the rule
+CAMPAIGNS = 300
+GREEDY = 10  # times as many of the greedy ratchet, whose numbers all others are divided by
+MANY = 4  # times as many of the old rule, which is as fast
+WORLDS: Mapping[str, World] = {
+    "normal": World(),
+    "t3": World(noise="t3"),
+    "skewed up": World(noise="skewed up"),
+    "skewed down": World(noise="skewed down"),
+    "collapsing": World(noise="collapsing"),
+    "noisy ideas": World(spread=3.0),
+    "correlated": World(noise="correlated"),
+    "drift": World(drift=1.5),
+}
+EMPTY: Mapping[str, World] = {
+    "no idea works": World(share=0.0),
+    "and t3": World(share=0.0, noise="t3"),
+    "and skewed up": World(share=0.0, noise="skewed up"),
+    "and skewed down": World(share=0.0, noise="skewed down"),
+    "and it is accuracy on 200 questions": World(share=0.0, noise="accuracy"),
+    "and 15 % collapse": World(share=0.0, noise="collapsing"),
+    "and ideas are 3 times as noisy": World(share=0.0, spread=3.0),
+    "and noise is correlated": World(share=0.0, noise="correlated"),
+    "and results drift": World(share=0.0, drift=1.5),
+    "and ideas lose the worst 10 % of their runs": World(share=0.0, diverging=0.1),
+    "and ideas lose the worst 20 %": World(share=0.0, diverging=0.2),
+    "and ideas lose the worst 40 %": World(share=0.0, diverging=0.4),
+}
+LOST: Mapping[str, World] = {
+    "the machine ends 30 % of all runs": World(lost=0.3),
+    "30 % of all runs fail by their own fault": World(failing=0.3),
+}
+RULES: Mapping[str, DecisionRule] = {
+    "the rule": DecisionRule(),
+    "fewer re-tests": DecisionRule(first=1.05, again=1.25),
+    "more re-tests": DecisionRule(first=0.75, again=1.0),
+    "kept from 3 runs on": DecisionRule(least=3, alpha=0.035),
+    "stricter": DecisionRule(alpha=0.025),
+    "pooled variance only": DecisionRule(prior=1000),
+    "kept ideas are never run again": DecisionRule(precise=1e9),
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means over campaigns, and what they are divided by the greedy ratchet's."""
+
+    campaigns: int
+    true: float  # ideas kept that are better than what they replaced, as a share of greedy's
+    true_error: float  # standard error
+    false: float  # ideas kept that are not, as a share of greedy's
+    false_keeps: float  # the same, per campaign
+    runs: float  # all runs, as a multiple of greedy's
+    runs_by_candidates: tuple[float | None, ...]  # where none, one, two ideas were put to the proof
+    false_claims: float  # percent of the campaigns
+    confirmed: float | None  # percent of the truly better ideas put to the proof
+    best: float  # true level of the last incumbent, in sd
+    reopened: float  # runs of ideas that had been discarded
+    excess: float | None  # gain shown for a confirmed idea, less its true one, in sd
+    coverage: float | None  # percent of the intervals that hold the true gain
+
+
+def summary(outcomes: Sequence[Outcome], baseline: Summary | None, ideas: int) -> Summary:
+    """What campaigns came to; `baseline`: of the greedy ratchet."""
+    mean = statistics.fmean
+    true = [one.true for one in outcomes]
+    over = (baseline.true, baseline.false_keeps) if baseline else (1.0, 1.0)
+    by = [[one for one in outcomes if one.rounds == n] for n in range(3)]
+    better = [level > 0 for one in outcomes for level in one.tested]
+    sure = sum(level > 0 for one in outcomes for level in one.claimed)
+    excess = [x for one in outcomes for x in one.excess]
+    covered = [x for one in outcomes for x in one.covered]
+    error = statistics.pstdev(true) / math.sqrt(len(true))
+    return Summary(
+        campaigns=len(outcomes),
+        true=mean(true) / (over[0] or math.inf),
+        true_error=error / (over[0] or math.inf),
+        false=mean(one.false for one in outcomes) / (over[1] or math.inf),
+        false_keeps=mean(one.false for one in outcomes),
+        runs=mean(one.runs + one.fresh for one in outcomes) / (ideas + 1),
+        runs_by_candidates=tuple(mean(c.runs + c.fresh for c in some) / (ideas + 1) if some else None for some in by),
+        false_claims=100 * mean(one.false_claim for one in outcomes),
+        confirmed=100 * sure / sum(better) if any(better) else None,
+        best=mean(one.best for one in outcomes),
+        reopened=mean(one.reopened for one in outcomes),
+        excess=mean(excess) if excess else None,
+        coverage=100 * mean(covered) if covered else None,
+    )
+
+
+def played(
+    play: Callable[[World, int], Outcome], world: World, campaigns: int, pool: ProcessPoolExecutor
+) -> list[Outcome]:
+    """So many campaigns."""
+    seeds = range(SEED, SEED + campaigns)
+    return list(pool.map(partial(play, world), seeds, chunksize=max(1, campaigns // 40)))
+
+
+def compared(world: World, campaigns: int, pool: ProcessPoolExecutor) -> dict[str, Summary]:
+    """The three rules on one world."""
+    ratchet = summary(played(greedy, world, GREEDY * campaigns, pool), None, world.ideas)
+    return {
+        "ours": summary(played(campaign, world, campaigns, pool), ratchet, world.ideas),
+        "before": summary(played(before, world, MANY * campaigns, pool), ratchet, world.ideas),
+        "greedy": ratchet,
+    }
+
+
+def with_rule(rule: DecisionRule, world: World, seed: int) -> Outcome:
+    """A campaign under another rule."""
+    usual, judgement.DEFAULT = judgement.DEFAULT, rule
+    judgement.rule_for.cache_clear()
+    try:
+        return campaign(world, seed)
+    finally:
+        judgement.DEFAULT = usual
+        judgement.rule_for.cache_clear()
+
+
+HEAD = (
+    f"{'':46} {'true':>11} {'false':>6} {'(each)':>7} {'runs':>5} {'none, one, two':>15} {'false claims':>13} "
+    f"{'confirmed':>10} {'excess':>7} {'covered':>8}"
+)
+
+
+def line(name: str, found: Summary) -> str:
+    """One row of the table."""
+
+    def maybe(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    by = " ".join(maybe(value, ".2f") for value in found.runs_by_candidates)
+    return (
+        f"{name:46} {found.true:>5.2f}+-{found.true_error:.2f} {found.false:>6.2f} {found.false_keeps:>7.2f} "
+        f"{found.runs:>5.2f} {by:>15} {found.false_claims:>11.1f} % {maybe(found.confirmed, '.0f'):>8} % "
+        f"{maybe(found.excess, '+.2f'):>7} {maybe(found.coverage, '.0f'):>6} %"
+    )
+
+
+def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Summary]]:
+    """Work out what is asked for, printing each row as it comes."""
+    first = "no idea works"
+    worlds = {arguments.noise: WORLDS[arguments.noise], first: EMPTY[first]}
+    worlds = {**WORLDS, **LOST, **EMPTY} if arguments.all else worlds
+    found: dict[str, dict[str, Summary]] = {}
+
+    def show(words: str) -> None:
+        if not arguments.json:
+            print(words, flush=True)
+
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        show(f"{arguments.ideas} ideas, one in ten better by {arguments.effect:g} sd; {arguments.campaigns} campaigns")
+        show(HEAD)
+        for name, world in worlds.items():
+            world = replace(world, ideas=arguments.ideas, effect=arguments.effect)
+            found[name] = compared(world, arguments.campaigns, pool)
+            for rule, one in found[name].items():
+                show(line(f"{name}, {rule}", one))
+        if arguments.all:
+            world = replace(WORLDS["normal"], ideas=arguments.ideas, effect=arguments.effect)
+            found["rules"] = {}
+            for name, rule in RULES.items():
+                outcomes = played(partial(with_rule, rule), world, arguments.campaigns, pool)
+                found["rules"][name] = summary(outcomes, found["normal"]["greedy"], arguments.ideas)
+                show(line(f"normal, {name}", found["rules"][name]))
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench judge", description=__doc__.splitlines()[0])
+    parser.add_argument("--ideas", type=int, default=24)
+    parser.add_argument("--campaigns", type=int, default=CAMPAIGNS)
+    parser.add_argument("--noise", choices=list(WORLDS), default="normal")
+    parser.add_argument("--effect", type=float, default=2.0, help="of an idea that works, in sd of a run")
+    parser.add_argument("--all", action="store_true", help="every noise, and what docs/judge.md quotes")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args(argv)
+    began = time.monotonic()
+    found = tables(arguments)
+    if arguments.json:
+        print(json.dumps({name: {rule: asdict(one) for rule, one in rules.items()} for name, rules in found.items()}))
+    else:
+        print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 0
+
+
+def run(repeats: int = 5) -> Iterable[Result]:
+    """The headline, for `make bench`."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = compared(World(), 30 * max(repeats, 1), pool)
+        empty = summary(played(campaign, World(share=0.0), 30 * max(repeats, 1), pool), None, 24)
+    ours, rival = found["ours"], found["before"]
+    what = "24 ideas, one in ten better by 2 sd"
+    made = f"{ours.campaigns} simulated campaigns; ratios of the greedy ratchet's"
+    for of, a, b, goal, at_least in (
+        ("true finds", ours.true, rival.true, 0.9, True),
+        ("false keeps", ours.false, rival.false, 0.1, False),
+        ("runs, nothing to confirm", ours.runs_by_candidates[0], rival.runs_by_candidates[0], 1.6, False),
+        ("runs, one candidate", ours.runs_by_candidates[1], rival.runs_by_candidates[1], 1.8, False),
+    ):
+        yield Result(
+            f"{what}: {of}", "the rule before", [a or 0.0], [b or 0.0], goal,
+            unit="", absolute=True, at_least=at_least, note=made,
+        )  # fmt: skip
+    none = "24 ideas of which none works: campaigns that claim one"
+    yield Result(none, "", [empty.false_claims], [], 5, unit="%", worst=True)

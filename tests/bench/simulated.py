@@ -1,0 +1,292 @@
+"""Simulated campaigns, driven by the product's own functions: its state, its scheduler, its decisions, its rounds.
+
+Nothing is trained: a run of an idea gives a number that is drawn from what the world says of it. All else is what a
+controller does: `next_request` says which run comes next, `judgement.decision_of` what its row says,
+`confirmation_rounds` what is put to the proof and what comes of it. A standard deviation is that of a baseline's run.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.judgement import decision_of, past_values
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.state import Fold, Idea
+from autoresearch.core.controller import confirmation_rounds
+from autoresearch.core.controller.actions import Note, RecordVerdict
+from autoresearch.core.controller.next_actions import next_request
+from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.ledger_row import LedgerRow
+
+COLLAPSED = -6.0
+ACCURACY_SD = math.sqrt(0.96 * 0.04 / 200)
+PATHS = ("directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix", "base_commit", "base")
+SPEC = CampaignSpec(
+    **dict.fromkeys((*PATHS, "recipe", "interpreter", "result_dir", "slug"), "x"),
+    name="simulated",
+    objective=Objective("reward", Direction.MAXIMIZE),
+    proposer=ProposerSpec("queue"),
+    rules=Rules(count=25),
+    created=0.0,
+    replicates=5,
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What ideas and runs are like."""
+
+    ideas: int = 24
+    share: float = 0.1  # of the ideas, that are truly better than what they were built on
+    effect: float = 2.0  # by how much, in sd
+    noise: str = "normal"  # of NOISES, or `correlated`: AR(1) of 0.7; `collapsing`: 15 % of all runs do; `accuracy`
+    spread: float = 1.0  # sd of a run of an idea; the baseline's is 1
+    drift: float = 0.0  # by how much every result has changed after 40 runs
+    diverging: float = 0.0  # share of an idea's runs, the worst ones, that yield no number; never the baseline's
+    failing: float = 0.0  # share of all runs that yield no number by their own fault
+    lost: float = 0.0  # share of all runs that the machine ends
+    simpler: bool = False  # all ideas are simpler, and worse by `effect`
+    minimise: bool = False
+    baseline: int = 5
+    exact: bool = False  # equal seeds give equal numbers: then the baseline's second run is a copy of its first
+    confirm: bool = True
+
+
+def _t3(rng: random.Random) -> float:
+    return rng.gauss(0, 1) / math.sqrt(rng.gammavariate(1.5, 2.0))  # variance 3, and scaled to 1 by sqrt(3) * sqrt(3)
+
+
+NOISES: dict[str, Callable[[random.Random], float]] = {
+    "normal": lambda rng: rng.gauss(0, 1),
+    "t3": _t3,
+    "skewed up": lambda rng: rng.expovariate(1) - 1,
+    "skewed down": lambda rng: 1 - rng.expovariate(1),
+}
+
+
+@dataclass
+class Runs:
+    """Draws the results of runs, one after the other."""
+
+    world: World
+    rng: random.Random
+    count: int = 0
+    last: float = 0.0  # of a correlated noise
+
+    def one(self, level: float, *, baseline: bool = False) -> float | None:
+        """The result of a run; None if it yields no number."""
+        world, rng = self.world, self.rng
+        self.count += 1
+        if world.noise == "collapsing" and rng.random() < 0.15:
+            return rng.gauss(COLLAPSED, 0.5)  # at the bottom, wherever it would have been
+        if world.noise == "accuracy":  # on 200 questions, 96 % of which the baseline gets right
+            right = sum(rng.random() < min(1.0, 0.96 + ACCURACY_SD * level) for _ in range(200))
+            return (right / 200 - 0.96) / ACCURACY_SD
+        if world.noise == "correlated":
+            self.last = 0.7 * self.last + math.sqrt(1 - 0.49) * rng.gauss(0, 1)
+            z = self.last
+        else:
+            z = NOISES.get(world.noise, NOISES["normal"])(rng)
+        if not baseline and world.diverging and _share_below(z) < world.diverging:
+            return None
+        if world.failing and rng.random() < world.failing:
+            return None
+        spread = 1.0 if baseline else world.spread
+        return level + spread * z + world.drift * self.count / 40
+
+
+def _share_below(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
+@dataclass
+class Outcome:
+    """What one simulated campaign came to."""
+
+    runs: int = 0  # of the search
+    fresh: int = 0  # of confirmations
+    rounds: int = 0
+    true: int = 0  # ideas kept that are better than what they replaced
+    false: int = 0  # ideas kept that are not
+    best: float = 0.0  # true level of the last incumbent of the search
+    claimed: list[float] = field(default_factory=list)  # true levels of what is confirmed
+    tested: list[float] = field(default_factory=list)  # true levels of what was put to the proof
+    reopened: int = 0  # discarded ideas that were run again later
+    covered: list[bool] = field(default_factory=list)  # whether the intervals hold the true gain
+    excess: list[float] = field(default_factory=list)  # gain of a confirmed idea less its true one
+    plain_excess: list[float] = field(default_factory=list)  # the same of the plain difference of the means
+
+    @property
+    def false_claim(self) -> bool:
+        """Whether something is claimed that is not so."""
+        return any(level <= 0 for level in self.claimed)
+
+
+class Simulation:
+    """One campaign."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.effects = effects_of(world, seed)
+        self.draw = Runs(world, random.Random(f"runs {seed}"))
+        self.machine = random.Random(f"machine {seed}")
+        objective = Objective("reward", Direction.MINIMIZE if world.minimise else Direction.MAXIMIZE)
+        rules = Rules(count=world.ideas + 1)
+        spec = replace(SPEC, rules=rules, replicates=world.baseline, objective=objective, confirm=world.confirm)
+        self.fold = Fold(spec)
+        self.state = self.fold.state
+        self.levels: dict[int, float] = {}
+        self.outcome = Outcome()
+        self.clock = 0.0
+        self._finals: dict[int, float] = {}  # of each idea, when its last run of the search ended
+
+    def run(self) -> Outcome:
+        """The whole campaign."""
+        self.note("idea", index=1, hypothesis=Hypothesis(BASELINE, "nothing").to_json(), commit="c")
+        self.levels[1] = 0.0
+        while True:
+            if self.state.seed_check is None and len(self.state.baseline.judged if self.state.baseline else ()) >= 3:
+                self.checked()
+            request = next_request(self.state)
+            if request is not None:
+                self.make(request)
+            elif self.state.open_round:
+                self.judge_round()
+            elif self.state.attempted <= self.world.ideas:  # the baseline is one
+                self.new_idea()
+            elif not self.begin_round():
+                return self.outcome
+
+    def note(self, do: str, **fields: object) -> None:
+        self.clock += 1
+        self.fold.add([{"t": self.clock, "do": do, **fields}])
+
+    def checked(self) -> None:
+        """The seed has an effect."""
+        baseline = self.state.baseline
+        assert baseline is not None
+        fields = {"seen": True, "reason": "", "by": "", "runs": 3, "values": 9, "exact": True}
+        self.note("seed_check", **fields, copies=[baseline.runs[1].run] if self.world.exact else [])
+
+    def new_idea(self) -> None:
+        index, best = len(self.state.ideas) + 1, self.state.best
+        assert best is not None
+        self.levels[index] = self.levels[best.index] + self.effects[index - 2]
+        hypothesis = Hypothesis(f"idea-{index}", "something", parent=best.slug)
+        fields = {"parent": best.slug, "commit": "c", "simpler": self.world.simpler}
+        self.note("idea", index=index, hypothesis=hypothesis.to_json(), **fields)
+
+    def make(self, request: RunRequest) -> None:
+        """One run, from its preparation to its row."""
+        idea, world = request.idea, self.world
+        ongoing = self.state.open_round
+        run = f"{idea.index}-{len(idea.runs) + 1}"
+        fields = {"index": idea.index, "run": run, "run_dir": "", "replicate": request.replicate, "why": request.why}
+        if request.why == "retest" and idea.index in self._finals and self._finals[idea.index] < self.clock:
+            self.outcome.reopened += 1
+        number = ongoing.number if ongoing and request.why == "confirm" else 0
+        self.note("prepared", **fields, seed=request.replicate, round=number)
+        self.note("started", run=run)
+        self.outcome.fresh += request.why == "confirm"
+        self.outcome.runs += request.why != "confirm"
+        if world.lost and self.machine.random() < world.lost:
+            self.row(idea, run, request, None, "crash", failure="node_lost")
+            return
+        copy = world.exact and idea.index == 1 and request.replicate == 2
+        known = self.state.baseline.rows[0].metric_value if copy and self.state.baseline else None
+        value = known if copy else self.draw.one(self.levels[idea.index], baseline=idea.index == 1)
+        if value is not None and world.minimise and not copy:
+            value = -value
+        if request.why == "confirm":
+            self.row(idea, run, request, value, "crash" if value is None else idea.status or "discard")
+            return
+        before = self.state.best
+        decision = decision_of(self.state, idea, [*past_values(idea), value], simpler=idea.simpler, smoke=False)
+        kept = idea.status == "keep"
+        standing = "pending" if decision.retest else decision.status.value
+        self.row(idea, run, request, value, decision.status.value, standing=standing)
+        searching = not self.state.rounds  # what is kept after a round replaces what was demoted
+        if decision.status == "keep" and not kept and searching and idea.index > 1 and before:
+            rival = self.levels[before.index]
+            self.outcome.true += self.levels[idea.index] > rival
+            self.outcome.false += self.levels[idea.index] <= rival
+        if not decision.retest:
+            self._finals[idea.index] = self.clock
+
+    def row(
+        self, idea: Idea, run: str, request: RunRequest, value: float | None, status: str, **more: str
+    ) -> None:
+        self.clock += 1
+        ending = "lost" if "failure" in more else "crashed" if value is None else "finished"
+        fields = {"elapsed_min": 1.0, "ending": ending, "ended": self.clock, **more}
+        row = LedgerRow(index=idea.index, metric_name="reward", metric_value=value, status=status, run_id=run, **fields)
+        self.fold.add(rows=[replace(row, replicate=request.replicate)])
+
+    def begin_round(self) -> bool:
+        """Put the best idea to the proof; False if there is nothing left to do."""
+        if not self.state.rounds and (best := self.state.best):
+            self.outcome.best = self.levels[best.index]
+        if not self.world.confirm or len(self.state.rounds) >= confirmation_rounds.MOST_ROUNDS:
+            return False
+        planned, _ = confirmation_rounds.plan_round(self.state)
+        if planned is None:
+            return False
+        self.outcome.rounds += 1
+        self.outcome.tested += [self.levels[index] for index in planned.candidates]
+        fields = {"round": planned.number, "candidates": list(planned.candidates), "sizes": list(planned.sizes)}
+        self.note("confirming", **fields)
+        return True
+
+    def judge_round(self) -> None:
+        """The verdicts of the open round."""
+        for action in confirmation_rounds.judge_round(self.state, {}):
+            if isinstance(action, RecordVerdict):
+                self.fold.add(verdicts=[{"do": action.do, **action.fields}])
+                self.weigh(action)
+            elif isinstance(action, Note):
+                self.note(action.do, **action.fields)
+
+    def weigh(self, verdict: RecordVerdict) -> None:
+        """Compare a verdict with the truth."""
+        gain, low, high = (verdict.fields.get(name) for name in ("gain", "gain_low", "gain_high"))
+        level = self.levels[verdict.fields["index"]]
+        if gain is not None:
+            self.outcome.covered.append(low <= level <= high)
+        if verdict.do == "confirmed":
+            self.outcome.claimed.append(level)
+            self.outcome.excess.append(gain - level)
+            self.outcome.plain_excess.append(verdict.fields["delta"] - level)
+
+
+def effects_of(world: World, seed: int) -> list[float]:
+    """What each idea adds to the level of its parent; the same for every rule."""
+    rng = random.Random(f"ideas {seed}")
+    if world.simpler:
+        return [-world.effect] * world.ideas
+    return [world.effect if rng.random() < world.share else 0.0 for _ in range(world.ideas)]
+
+
+def campaign(world: World, seed: int) -> Outcome:
+    """One campaign as the product runs it."""
+    return Simulation(world, seed).run()
+
+
+def greedy(world: World, seed: int) -> Outcome:
+    """The ratchet of single runs, on the same ideas: whatever beats the best run so far is kept; nothing is proved."""
+    draw, found = Runs(world, random.Random(f"greedy {seed}")), Outcome(runs=1)
+    best = draw.one(0.0, baseline=True)
+    for effect in effects_of(world, seed):
+        level = found.best + effect
+        value = draw.one(level)
+        found.runs += 1
+        if value is not None and (best is None or value > best):
+            best = value
+            found.true += level > found.best
+            found.false += level <= found.best
+            found.best = level
+    return found
