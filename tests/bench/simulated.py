@@ -16,7 +16,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, past_values
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Fold, Idea
-from autoresearch.core.controller import confirmation_rounds
+from autoresearch.core.controller import confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import Note, RecordVerdict
 from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
@@ -157,6 +157,8 @@ class Simulation:
                 self.make(request)
             elif self.state.open_round:
                 self.judge_round()
+            elif scheduler.baseline_failed(self.state):
+                return self.outcome  # the campaign would pause
             elif self.state.attempted <= self.world.ideas:  # the baseline is one
                 self.new_idea()
             elif not self.begin_round():
@@ -195,7 +197,7 @@ class Simulation:
         self.outcome.fresh += request.why == "confirm"
         self.outcome.runs += request.why != "confirm"
         if world.lost and self.machine.random() < world.lost:
-            self.row(idea, run, request, None, "crash", failure="node_lost")
+            self.row(idea, run, request, None, "crash", failure="node_failed")
             return
         copy = world.exact and idea.index == 1 and request.replicate == 2
         known = self.state.baseline.rows[0].metric_value if copy and self.state.baseline else None
