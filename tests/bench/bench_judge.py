@@ -1,6 +1,6 @@
 """What the judge finds and claims, in simulated campaigns: ours, the rule before it, the greedy ratchet of single runs.
 
-    python -m tests.bench judge [--ideas 24] [--campaigns 300] [--noise normal] [--effect 2] [--json]
+    python -m tests.bench judge [--ideas 24] [--campaigns 400] [--noise normal] [--effect 2] [--json]
     python -m tests.bench judge --all          every noise, the frontier of rules, and the numbers of docs/judge.md
 
 `simulated` says how: the product's own state, scheduler, decisions and rounds, with drawn results. All three get the
@@ -28,7 +28,7 @@ from tests.bench.rule_before import before
 from tests.bench.simulated import Outcome, World, campaign, greedy
 
 SEED = 1_000_000  # none of these campaigns was used to choose the rule
-CAMPAIGNS = 300
+CAMPAIGNS = 400
 GREEDY = 10  # times as many of the greedy ratchet, whose numbers all others are divided by
 MANY = 4  # times as many of the old rule, which is as fast
 WORLDS: Mapping[str, World] = {

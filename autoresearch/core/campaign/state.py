@@ -190,10 +190,7 @@ def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | No
 
 
 def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
-    """Status of the last row; a `keep` without any value counts as `discard`, so that it never becomes the best.
-
-    A kept idea stays so if a further run of it, to measure it better, crashes.
-    """
+    """Status of the last row. `keep` without any value counts as `discard`; if a later run crashes, it stays `keep`."""
     status = telling[-1].status if telling else ""
     if status == Verdict.CRASH and values:
         others = [row.status for row in telling if row.status != Verdict.CRASH]
@@ -234,6 +231,7 @@ class CampaignState:
     timeline: list[Mapping[str, Any]] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     settled_rounds: set[int] = field(default_factory=set)
+    earlier_rounds: int = 0  # those of before the campaign last ended: it was continued
     stop_mode: str = ""  # drain or stop, once requested
     seed_check: SeedCheck | None = None  # None: not checked yet
     research: Research = field(default_factory=Research)
@@ -455,6 +453,8 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.spec = state.spec.with_rules(line)
         case "state":
             state.phase, state.reason = CampaignPhase(line["state"]), str(line.get("reason", ""))
+            if state.phase is CampaignPhase.ENDED:
+                state.earlier_rounds = len(state.rounds)
         case "fault":
             state.fault = float(line.get("t") or 0.0), str(line["reason"])
         case "queue":

@@ -32,6 +32,11 @@ from autoresearch.core.statistics.sequential import Design, levels
 MOST_ROUNDS = 2  # at the end of a campaign
 
 
+def rounds_left(state: CampaignState) -> int:
+    """How many rounds may still follow by themselves, until the campaign ends; one that is continued has them again."""
+    return MOST_ROUNDS - (len(state.rounds) - state.earlier_rounds)
+
+
 def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
     """The next round, for the named ideas or else the best one, and the reason; None and why not.
 

@@ -18,7 +18,7 @@ from autoresearch.core.campaign.decision import RunEvidence, decide, gain
 from autoresearch.core.campaign.judgement import rule_for
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Round
-from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round
+from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_round, rounds_left
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
@@ -103,7 +103,7 @@ def baseline_runs(runs: float) -> int:
 def confirmation_to_come(state: CampaignState) -> float:
     """The expected fresh runs of the confirmation at the end of a campaign, as it stands; 0 if there will be none."""
     spec, best, baseline = state.spec, state.best, state.baseline
-    if not spec.confirm or state.unseeded or len(state.rounds) >= MOST_ROUNDS:
+    if not spec.confirm or state.unseeded or rounds_left(state) <= 0:
         return 0.0
     if best is None or baseline is None or best is baseline or best.confirmed or not best.kept:
         return 0.0

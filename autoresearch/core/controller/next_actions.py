@@ -194,8 +194,7 @@ def _end(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
 
 def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
     """Begin a round of confirmation if an improvement can be claimed and there is time, else finish."""
-    rounds_used = len(state.rounds) >= confirmation_rounds.MOST_ROUNDS
-    if not state.spec.confirm or rounds_used or state.spec.rules.count == 0:
+    if not state.spec.confirm or confirmation_rounds.rounds_left(state) <= 0 or state.spec.rules.count == 0:
         return _finish(state, machine)
     planned, why = plan_in_time(state, waves_left(state, machine.now))
     if planned is None and confirmation_rounds.plan_round(state)[0] is not None:

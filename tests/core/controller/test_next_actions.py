@@ -388,6 +388,9 @@ def test_no_round_after_the_last_one(records: Make) -> None:
         made.note("confirming", round=number, candidates=[], each=0, baseline=0)
         made.note("confirmed_round", round=number)
     assert due(made) == (Finish("stop condition met: 2/2 ideas attempted"),)
+    made.note("state", state="ended", reason="")
+    made.note("state", state="running", reason="continued")
+    assert any(isinstance(action, Note) and action.do == "confirming" for action in due(made)), "it has them again"
 
 
 # -- no ideas --------------------------------------------------------------------------------------------------------
