@@ -25,12 +25,12 @@ from autoresearch.core.campaign import judgement
 from autoresearch.core.campaign.decision import DecisionRule
 from tests.bench.result import Result
 from tests.bench.rule_before import before
-from tests.bench.simulated import Outcome, World, campaign, greedy
+from tests.bench.simulated import SAME_IDEAS, Outcome, World, campaign, greedy
 
 SEED = 1_000_000  # none of these campaigns was used to choose the rule
 CAMPAIGNS = 400
-GREEDY = 10  # times as many of the greedy ratchet, whose numbers all others are divided by
-MANY = 4  # times as many of the old rule, which is as fast
+GREEDY = 10  # times each of the greedy ratchet, by whose numbers all others are divided
+MANY = 4  # times each of the rule before
 WORLDS: Mapping[str, World] = {
     "normal": World(),
     "t3": World(noise="t3"),
@@ -76,7 +76,7 @@ class Summary:
 
     campaigns: int
     true: float  # ideas kept that are better than what they replaced, as a share of greedy's
-    true_error: float  # standard error
+    true_error: float  # standard error; the ideas are the same
     false: float  # ideas kept that are not, as a share of greedy's
     false_keeps: float  # the same, per campaign
     runs: float  # all runs, as a multiple of greedy's
@@ -89,20 +89,23 @@ class Summary:
     coverage: float | None  # percent of the intervals that hold the true gain
 
 
-def summary(outcomes: Sequence[Outcome], baseline: Summary | None, ideas: int) -> Summary:
-    """What campaigns came to; `baseline`: of the greedy ratchet."""
+def summary(played_seeds: Sequence[Sequence[Outcome]], ratchet: Sequence[Sequence[Outcome]], ideas: int) -> Summary:
+    """What campaigns came to, several of each seed; `ratchet`: what the greedy ratchet makes of the same ideas."""
     mean = statistics.fmean
-    true = [one.true for one in outcomes]
-    over = (baseline.true, baseline.false_keeps) if baseline else (1.0, 1.0)
+    outcomes = [one for some in played_seeds for one in some]
+    over = [mean(getattr(one, name) for some in ratchet for one in some) for name in ("true", "false")]
+    share = mean(one.true for one in outcomes) / (over[0] or math.inf)
+    true, theirs = ([mean(one.true for one in some) for some in side] for side in (played_seeds, ratchet))
+    apart = [a - share * b for a, b in zip(true, theirs, strict=True)]
     by = [[one for one in outcomes if one.rounds == n] for n in range(3)]
     better = [level > 0 for one in outcomes for level in one.tested]
     sure = sum(level > 0 for one in outcomes for level in one.claimed)
     excess = [x for one in outcomes for x in one.excess]
     covered = [x for one in outcomes for x in one.covered]
-    error = statistics.pstdev(true) / math.sqrt(len(true))
+    error = statistics.pstdev(apart) / math.sqrt(len(apart))
     return Summary(
         campaigns=len(outcomes),
-        true=mean(true) / (over[0] or math.inf),
+        true=share,
         true_error=error / (over[0] or math.inf),
         false=mean(one.false for one in outcomes) / (over[1] or math.inf),
         false_keeps=mean(one.false for one in outcomes),
@@ -118,20 +121,21 @@ def summary(outcomes: Sequence[Outcome], baseline: Summary | None, ideas: int) -
 
 
 def played(
-    play: Callable[[World, int], Outcome], world: World, campaigns: int, pool: ProcessPoolExecutor
-) -> list[Outcome]:
-    """So many campaigns."""
-    seeds = range(SEED, SEED + campaigns)
-    return list(pool.map(partial(play, world), seeds, chunksize=max(1, campaigns // 40)))
+    play: Callable[[World, int], Outcome], world: World, campaigns: int, pool: ProcessPoolExecutor, times: int = 1
+) -> list[list[Outcome]]:
+    """So many campaigns, each of them several times with the same ideas and other noise."""
+    seeds = [seed + n * SAME_IDEAS for seed in range(SEED, SEED + campaigns) for n in range(times)]
+    found = list(pool.map(partial(play, world), seeds, chunksize=max(1, len(seeds) // 40)))
+    return [found[at : at + times] for at in range(0, len(found), times)]
 
 
 def compared(world: World, campaigns: int, pool: ProcessPoolExecutor) -> dict[str, Summary]:
     """The three rules on one world."""
-    ratchet = summary(played(greedy, world, GREEDY * campaigns, pool), None, world.ideas)
+    ratchet = played(greedy, world, campaigns, pool, GREEDY)
     return {
         "ours": summary(played(campaign, world, campaigns, pool), ratchet, world.ideas),
-        "before": summary(played(before, world, MANY * campaigns, pool), ratchet, world.ideas),
-        "greedy": ratchet,
+        "before": summary(played(before, world, campaigns, pool, MANY), ratchet, world.ideas),
+        "greedy": summary(ratchet, ratchet, world.ideas),
     }
 
 
@@ -188,9 +192,10 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Summary]]:
         if arguments.all:
             world = replace(WORLDS["normal"], ideas=arguments.ideas, effect=arguments.effect)
             found["rules"] = {}
+            ratchet = played(greedy, world, arguments.campaigns, pool, GREEDY)
             for name, rule in RULES.items():
                 outcomes = played(partial(with_rule, rule), world, arguments.campaigns, pool)
-                found["rules"][name] = summary(outcomes, found["normal"]["greedy"], arguments.ideas)
+                found["rules"][name] = summary(outcomes, ratchet, arguments.ideas)
                 show(line(f"normal, {name}", found["rules"][name]))
     return found
 
@@ -218,7 +223,7 @@ def run(repeats: int = 5) -> Iterable[Result]:
     """The headline, for `make bench`."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = compared(World(), 30 * max(repeats, 1), pool)
-        empty = summary(played(campaign, World(share=0.0), 30 * max(repeats, 1), pool), None, 24)
+        empty = compared(World(share=0.0), 30 * max(repeats, 1), pool)["ours"]
     ours, rival = found["ours"], found["before"]
     what = "24 ideas, one in ten better by 2 sd"
     made = f"{ours.campaigns} simulated campaigns; ratios of the greedy ratchet's"

@@ -24,6 +24,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 
 COLLAPSED = -6.0
+SAME_IDEAS = 10_000_000
 ACCURACY_SD = math.sqrt(0.96 * 0.04 / 200)
 PATHS = ("directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix", "base_commit", "base")
 SPEC = CampaignSpec(
@@ -266,8 +267,8 @@ class Simulation:
 
 
 def effects_of(world: World, seed: int) -> list[float]:
-    """What each idea adds to the level of its parent; the same for every rule."""
-    rng = random.Random(f"ideas {seed}")
+    """What each idea adds to the level of its parent: the same for every rule, and for seeds SAME_IDEAS apart."""
+    rng = random.Random(f"ideas {seed % SAME_IDEAS}")
     if world.simpler:
         return [-world.effect] * world.ideas
     return [world.effect if rng.random() < world.share else 0.0 for _ in range(world.ideas)]
