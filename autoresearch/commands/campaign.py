@@ -197,7 +197,8 @@ def _claim_words(campaign_spec: CampaignSpec) -> str:
         )
     most = campaign_spec.rules.confirm_runs
     return (
-        f"the best idea is confirmed at the end, in at most {most} fresh runs of it and of the baseline together "
+        f"the best idea is put to the proof at the end, in at most {most} fresh runs of it and of the baseline "
+        "together; if that fails, so is the next best "
         f"(`campaign set {campaign_spec.name} confirm_runs={most + 8}` allows more, for several ideas)"
     )
 

@@ -15,7 +15,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from tests.core.test_campaign_state import SPEC, idea, row, run
 
 UP, DOWN = Objective("pass@1"), Objective("loss", Direction.MINIMIZE)
-NEW = {"gain": 0.041, "gain_low": 0.012, "gain_high": 0.07, "coverage": 0.9, "value": 0.318,
+NEW = {"gain": 0.041, "gain_low": 0.012, "gain_high": 0.07, "coverage": 0.9, "value": 0.341,
        "n": 6, "n_baseline": 6, "failed": 0, "failed_baseline": 0}  # fmt: skip
 
 
@@ -37,20 +37,20 @@ def shown(
 def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
     found = shown(UP, "confirmed", **NEW)
     assert found.sentence == (
-        "lr-up: confirmed, pass@1 0.318, +0.041 against the baseline "
+        "lr-up: confirmed, pass@1 0.341, +0.041 against the baseline "
         "(90 % interval +0.012 to +0.07; 6 fresh runs against 6, none failed)"
     )
     assert (found.basis, found.label, found.search_mean) == (Basis.FRESH, "confirmed", 0.4)
-    assert (found.value, found.low, found.high) == pytest.approx((0.318, 0.289, 0.347))
+    assert (found.value, found.low, found.high) == pytest.approx((0.341, 0.312, 0.37))
 
 
 def test_a_better_loss_is_shown_as_lower() -> None:
     found = shown(DOWN, "confirmed", **NEW)
     assert found.sentence == (
-        "lr-up: confirmed, loss 0.318, -0.041 against the baseline "
+        "lr-up: confirmed, loss 0.259, -0.041 against the baseline "
         "(90 % interval -0.07 to -0.012; 6 fresh runs against 6, none failed)"
     )
-    assert (found.low, found.high) == pytest.approx((0.289, 0.347))
+    assert (found.low, found.high) == pytest.approx((0.23, 0.288))
     assert found.change == -0.041 and found.to_json()["gain"] == 0.041  # for programs, positive is better
 
 
@@ -65,6 +65,14 @@ def test_a_better_loss_is_shown_as_lower() -> None:
 )
 def test_fresh_runs_that_failed_are_named(failed: int | None, theirs: int | None, words: str) -> None:
     assert words in shown(UP, "confirmed", **{**NEW, "failed": failed, "failed_baseline": theirs}).words
+
+
+def test_failures_that_forbid_a_claim_are_named() -> None:
+    """The interval alone would look like a proof."""
+    counts = {**NEW, "failed": 3, "alpha": 0.02}
+    assert shown(UP, "demoted", **counts, p=0.001).words.endswith("of the baseline's 6 failed, too many for a claim)")
+    assert shown(UP, "demoted", **counts, p=0.3).words.endswith("of the baseline's 6 failed)")
+    assert shown(UP, "confirmed", **counts, p=0.001).words.endswith("of the baseline's 6 failed)")
 
 
 @pytest.mark.parametrize(("objective", "value", "change"), [(UP, 0.35, "+0.05"), (DOWN, 0.25, "-0.05")])
@@ -85,7 +93,7 @@ def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
     found = shown(UP, "undecided", **NEW)
     assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}"
     assert (found.value, found.basis, found.label) == (0.4, Basis.SELECTED, "search mean")
-    assert shown(UP, "demoted", **NEW).words.startswith("demoted, pass@1 0.318, +0.041")
+    assert shown(UP, "demoted", **NEW).words.startswith("demoted, pass@1 0.341, +0.041")
     assert shown(UP, "confirmed", **NEW, caveat="not sandboxed").words.startswith("confirmed (not sandboxed), pass@1")
 
 
@@ -120,13 +128,25 @@ def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "best"), [({}, "0.4 (idea 2, lr-up, search mean)"), (NEW, "0.318 (idea 2, lr-up, confirmed)")]
+    ("verdict", "best"), [({}, "0.4 (idea 2, lr-up, search mean)"), (NEW, "0.241 (idea 2, lr-up, confirmed)")]
 )
 def test_the_line_of_a_row_labels_the_best(verdict: Any, best: str) -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
     rows = [row(1, "b-1", 0.2), row(2, "i-1", 0.4)]
     state = fold(SPEC, journal, rows, [{"do": "confirmed", "index": 2, **verdict}] if verdict else [])
     assert row_line(state, state.ideas[1], "i-1").endswith(f"; best {best}")
+
+
+def test_the_line_of_a_fresh_run_has_no_word_for_its_idea() -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1"),
+               *run(2, "i-2", 2, "confirm", round=1), *run(2, "i-3", 3, "retest")]  # fmt: skip
+    rows = [row(1, "b-1", 0.2), row(2, "i-1", 0.4), row(2, "i-2", 0.3, "crash"), row(2, "i-3", 0.3, "crash")]
+    rows = [replace(one, replicate=int(one.run_id[-1])) for one in rows]
+    state = fold(SPEC, journal, [*rows[:2], replace(rows[2], standing="keep"), replace(rows[3], standing="pending")])
+    lines = [row_line(state, state.ideas[1], name) for name in ("i-2", "i-3")]
+    assert "] lr-up, fresh run 2: no metric; best" in lines[0], "what it printed before it failed is no result"
+    assert "] lr-up, run 3: pending, no metric; best" in lines[1]
+    assert state.ideas[1].rows[1].shown_status == "crash"
 
 
 def test_the_json_of_an_idea_without_a_claim_is_whole() -> None:

@@ -26,12 +26,13 @@ class ClaimEstimate:
     n_baseline: int | None = None
     failed: int | None = None  # fresh runs without it, through their own fault
     failed_baseline: int | None = None
+    fails_more: bool = False  # so the claim failed, though the values passed
     adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
         """The estimate in a line of verdicts.jsonl; older lines have only `delta`, the difference of the means."""
-        gain = _number(verdict.get("gain"))
+        gain, p, alpha = (_number(verdict.get(key)) for key in ("gain", "p", "alpha"))
         return cls(
             gain=_number(verdict.get("delta")) if gain is None else gain,
             gain_low=_number(verdict.get("gain_low")),
@@ -42,6 +43,7 @@ class ClaimEstimate:
             n_baseline=_count(verdict.get("n_baseline")),
             failed=_count(verdict.get("failed")),
             failed_baseline=_count(verdict.get("failed_baseline")),
+            fails_more=verdict.get("do") == "demoted" and p is not None and alpha is not None and p <= alpha,
             adjusted=gain is not None,
         )
 
@@ -70,7 +72,8 @@ class ClaimEstimate:
         ours = f"{self.n} fresh {'run' if self.n == 1 else 'runs'} against {self.n_baseline}"
         if failed or theirs:
             own = f"{failed or 'none'} of its {self.n + failed}"
-            return f"{ours}; {own} and {theirs or 'none'} of the baseline's {self.n_baseline + theirs} failed"
+            too_many = ", too many for a claim" if self.fails_more else ""
+            return f"{ours}; {own} and {theirs or 'none'} of the baseline's {self.n_baseline + theirs} failed{too_many}"
         return ours if self.failed is None or self.failed_baseline is None else f"{ours}, none failed"
 
 

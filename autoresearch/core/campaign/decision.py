@@ -185,7 +185,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
 
     simpler = evidence.simpler and _flat(objective, ours, evidence, found, rule)
     if evidence.kept and measured(evidence.values[-1:]):
-        return decision(Verdict.KEEP, "kept, and run again to measure it better", _repeat(evidence, ours, rule))
+        again = _repeat(evidence, ours, rule)
+        return decision(Verdict.KEEP, "kept, and run again to measure it better" if again else "kept", again)
     promising = found.delta > step or (evidence.simpler and found.delta >= -step) or _second(objective, evidence)
     goes_on = spent < rule.most and promising
     if not measured(evidence.values[-1:]):

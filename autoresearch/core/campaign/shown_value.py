@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -69,14 +70,14 @@ class ShownValue:
 
 def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     """What to show for an idea of a campaign."""
-    basis, objective = _basis(idea), state.spec.objective
+    basis, objective = _basis(state, idea), state.spec.objective
     estimate = idea.claim or ClaimEstimate()
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
     value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else idea.value, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:
         base = _base_value(state.baseline) if state.baseline else None
         change = objective.change(estimate.gain)
-        value = estimate.value if estimate.value is not None else None if base is None else base + change
+        value = estimate.value if base is None else base + change  # so that it agrees with the baseline beside it
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
             base = value - change
             low, high = sorted(base + objective.change(end) for end in (estimate.gain_low, estimate.gain_high))
@@ -117,23 +118,30 @@ def _telling(idea: Idea, *, fresh: bool) -> list[LedgerRow]:
     return [row for row in rows if row.run_id not in apart]
 
 
-def _basis(idea: Idea) -> Basis:
+def _basis(state: CampaignState, idea: Idea) -> Basis:
     if idea.hypothesis.is_baseline:
         return Basis.BASELINE
     if idea.confirmed in ("confirmed", "demoted") and idea.claim is not None and idea.claim.gain is not None:
         return Basis.FRESH
-    if idea.confirmed == "deterministic":
+    if idea.confirmed == "deterministic" or (idea.kept and state.unseeded and not idea.confirmed):
         return Basis.DETERMINISTIC
     return Basis.SELECTED if idea.kept else Basis.SEARCH
 
 
 def _proof(state: CampaignState, idea: Idea) -> str:
-    estimate, objective = idea.claim, state.spec.objective
-    if estimate is None or estimate.gain is None:
+    objective = state.spec.objective
+    if _basis(state, idea) is not Basis.DETERMINISTIC:
+        return idea.claim.words(objective) if idea.claim is not None else ""
+    if (ahead := _ahead(state, idea)) is None:
         return ""
-    if _basis(idea) is not Basis.DETERMINISTIC:
-        return estimate.words(objective)
-    return f"{objective.change(estimate.gain):+.3g} against the baseline (resolution {resolution_of(state).size:.3g})"
+    return f"{objective.change(ahead):+.3g} against the baseline (resolution {resolution_of(state).size:.3g})"
+
+
+def _ahead(state: CampaignState, idea: Idea) -> float | None:
+    """The gain of an idea of a deterministic objective over the baseline: as its verdict says, if it has one yet."""
+    if idea.confirmed or state.baseline is None or not (state.baseline.values and idea.values):
+        return idea.claim.gain if idea.claim else None
+    return gain(state.spec.objective, idea.values, state.baseline.values)
 
 
 def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None) -> str:
@@ -144,9 +152,9 @@ def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: fl
         case Basis.FRESH:
             return f"{claim}, {number}, {proof}"
         case Basis.DETERMINISTIC:
-            gain = idea.claim.gain if idea.claim else None
-            better = "better, " if gain is not None and resolution_of(state).exceeded_by(gain) else ""
-            word = claim.replace("deterministic", DETERMINISTIC)
+            ahead = _ahead(state, idea)
+            better = "better, " if ahead is not None and resolution_of(state).exceeded_by(ahead) else ""
+            word = claim.replace("deterministic", DETERMINISTIC) or DETERMINISTIC
             return f"{better}{word}; {number}{f', {proof}' if proof else ''}"
         case Basis.SELECTED:
             how = PICKED if idea.simpler else f"search mean, picked because it was {objective.good}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import past_values
 from autoresearch.core.campaign.lineage import marked
+from autoresearch.core.campaign.shown_value import all_values
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
@@ -26,7 +27,7 @@ from autoresearch.core.statistics.confirmation import (
     level,
     unfinished,
 )
-from autoresearch.core.statistics.noise import mean, measured
+from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.sequential import Design, levels
 
 MOST_ROUNDS = 2  # at the end of a campaign
@@ -59,7 +60,8 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     sizes, sides = found.sizes, fitting + 1
     each = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     names = ", ".join(idea.slug for idea in chosen[:fitting])
-    why = f"{each} fresh runs of {names} and as many of the baseline: {sides * sizes[0]} to {sides * sizes[-1]} in all"
+    total = " to ".join(str(sides * size) for size in dict.fromkeys((sizes[0], sizes[-1])))
+    why = f"{each} fresh runs of {names} and as many of the baseline: {total} in all"
     if left := chosen[fitting:]:
         why += f"; not {', '.join(idea.slug for idea in left)}: for all, `confirm_runs` would have to be {needed}"
     return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), sizes), why
@@ -164,7 +166,6 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
 def _verdict(state: CampaignState, idea: Idea, result: Confirmation, caveat: str) -> RecordVerdict:
     ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None
-    level_of_baseline = [*baseline.values, *measured(baseline.fresh_values(ongoing.number))]
     change = None if result.gain is None else state.spec.objective.change(result.gain)
     fields = {
         "index": idea.index,
@@ -182,7 +183,7 @@ def _verdict(state: CampaignState, idea: Idea, result: Confirmation, caveat: str
         "gain_low": result.gain_low,
         "gain_high": result.gain_high,
         "coverage": None if result.gain is None else COVERAGE,
-        "value": None if change is None else mean(level_of_baseline) + change,
+        "value": None if change is None else mean(all_values(baseline)) + change,
         "caveat": caveat,
     }
     return RecordVerdict(result.claim.value, fields)

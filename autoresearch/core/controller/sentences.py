@@ -23,7 +23,7 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     where = f"[{state.attempted}{f'/{count}' if count else ''}]"
     if row is None:
         return f"{where} {idea.slug}: no row"
-    value = "no metric" if row.metric_value is None else f"{row.metric_name} {row.metric_value:.4g}"
+    value = "no metric" if measured(row) is None else f"{row.metric_name} {row.metric_value:.4g}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
     best = state.best
@@ -32,6 +32,8 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     if best and shown and shown.value is not None:
         label = f", {shown.label}" if shown.label else ""
         top = f"; best {shown.value:.4g} (idea {best.index}, {best.slug}{label})"
+    if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
+        return f"{where} {idea.slug}, fresh run {row.replicate}: {value}{failure}{top}"
     return f"{where} {idea.slug}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 

@@ -91,8 +91,11 @@ class LedgerRow:
 
     @property
     def shown_status(self) -> str:
-        """What people are shown of the status: never `discard` for an idea that is owed more runs."""
-        return self.standing or self.status
+        """What people are shown of the status: `pending`, not `discard`, for an idea that is owed more runs.
+
+        A run that failed and judges nothing, such as one of a confirmation, is a crash, whatever its idea is.
+        """
+        return self.status if self.status == "crash" and self.standing != "pending" else self.standing or self.status
 
     def cells(self) -> dict[str, str]:
         """Column -> text, in column order; numbers in the shortest form that reads back unchanged."""

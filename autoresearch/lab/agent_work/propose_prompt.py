@@ -171,7 +171,7 @@ def _judged(propose_context: ProposeContext) -> str:
         f"{rule.first:g} standard errors; from {rule.least} runs on it is kept if a t-test agrees. "
         f"A simpler one is kept if it is at most {rule.flat:g} sd worse."
     )
-    confirm = "Keeps are confirmed by fresh runs at the end." if spec.confirm else "Nothing is confirmed by fresh runs."
+    confirm = f"At the end {'the best is put to the proof' if spec.confirm else 'nothing is confirmed'} by fresh runs."
     return _section(
         "How a run is judged",
         [
@@ -373,7 +373,7 @@ def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str]) -> st
         usd = "" if used.usd is None else f"{used.usd:.2f} USD"
         tokens = "" if used.tokens is None else f"{used.tokens:,} tokens"
         words.append(f"You have used {' and '.join(part for part in (usd, tokens) if part)} so far.")
-    words += [f"Rule: {rule}." for rule in memory.rule_words(propose_context.state.spec)]
+    words += [f"Rule: {rule}." for rule in memory.rule_words(propose_context.state)]
     only = "" if set(kinds) == set(KINDS) else f" Only these kinds: {', '.join(kinds)}."
     words.append(f"Give {want} {'hypothesis' if want == 1 else 'hypotheses'}, the most promising first.{only}")
     return _section("Now", words)

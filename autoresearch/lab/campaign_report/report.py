@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agent_work import summarise
@@ -108,7 +108,7 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
         "ended": formatting.stamp(max(ends)) if ends else formatting.UNKNOWN,
         "lasted": formatting.minutes((max(ends) - state.spec.created) / 60) if ends else formatting.UNKNOWN,
         "goal": memory.goal(state.spec),
-        "rules": memory.rule_words(state.spec),
+        "rules": memory.rule_words(state),
         "next": next_commands(state, phase),
         "skipped": state.skipped[-MOST_SKIPPED:],
         "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
@@ -118,6 +118,7 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
         "code": formatting.code,
         "block": formatting.block,
         "number": formatting.number,
+        "measured": measured,
         "signed": formatting.signed,
         "stamp": formatting.stamp,
         "minutes": formatting.minutes,

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
-from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ending import PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
@@ -90,7 +90,7 @@ class IdeaLine:
         """
         if self.shown.basis is Basis.BASELINE and self.confirming:
             return self.shown.words
-        if not self.shown.proof:
+        if not self.shown.proof or self.shown.basis is Basis.DETERMINISTIC:
             return ""
         value = self.shown.value if self.shown.change is not None else None
         return self.shown.proof if value is None else f"{formatting.number(value)}, {self.shown.proof}"
@@ -231,7 +231,8 @@ def _why(
         return "a smoke run: it shows that the plumbing works, and judges nothing"
     if idea.hypothesis.is_baseline or delta is None:
         return "" if idea.hypothesis.is_baseline else "its parent has no metric to compare with"
-    if deterministic and (reason := _decision(rows[-1])):
+    final = deterministic or (standing is IdeaStatus.DISCARDED and rows[-1].standing != PENDING)
+    if final and (reason := _decision(rows[-1])):
         return reason
     size = f"{delta:+.3g} to {idea.parent}"
     if noise:
@@ -248,8 +249,8 @@ def _why(
 
 
 def _decision(row: LedgerRow) -> str:
-    """The reason for its status, which ends a row's description in brackets."""
-    return row.description.rpartition("[")[2].rstrip("]")
+    """The reason for its status, which ends a row's description in brackets; "" without one."""
+    return row.description.rpartition("[")[2].rstrip("]") if row.description.endswith("]") else ""
 
 
 def ended_badly(row: LedgerRow) -> str:
@@ -261,6 +262,7 @@ def ended_badly(row: LedgerRow) -> str:
     except ValueError:
         words = row.ending or "no ending is recorded"
     if row.failure and row.failure != row.ending:
+        words = "finished without a metric" if row.ending == Ending.FINISHED else words
         return f"{words}: {row.failure}"
     return words if row.ending != Ending.FINISHED else "it finished without a metric that can be used"
 
@@ -283,7 +285,7 @@ def _detail(verdict: Mapping[str, Any]) -> str:
     """The sentence of a verdict, else whatever plain values it holds."""
     for key in ("reason", "sentence"):
         if verdict.get(key):
-            return str(verdict[key])
+            return str(verdict[key]).removeprefix(f"{verdict.get('do')}: ")
     if verdict.get("do") == "marked":
         return f"built on {verdict.get('of', 'an idea')}, which was demoted"
     known = {"t", "do", "index", "seq", "slug"}

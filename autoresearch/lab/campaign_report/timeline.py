@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.lab.campaign_report import formatting, summary
 
 Told = tuple[float, str]  # seconds since the epoch, what happened
@@ -54,8 +54,9 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             about = f" ({formatting.cell(slug)}, {why}, replicate {replicate})" if slug else ""
             return f"{do} {formatting.cell(str(line.get('run')))}{about}"
         case "confirming":
-            runs_of = f"{line.get('each')} fresh runs of each candidate, {line.get('baseline')} of the baseline"
-            return f"round {line.get('round')} of confirmation: {runs_of}"
+            sizes = [str(n) for n in line.get("sizes") or ()] or [str(line.get("each"))]
+            each = " or ".join(filter(None, (", ".join(sizes[:-1]), sizes[-1])))
+            return f"round {line.get('round')} of confirmation: {each} fresh runs of each candidate and of the baseline"
         case "confirmed_round":
             return f"round {line.get('round')} of confirmation is judged"
         case "queue":
@@ -75,7 +76,7 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
 def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
     for idea in state.ideas:
         for row in idea.rows:
-            value = "no metric" if row.metric_value is None else f"{row.metric_name} = {row.metric_value:.4g}"
+            value = "no metric" if measured(row) is None else f"{row.metric_name} = {row.metric_value:.4g}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""
             took = formatting.minutes(row.elapsed_min)
             yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")

@@ -73,8 +73,10 @@ class CampaignCost:
         if self.runs is None:
             return self.duration.words
         expected, most = self._time(self.runs.expected), self._time(self.runs.most)
-        each = f"with {self.duration.words} on {self.slots} {'slot' if self.slots == 1 else 'slots'}"
-        return f"{'about' if self.duration.measured else 'no more than'} {expected}, at most {most}, {each}"
+        each = f"{self.duration.words} on {self.slots} {'slot' if self.slots == 1 else 'slots'}"
+        if self.duration.measured:
+            return f"about {expected}, at most {most}, with {each}"
+        return f"at most {expected} for the runs that are expected, {most} for the most, with no more than {each}"
 
     @property
     def fits_words(self) -> str:

@@ -86,7 +86,8 @@ def judge(
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
-    return Judgement(decision.status, reason, decision.noise, decision.judged, decision.retest, flag)
+    owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
+    return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
 def _copied(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, scheduler
 
 
@@ -143,6 +144,15 @@ def test_a_round_ends_at_the_look_that_tells(records: Callable[..., Any]) -> Non
     made = opened(records)
     near = rounds(made, lambda slug, n: 0.1 * (n % 3) + 0.07 * (slug == "good"), never)
     assert near == {"baseline": 8, "good": 8}
+
+
+def test_a_round_of_one_look_has_one_size(records: Callable[..., Any]) -> None:
+    made = records(rules=Rules(count=5, confirm_runs=8))
+    made.checked()
+    made.idea("good")
+    made.run("good", 0.7)
+    _, why = confirmation_rounds.plan_round(made.state())
+    assert why == "4 fresh runs of good and as many of the baseline: 8 in all"
 
 
 def test_runs_that_the_machine_ended_are_replaced(records: Callable[..., Any]) -> None:

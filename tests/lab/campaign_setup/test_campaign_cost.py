@@ -84,11 +84,12 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
     _, cost = price(count=24, parallel=2)
     runs, numbers = cost.runs, cost.to_json()
     assert runs is not None
-    assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs (5 of the baseline, 23 first runs")
+    assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs (6 of the baseline, 23 first runs")
     assert f"at most {runs.most}; apart from that, up to 2 tries again of a run that the machine" in cost.runs_words
-    each = "with 20 min a run (its timeout, as no earlier run of this blueprint is known) on 2 slots"
+    each = "with no more than 20 min a run (its timeout, as no earlier run of this blueprint is known) on 2 slots"
     assert cost.hours_words.endswith(each)
-    assert cost.hours_words.startswith(f"no more than {runs.expected / 6:.1f} h, at most {runs.most / 6:.0f} h")
+    expected = f"at most {runs.expected / 6:.1f} h for the runs that are expected"
+    assert cost.hours_words.startswith(f"{expected}, {runs.most / 6:.0f} h for the most")
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
 

@@ -138,6 +138,41 @@ def test_the_brief_says_that_re_tests_are_pending(campaign: Callable[..., Any]) 
     assert "better by less than the noise allows (1): ahead" in "\n".join(memory.brief(state, made.stand(state)))
 
 
+def test_the_brief_says_what_an_idea_lost_against(campaign: Callable[..., Any]) -> None:
+    """Far better than its parent, and not better than the best idea by then: the decision on its last run says so."""
+    made = campaign()
+    made.idea("best")
+    made.run("best", 0.7)
+    made.idea("late")
+    reason = "+0.002 from 0.7 (3 against 4 runs, sd 0.01, 6 df): within the noise (0.013 needed)"
+    made.run("late", 0.702, "discard", description=f"Try late [{reason}]")
+    made.idea("last")
+    reason = "-0.1 from 0.7 (1 against 4 runs, sd 0.01, 6 df): no better"
+    made.run("last", 0.6, "discard", description=f"Try last [{reason}]")
+    state = made.state()
+    text = "\n".join(memory.brief(state, made.stand(state)))
+    assert "better than the best one at that time by less than the noise allows (1): late +0.202" in text
+    assert "no better than the best one at that time (1): last +0.1" in text
+    assert "last: last-000001 of last: discard, task_pass_rate@1 = 0.6, -0.1 from 0.7" in text
+
+
+def test_the_best_of_a_key_is_one_that_was_kept(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    for slug, value, status in (("a", 0.6, "keep"), ("b", 0.7, "discard")):
+        made.idea(slug, overrides={"lr": value})
+        made.run(slug, value, status)
+    state = made.state()
+    assert "key lr: 2 tried, 1 kept, best a +0.1" in "\n".join(memory.brief(state, made.stand(state)))
+
+
+def test_the_rules_say_that_seeds_do_nothing(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    assert memory.rule_words(made.state())[-1].startswith("3 runs of the baseline, 6 re-tests of what looks better")
+    made.tell("seed_check", seen=False, reason="equal", by="", runs=3, values=0, exact=True, copies=[])
+    words = "one run of each idea, as 3 runs of the baseline show that seeds do nothing, ideas from: "
+    assert memory.rule_words(made.state())[-1].startswith(words)
+
+
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:
     made = campaign()
     for n in range(80):

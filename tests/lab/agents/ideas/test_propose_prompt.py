@@ -56,12 +56,12 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
 
 @pytest.mark.system
 def test_it_says_how_a_deterministic_objective_is_judged(lived: Any, matter_of: Build) -> None:
-    assert "Student's t" in section(brief(matter_of(lived), 3), "How a run is judged")
+    assert "t-test" in section(brief(matter_of(lived), 3), "How a run is judged")
     check = SeedCheck(False, "equal", "", 3, 0, True, 0.001)
     matter = matter_of(lived)
     text = brief(replace(matter, state=replace(matter.state, seed_check=check)), 3)
     judged = section(text, "How a run is judged")
-    assert "each idea has one run" in judged and "Student's t" not in judged and "jitter" in judged
+    assert "each idea has one run" in judged and "t-test" not in judged and "jitter" in judged
 
 
 @pytest.mark.system
