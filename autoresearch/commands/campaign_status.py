@@ -33,7 +33,8 @@ def status(
     payload = payload_of(campaign_dir, state)
     if full:
         lines = _brief(state, parts.clock())
-        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=lines)
+        shown = [line for line in lines if not line.startswith("next: ")]  # which stand below all that is printed
+        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=shown)
         return 0
     others = [
         one.name
@@ -42,7 +43,7 @@ def status(
     ]
     lines = [
         headline(payload),
-        payload["standing"],
+        *([payload["standing"]] if payload["standing"] != payload["reason"] else []),
         f"best: {best_words(payload)}",
         *pending_lines(payload),
         *seed_lines(payload),

@@ -76,7 +76,7 @@ def test_values_are_of_the_search_and_the_status_is_the_last_word() -> None:
     assert found.best is good and found.attempted == 3
     assert found.gpu_hours == 6 * 0.5 * 2
     assert [a.status for a in found.attempts()] == ["keep", "keep", "crash"]
-    assert best_so_far(SPEC, found.ideas) == [0.5, 0.8, 0.8]
+    assert best_so_far(found) == [0.5, 0.8, 0.8]
 
 
 def test_what_was_prepared_and_never_started_is_no_attempt() -> None:
@@ -189,7 +189,7 @@ def test_an_empty_value_is_never_best_whatever_its_row_says() -> None:
     assert seen.best is not None and seen.best.slug == "good"
     assert [one.slug for one in seen.keeps] == ["baseline", "good"]
     assert [(one.status, one.kept, one.value) for one in seen.ideas[3:]] == [("discard", False, None)] * 2
-    assert best_so_far(SPEC, seen.ideas)[-2:] == [0.8, 0.8]
+    assert best_so_far(seen)[-2:] == [0.8, 0.8]
 
 
 def test_a_baseline_without_a_value_meets_no_target() -> None:

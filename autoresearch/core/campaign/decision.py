@@ -201,7 +201,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         if found.delta > bar and not goes_on:
             return decision(Verdict.DISCARD, loses)
     if goes_on:
-        reason = f"being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
+        chance = "it collapsed, as runs do here by chance; " if _second(objective, evidence) else ""
+        reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
     return decision(Verdict.DISCARD, _why_not(found.delta, bar, n, spent, rule))
 

@@ -11,7 +11,7 @@ from autoresearch.core.campaign.deterministic import best_kept, decide_once, res
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.collapse import collapsed, floor_of, survivors
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, Spread, pooled, spread_of, total
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, Spread, mean, pooled, spread_of, total
 
 DEFAULT = DecisionRule()
 LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
@@ -117,6 +117,19 @@ def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
         if not best or gain(objective, other.values, best) > bar:
             best = other.values
     return best
+
+
+def search_values(state: CampaignState, idea: Idea) -> list[float]:
+    """The values that the mean of an idea rests on in the search: without the runs that collapsed, unless all did."""
+    if state.unseeded or not idea.values:
+        return idea.values
+    return survivors(state.spec.objective, idea.values, floor_for(state, idea, idea.values))
+
+
+def search_mean(state: CampaignState, idea: Idea) -> float | None:
+    """The mean by which the search compares an idea; None without a metric."""
+    values = search_values(state, idea)
+    return mean(values) if values else None
 
 
 def floor_for(state: CampaignState, idea: Idea, values: Sequence[float | None]) -> float | None:

@@ -14,8 +14,10 @@ from typing import Any
 from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.deterministic import resolution_of
+from autoresearch.core.campaign.judgement import floor_for, search_mean, search_values
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.collapse import collapsed
 
 DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
 PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler
@@ -73,7 +75,8 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     basis, objective = _basis(state, idea), state.spec.objective
     estimate = idea.claim or ClaimEstimate()
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
-    value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else idea.value, None, None, None
+    picked = search_mean(state, idea)
+    value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else picked, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:
         base = _base_value(state.baseline) if state.baseline else None
         change = objective.change(estimate.gain)
@@ -81,10 +84,10 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
             base = value - change
             low, high = sorted(base + objective.change(end) for end in (estimate.gain_low, estimate.gain_high))
-    runs, proof = runs_words(idea), _proof(state, idea)
+    runs, proof = runs_of(state, idea), _proof(state, idea)
     words = _words(state, idea, basis, claim, value)
     return ShownValue(
-        idea.slug, basis, value, low, high, idea.value, runs, claim, idea.claim, change, proof, words
+        idea.slug, basis, value, low, high, picked, runs, claim, idea.claim, change, proof, words
     )
 
 
@@ -97,13 +100,27 @@ def all_values(idea: Idea) -> list[float]:
     return [value for row in _telling(idea, fresh=True) if (value := measured(row)) is not None]
 
 
-def runs_words(idea: Idea, *, fresh: bool = False) -> str:
+def runs_of(state: CampaignState, idea: Idea, *, fresh: bool = False) -> str:
+    """`runs_words`, with the runs that collapsed: they count in the mean of all runs, not in that of the search."""
+    if not fresh:
+        return runs_words(idea, collapses=len(idea.values) - len(search_values(state, idea)))
+    floor = None if state.unseeded or not idea.values else floor_for(state, idea, idea.values)
+    fallen = sum(collapsed(state.spec.objective, value, floor) for value in all_values(idea))
+    return runs_words(idea, fresh=True, collapses=fallen)
+
+
+def runs_words(idea: Idea, *, fresh: bool = False, collapses: int = 0) -> str:
     """`mean of 4; 2 of 6 runs have no metric`: the runs behind its mean (`fresh`: of all runs), and those missing."""
     rows = _telling(idea, fresh=fresh)
-    n = sum(measured(row) is not None for row in rows)
+    known = sum(measured(row) is not None for row in rows)
+    n = known if fresh else known - collapses
     every = "all " if fresh and n > len(idea.values) else ""
     words = [f"mean of {every}{n}" if n > 1 else "one run"] if n else [_runs(len(rows))] if rows else []
-    if n and (without := len(rows) - n):
+    if collapses and fresh:
+        words.append(f"{collapses} of them collapsed")
+    elif collapses:
+        words.append(f"{collapses} of {_runs(len(rows))} collapsed")
+    if n and (without := len(rows) - known):
         words.append(f"{without} of {_runs(len(rows))} {'has' if without == 1 else 'have'} no metric")
     apart = idea.smoke | (set() if fresh else {run.run for run in idea.runs if run.why == "confirm"})
     if lost := sum(idea.excused(row) and row.run_id not in apart for row in idea.rows):
@@ -146,7 +163,7 @@ def _ahead(state: CampaignState, idea: Idea) -> float | None:
 
 def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None) -> str:
     objective, proof = state.spec.objective, _proof(state, idea)
-    runs = runs_words(idea, fresh=basis is Basis.BASELINE)
+    runs = runs_of(state, idea, fresh=basis is Basis.BASELINE)
     number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
     match basis:
         case Basis.FRESH:

@@ -489,6 +489,8 @@ def _idea(line: Mapping[str, Any]) -> Idea:
 
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
+    if verdict.get("do") == "undecided" and idea.confirmed in ("confirmed", "demoted"):
+        return  # a later round that could not decide takes nothing back
     if verdict.get("do") in CLAIMS:
         idea.confirmed, idea.caveat = str(verdict["do"]), str(verdict.get("caveat", ""))
         idea.claim = ClaimEstimate.of_verdict(verdict)

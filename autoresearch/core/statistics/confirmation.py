@@ -148,6 +148,9 @@ def _look(
     if min(len(ours), len(theirs)) < 2 or _sharpest(len(ours), len(theirs)) > alpha:
         if not last:
             return None
+        if fails := fails_more([*candidate], [*baseline, *earlier]):
+            counts = len(ours), len(theirs), failed, theirs_failed
+            return Confirmation(Claim.DEMOTED, f"not confirmed: {fails}", *counts, alpha=alpha)
         reason = (
             f"not decided: {_counted(len(ours), failed)} and {_counted(len(theirs), theirs_failed)} of the baseline: "
             f"too few have the metric to claim anything at {alpha:.2g}"
@@ -176,7 +179,7 @@ def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | Non
     ours, theirs = len(candidate) - len(measured(candidate)), len(baseline) - len(measured(baseline))
     if not ours or share_p((ours, len(candidate)), (theirs, len(baseline))) > FAILING:
         return ""
-    counts = f"{ours} of {len(candidate)} runs have no metric, {theirs} of {len(baseline)} of the baseline's"
+    counts = f"{ours} of {len(candidate)} runs have no metric, {theirs} of all {len(baseline)} of the baseline's"
     return f"it fails more often: {counts}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from autoresearch.core.campaign.judgement import search_mean
 from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
 
@@ -32,7 +33,8 @@ class Axis:
 
 def landscape(state: CampaignState, baseline: Mapping[str, object]) -> list[Axis]:
     """Every key that some measured idea set, the most tried first; other keys differ too, so it is marginal."""
-    measured = [(effective(state, idea), value) for idea in state.ideas if (value := idea.value) is not None]
+    means = ((idea, search_mean(state, idea)) for idea in state.ideas)
+    measured = [(effective(state, idea), value) for idea, value in means if value is not None]
     axes = []
     for key in dict.fromkeys(key for settings, _ in measured for key in settings):
         points: list[tuple[object, float]] = [(s[key], value) for s, value in measured if key in s]

@@ -186,8 +186,8 @@ def tried(idea_lines: Sequence[IdeaLine], skipped: int = 0) -> list[str]:
 
 
 _GROUPS = (
-    *("confirmed", "kept", "pending", "demoted", "no more than noise", "worse", "better by less"),
-    *("not tried", "crashed", "no signal", "smoke"),
+    *("confirmed", "kept", "pending", "demoted", "better than", "no better", "failed or", "too few"),
+    *("no more than noise", "worse", "better by less", "discarded", "not tried", "crashed", "no signal", "smoke"),
 )
 
 

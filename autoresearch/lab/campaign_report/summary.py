@@ -11,8 +11,8 @@ from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.claim import CLAIMS
-from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_words, shown_value
-from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.judgement import search_mean
+from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_of, shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
@@ -136,7 +136,7 @@ def band_of(state: CampaignState) -> Band | None:
     if baseline is None or not values:
         return None
     sd = stdev(values) if len(values) > 1 else None
-    return Band(fmean(values), sd, len(values), runs_words(baseline, fresh=True))
+    return Band(fmean(values), sd, len(values), runs_of(state, baseline, fresh=True))
 
 
 def idea_lines(state: CampaignState) -> list[IdeaLine]:
@@ -148,12 +148,13 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
 
 def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], band: Band | None) -> IdeaLine:
     parent = ideas_by_slug.get(idea.parent)
-    above = parent.value if parent else None
+    above = search_mean(state, parent) if parent else None
     standing = _standing(state, idea)
     values = tuple(idea.values)
     if standing is IdeaStatus.SMOKE:  # they judge nothing, and are shown all the same
         values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
-    value = fmean(values) if values else None
+    smoke = standing is IdeaStatus.SMOKE
+    value = search_mean(state, idea) if not smoke else fmean(values) if values else None
     delta = value - above if value is not None and above is not None else None
     sign = 1.0 if state.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
@@ -242,7 +243,8 @@ def _why(
     if standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED):
         return f"simpler and as good ({size})" if delta * sign <= 0 else f"better in the search ({size})"
     if standing is IdeaStatus.PENDING:
-        return f"it looks better, and more runs of it are needed to tell ({size})"
+        better = "it looks better, and " if delta * sign > 0 else ""  # a run that collapsed may be repeated
+        return f"{better}more runs of it are needed to tell ({size})"
     if noise and abs(delta) <= noise:
         return f"no more than noise ({size})"
     return f"worse ({size})" if delta * sign < 0 else f"better by less than the noise allows ({size})"
@@ -358,7 +360,7 @@ def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine 
 
 def best_path(state: CampaignState) -> list[float | None]:
     """The best kept mean after each idea; not finite is not known."""
-    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(state.spec, state.ideas)]
+    return [v if v is not None and math.isfinite(v) else None for v in best_so_far(state)]
 
 
 def row_name(state: CampaignState, row: LedgerRow) -> str:
@@ -366,13 +368,13 @@ def row_name(state: CampaignState, row: LedgerRow) -> str:
     return f"{state.spec.name}:{row.index}" + (f".{row.replicate}" if row.replicate else "")
 
 
-def best_so_far(campaign_spec: CampaignSpec, ideas: Sequence[Idea]) -> list[float | None]:
+def best_so_far(state: CampaignState) -> list[float | None]:
     """After each idea, the mean of the best one that was kept by then (the baseline to begin with)."""
     best: float | None = None
     path: list[float | None] = []
-    for idea in ideas:
-        candidate = idea.value if idea.kept or idea.hypothesis.is_baseline else None
-        if candidate is not None and (best is None or campaign_spec.objective.better(candidate, best)):
+    for idea in state.ideas:
+        candidate = search_mean(state, idea) if idea.kept or idea.hypothesis.is_baseline else None
+        if candidate is not None and (best is None or state.spec.objective.better(candidate, best)):
             best = candidate
         path.append(best)
     return path

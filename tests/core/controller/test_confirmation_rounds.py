@@ -146,6 +146,18 @@ def test_a_round_ends_at_the_look_that_tells(records: Callable[..., Any]) -> Non
     assert near == {"baseline": 8, "good": 8}
 
 
+def test_an_idea_whose_fresh_runs_fail_is_demoted_and_stays_so(records: Callable[..., Any]) -> None:
+    """Too few values for a test of them, but the failures tell; a later round that cannot decide takes nothing back."""
+    made = opened(records)
+    rounds(made, lambda slug, n: None if slug == "good" and n > 2 else 0.1 * (n % 3), never)
+    said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+    assert "good): not confirmed: it fails more often: 6 of 8 runs have no metric, 0 of all " in said[0]
+    state = made.state()
+    assert state.by_slug("good").confirmed == "demoted" and state.best is state.baseline
+    made.verdicts.append({"do": "undecided", "index": 2, "slug": "good", "reason": "too few"})
+    assert made.state().by_slug("good").confirmed == "demoted"
+
+
 def test_a_round_of_one_look_has_one_size(records: Callable[..., Any]) -> None:
     made = records(rules=Rules(count=5, confirm_runs=8))
     made.checked()
@@ -174,7 +186,7 @@ def test_runs_that_fail_by_their_own_fault_count_against_the_idea(records: Calla
     made = opened(records)
     rounds(made, lambda slug, n: None if slug == "good" and n in (2, 7) else (slug == "good") + 0.1 * (n % 3), never)
     said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
-    assert "it fails more often: 2 of 8 runs have no metric, 0 of " in said[0]
+    assert "it fails more often: 2 of 8 runs have no metric, 0 of all " in said[0]
     good = made.state().by_slug("good")
     assert (good.confirmed, good.claim.failed, good.claim.failed_baseline) == ("demoted", 2, 0)
 
