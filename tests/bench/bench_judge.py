@@ -63,8 +63,8 @@ RULES: Mapping[str, DecisionRule] = {
     "the rule": DecisionRule(),
     "fewer re-tests": DecisionRule(first=1.05, again=1.25),
     "more re-tests": DecisionRule(first=0.75, again=1.0),
-    "kept from 3 runs on": DecisionRule(least=3, alpha=0.035),
-    "stricter": DecisionRule(alpha=0.025),
+    "kept from 3 runs on": DecisionRule(least=3, alpha=0.02),
+    "t-test at 0.05": DecisionRule(alpha=0.05),
     "pooled variance only": DecisionRule(prior=1000),
     "kept ideas are never run again": DecisionRule(precise=1e9),
 }

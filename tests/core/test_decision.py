@@ -76,10 +76,10 @@ def test_the_numbers() -> None:
     assert (first.n, first.delta, first.noise, first.threshold) == (1, 2.0, 1.0, pytest.approx(0.9 * math.sqrt(4 / 3)))
     kept = judged([11.0, 13.0, 12.0, 12.0])
     # pooled: squares 2 + 2, degrees of freedom 2 + 3: 0.8. Shrunk: (4 * 0.8 + 2) / (4 + 3) = 0.743, / (4 + 2) = 0.867.
-    # Standard error: sqrt(0.743/4 + 0.867/3) = 0.6889; degrees of freedom 11.96; t(0.95, 11.9) = 1.7832
+    # Standard error: sqrt(0.743/4 + 0.867/3) = 0.6889; degrees of freedom 11.96; t(0.97, 11.9) = 2.0783
     assert (kept.n, kept.delta, kept.noise) == (4, 2.0, pytest.approx(math.sqrt(0.8)))
-    assert kept.threshold == pytest.approx(1.7832 * 0.6889, abs=1e-3)
-    assert kept.reason == "+2 from 10 (4 against 3 runs, sd 0.894, 5 df): better than the noise allows (1.23)"
+    assert kept.threshold == pytest.approx(2.0783 * 0.6889, abs=1e-3)
+    assert kept.reason == "+2 from 10 (4 against 3 runs, sd 0.894, 5 df): better than the noise allows (1.43)"
 
 
 def test_the_noise_of_other_ideas_counts() -> None:
@@ -111,8 +111,8 @@ def test_one_baseline_run_says_so_and_is_conservative() -> None:
     assert "noise unknown" in first.reason
     assert not judged([10.0], [10.0]).retest
     assert not judged([9.0], [10.0]).retest
-    assert judged([11.0, 13.0, 10.5, 12.5], [10.0]).status is DISCARD  # three baseline runs would do for this
-    assert judged([11.0, 13.0, 10.5, 12.5]).status is KEEP
+    assert judged([11.0, 13.0, 11.0, 13.0], [10.0]).status is DISCARD  # three baseline runs would do for this
+    assert judged([11.0, 13.0, 11.0, 13.0]).status is KEEP
     assert judged([19.0, 20.0, 21.0, 20.0], [10.0]).status is KEEP
 
 

@@ -41,7 +41,7 @@ class DecisionRule:
     again: float = 1.1  # the same for its mean after further runs
     least: int = 4  # runs with a metric required before anything is kept
     most: int = 7  # runs of one idea at most, those without a metric included
-    alpha: float = 0.05  # one-sided level of the t-test
+    alpha: float = 0.03  # one-sided level of the t-test
     prior: int = 4  # degrees of freedom that the campaign's noise stands for in the variance of one idea
     losing: float = 0.1  # one-sided level of the test whether an idea loses more runs than the incumbent
     flat: float = 0.5  # how far below the incumbent and the anchor a simpler idea may lie, in sd
