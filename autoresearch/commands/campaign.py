@@ -153,7 +153,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         *([("room", fits)] if (fits := proposed.cost.fits_words) else []),
         ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
-        ("baseline", f"{spec.replicates} runs, on {spec.branch('baseline')}{source_of('baseline')}"),
+        ("baseline", f"{_runs(spec.replicates)}, on {spec.branch('baseline')}{source_of('baseline')}"),
         ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
@@ -185,6 +185,8 @@ def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     exact = "" if bar is None else f"; if not, a gain of more than {bar:g} counts"
     if campaign_spec.replicates >= CHECKED:
         return f"run 2 of the baseline repeats the first one's, which shows whether seeds do anything{exact}"
+    if not campaign_spec.confirm:
+        return f"whether seeds do anything will not be seen, which takes {CHECKED} runs of the baseline"
     return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim{exact}"
 
 
@@ -232,6 +234,10 @@ def _failure_words(proposed: ProposedCampaign) -> str:
         begins = "from the last checkpoint" if able else "from the beginning, as this recipe keeps no checkpoints"
     times = "once" if most == 1 else f"up to {most} times"
     return f"{result}; what the machine did (preemption, a lost host, a full disk) is tried again {times}, {begins}"
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _files(number: int) -> str:

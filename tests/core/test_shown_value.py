@@ -106,6 +106,17 @@ def test_a_deterministic_one_is_no_claim_about_other_seeds() -> None:
     assert shown(DOWN, "deterministic").words == words
 
 
+def test_a_kept_idea_of_a_deterministic_objective_is_no_lucky_one_before_its_verdict() -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
+    journal.append({"do": "seed_check", "seen": False, "reason": "equal", "by": "", "runs": 3, "values": 0,
+                    "exact": True, "step": 0.01, "copies": []})  # fmt: skip
+    state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(2, "i-1", 0.4)])
+    found = shown_value(state, state.ideas[1])
+    words = "better, deterministic: not confirmed on other data or seeds; pass@1 0.4, +0.2 against the baseline"
+    assert found.words == f"{words} (resolution 0.01)"
+    assert (found.basis, found.label, found.claim) == (Basis.DETERMINISTIC, "deterministic", "")
+
+
 def test_missing_runs_are_counted() -> None:
     assert shown(values=(0.4, None, 0.6, None)).runs == "mean of 2; 2 of 4 runs have no metric"
     assert shown(values=(0.4, None)).runs == "one run; 1 of 2 runs has no metric"
