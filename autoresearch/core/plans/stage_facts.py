@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoresearch.core.campaign import decision
+from autoresearch.core.campaign.judgement import search_mean, search_values
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.plans.model import Stage
 from autoresearch.core.plans.view import Met
@@ -22,10 +23,10 @@ def stage_facts(state: CampaignState) -> dict[str, float | None]:
     gains = (idea.claim.gain for idea in ideas if _confirmed(idea) and idea.claim)
     proved = [gain for gain in gains if gain is not None]
     facts: dict[str, float | None] = {
-        "baseline": state.baseline.value if state.baseline else None,
-        "best": best.value if best else None,
+        "baseline": search_mean(state, state.baseline) if state.baseline else None,
+        "best": search_mean(state, best) if best else None,
         "delta": _delta(state, best),
-        "noise": noise_of(idea.values for idea in state.ideas).sd,
+        "noise": noise_of(search_values(state, idea) for idea in state.ideas).sd,
         "kept": sum(idea.kept for idea in ideas),
         "confirmed": sum(_confirmed(idea) for idea in ideas),
         "confirmed_delta": max(proved, default=None),
@@ -39,7 +40,7 @@ def stage_facts(state: CampaignState) -> dict[str, float | None]:
         "ended": float(not state.stop_mode),
     }
     for idea in ideas:
-        facts[f"value({idea.slug})"] = idea.value
+        facts[f"value({idea.slug})"] = search_mean(state, idea)
         facts[f"delta({idea.slug})"] = _delta(state, idea)
         facts[f"kept({idea.slug})"] = float(idea.kept)
         facts[f"confirmed({idea.slug})"] = float(_confirmed(idea))
@@ -66,6 +67,6 @@ def _confirmed(idea: Idea) -> bool:
 
 def _delta(state: CampaignState, idea: Idea | None) -> float | None:
     baseline = state.baseline
-    if idea is None or baseline is None or not idea.values or not baseline.values:
+    if idea is None or baseline is None or not (idea.values and baseline.values):
         return None
-    return decision.gain(state.spec.objective, idea.values, baseline.values)
+    return decision.gain(state.spec.objective, search_values(state, idea), search_values(state, baseline))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
+from autoresearch.core.campaign.judgement import search_values
 from autoresearch.core.campaign.shown_value import ShownValue, shown_value
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import measured
@@ -124,15 +125,15 @@ def _by_index(name: str, path: Path, index: str, replicate: str | None) -> Ledge
 def _of_idea(
     path: Path, index: int, rows: Sequence[LedgerRow], campaign_spec: CampaignSpec | None
 ) -> tuple[tuple[float, ...], ShownValue | None]:
-    """The metric of each run that counts for the idea (in a campaign, smoke and confirmation runs do not), and what to
-    show of it.
+    """The metric of each run that counts for the idea (in a campaign, smoke and confirmation runs do not, nor those
+    that collapsed), and what to show of it.
     """
     if campaign_spec is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
         state = CampaignHistory(CampaignDir(path)).state()
         if idea := next((one for one in state.ideas if one.index == index), None):
-            return tuple(idea.values), shown_value(state, idea)
+            return tuple(search_values(state, idea)), shown_value(state, idea)
     return tuple(v for row in rows if (v := measured(row)) is not None), None
 
 
