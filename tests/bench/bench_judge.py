@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 from autoresearch.core.campaign import judgement
 from autoresearch.core.campaign.decision import DecisionRule
 from tests.bench.result import Result
 from tests.bench.rule_before import before
-from tests.bench.simulated import SAME_IDEAS, Outcome, World, campaign, greedy
+from tests.bench.simulated import SAME_IDEAS, Outcome, World, campaign, greedy, proof
 
 SEED = 1_000_000  # none of these campaigns was used to choose the rule
 CAMPAIGNS = 400
@@ -59,6 +60,7 @@ LOST: Mapping[str, World] = {
     "the machine ends 30 % of all runs": World(lost=0.3),
     "30 % of all runs fail by their own fault": World(failing=0.3),
 }
+EFFECTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 RULES: Mapping[str, DecisionRule] = {
     "the rule": DecisionRule(),
     "fewer re-tests": DecisionRule(first=1.05, again=1.25),
@@ -156,6 +158,33 @@ HEAD = (
 )
 
 
+@dataclass(frozen=True)
+class Proofs:
+    """Many confirmations of ideas with the same true gain, in sd."""
+
+    claimed: float  # percent
+    runs: float  # fresh ones of both sides, on average
+    excess: float  # of the gain shown, less the true one, over all
+    excess_claimed: float | None  # over those that are claimed
+    plain: float | None  # the same of the plain difference of the means
+    covered: float  # percent of the intervals that hold the true gain
+
+
+def proofs(effect: float, number: int, pool: ProcessPoolExecutor) -> Proofs:
+    """So many of them."""
+    found = list(pool.map(partial(proof, effect), range(SEED, SEED + number), chunksize=20))
+    sure = [one for one in found if one.claimed]
+    mean = statistics.fmean
+    return Proofs(
+        100 * len(sure) / number,
+        mean(one.runs for one in found),
+        mean(one.gain for one in found) - effect,
+        mean(one.gain for one in sure) - effect if sure else None,
+        mean(one.delta for one in sure) - effect if sure else None,
+        100 * mean(one.covered for one in found),
+    )
+
+
 def line(name: str, found: Summary) -> str:
     """One row of the table."""
 
@@ -170,12 +199,12 @@ def line(name: str, found: Summary) -> str:
     )
 
 
-def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Summary]]:
+def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Work out what is asked for, printing each row as it comes."""
     first = "no idea works"
     worlds = {arguments.noise: WORLDS[arguments.noise], first: EMPTY[first]}
     worlds = {**WORLDS, **LOST, **EMPTY} if arguments.all else worlds
-    found: dict[str, dict[str, Summary]] = {}
+    found: dict[str, dict[str, Any]] = {}
 
     def show(words: str) -> None:
         if not arguments.json:
@@ -197,6 +226,13 @@ def tables(arguments: argparse.Namespace) -> dict[str, dict[str, Summary]]:
                 outcomes = played(partial(with_rule, rule), world, arguments.campaigns, pool)
                 found["rules"][name] = summary(outcomes, ratchet, arguments.ideas)
                 show(line(f"normal, {name}", found["rules"][name]))
+            show("one confirmation: true gain, claimed, runs, excess, excess where claimed (and unadjusted), covered")
+            found["confirmation"] = {}
+            for effect in EFFECTS:
+                one = found["confirmation"][f"{effect:g}"] = proofs(effect, 5 * arguments.campaigns, pool)
+                three = one.excess, one.excess_claimed, one.plain
+                excess = " ".join("-" if x is None else f"{x:+.2f}" for x in three)
+                show(f"{effect:4g} sd {one.claimed:6.1f} % {one.runs:5.1f} {excess} {one.covered:6.1f} %")
     return found
 
 

@@ -22,6 +22,7 @@ from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.confirmation import Claim, confirm, design
 
 COLLAPSED = -6.0
 SAME_IDEAS = 10_000_000
@@ -264,6 +265,29 @@ class Simulation:
             self.outcome.claimed.append(level)
             self.outcome.excess.append(gain - level)
             self.outcome.plain_excess.append(verdict.fields["delta"] - level)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One confirmation of an idea whose true gain is known, in sd."""
+
+    claimed: bool
+    runs: int  # fresh ones of both sides
+    delta: float  # difference of the means
+    gain: float  # adjusted for the looks
+    covered: bool  # whether the interval holds the true gain
+
+
+def proof(effect: float, seed: int) -> Proof:
+    """Put an idea to the proof, with the usual budget of fresh runs."""
+    rng, looks = random.Random(f"proof {seed}"), design(budget=SPEC.rules.confirm_runs)
+    assert looks is not None
+    sides = [[rng.gauss(level, 1) for _ in range(looks.sizes[-1])] for level in (effect, 0.0)]
+    found = confirm(SPEC.objective, looks, sides[0], sides[1])
+    assert found is not None and found.delta is not None
+    assert found.gain is not None and found.gain_low is not None and found.gain_high is not None
+    covered = found.gain_low <= effect <= found.gain_high
+    return Proof(found.claim is Claim.CONFIRMED, found.n + found.n_baseline, found.delta, found.gain, covered)
 
 
 def effects_of(world: World, seed: int) -> list[float]:
