@@ -16,8 +16,8 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.noise import measured
 
 CUT = 3.0
-FEWEST = 5
-"""Values below which nothing is known of what is usual."""
+FEWEST = 8
+"""With fewer values too little is known: of five normal ones, one in thirty would count as collapsed."""
 
 
 def floor_of(objective: Objective, values: Iterable[float | None]) -> float | None:

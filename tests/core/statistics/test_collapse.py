@@ -10,7 +10,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.collapse import CUT, collapsed, floor_of, survivors
 
 UP, DOWN = Objective("reward"), Objective("loss", Direction.MINIMIZE)
-USUAL = [9.0, 10.0, 11.0, 10.5, 9.5, 12.0, 8.0]  # median 10; the median of the deviations is 1
+USUAL = [9.0, 10.0, 11.0, 10.5, 9.5, 12.0, 8.0, 11.0, 9.0]  # median 10; the median of the deviations is 1
 
 
 def test_by_hand() -> None:
@@ -20,7 +20,7 @@ def test_by_hand() -> None:
 
 
 def test_what_is_not_known() -> None:
-    assert floor_of(UP, USUAL[:4]) is None
+    assert floor_of(UP, USUAL[:7]) is None, "a robust spread of fewer values is often far too small"
     assert floor_of(UP, [0.5] * 8 + [0.1]) is None, "accuracy on a few questions"
     assert not collapsed(UP, -1e9, None)
 
