@@ -55,8 +55,6 @@ class World:
     simpler: bool = False  # all ideas are simpler, and worse by `effect`
     minimise: bool = False
     baseline: int = 5
-    exact: bool = False  # equal seeds give equal numbers: then the baseline's second run is a copy of its first
-    confirm: bool = True
 
 
 def _t3(rng: random.Random) -> float:
@@ -121,7 +119,6 @@ class Outcome:
     reopened: int = 0  # discarded ideas that were run again later
     covered: list[bool] = field(default_factory=list)  # whether the intervals hold the true gain
     excess: list[float] = field(default_factory=list)  # gain of a confirmed idea less its true one
-    plain_excess: list[float] = field(default_factory=list)  # the same of the plain difference of the means
 
     @property
     def false_claim(self) -> bool:
@@ -139,7 +136,7 @@ class Simulation:
         self.machine = random.Random(f"machine {seed}")
         objective = Objective("reward", Direction.MINIMIZE if world.minimise else Direction.MAXIMIZE)
         rules = Rules(count=world.ideas + 1)
-        spec = replace(SPEC, rules=rules, replicates=world.baseline, objective=objective, confirm=world.confirm)
+        spec = replace(SPEC, rules=rules, replicates=world.baseline, objective=objective)
         self.fold = Fold(spec)
         self.state = self.fold.state
         self.levels: dict[int, float] = {}
@@ -171,11 +168,8 @@ class Simulation:
         self.fold.add([{"t": self.clock, "do": do, **fields}])
 
     def checked(self) -> None:
-        """The seed has an effect."""
-        baseline = self.state.baseline
-        assert baseline is not None
-        fields = {"seen": True, "reason": "", "by": "", "runs": 3, "values": 9, "exact": True}
-        self.note("seed_check", **fields, copies=[baseline.runs[1].run] if self.world.exact else [])
+        """The seed has an effect, and no run is a copy: as on GPUs, equal seeds do not give equal numbers."""
+        self.note("seed_check", seen=True, reason="", by="", runs=3, values=9, exact=False, copies=[])
 
     def new_idea(self) -> None:
         index, best = len(self.state.ideas) + 1, self.state.best
@@ -201,10 +195,8 @@ class Simulation:
         if world.lost and self.machine.random() < world.lost:
             self.row(idea, run, request, None, "crash", failure="node_failed")
             return
-        copy = world.exact and idea.index == 1 and request.replicate == 2
-        known = self.state.baseline.rows[0].metric_value if copy and self.state.baseline else None
-        value = known if copy else self.draw.one(self.levels[idea.index], baseline=idea.index == 1)
-        if value is not None and world.minimise and not copy:
+        value = self.draw.one(self.levels[idea.index], baseline=idea.index == 1)
+        if value is not None and world.minimise:
             value = -value
         if request.why == "confirm":
             self.row(idea, run, request, value, "crash" if value is None else idea.status or "discard")
@@ -235,7 +227,7 @@ class Simulation:
         """Put the best idea to the proof; False if there is nothing left to do."""
         if not self.state.rounds and (best := self.state.best):
             self.outcome.best = self.levels[best.index]
-        if not self.world.confirm or len(self.state.rounds) >= confirmation_rounds.MOST_ROUNDS:
+        if len(self.state.rounds) >= confirmation_rounds.MOST_ROUNDS:
             return False
         planned, _ = confirmation_rounds.plan_round(self.state)
         if planned is None:
@@ -264,7 +256,6 @@ class Simulation:
         if verdict.do == "confirmed":
             self.outcome.claimed.append(level)
             self.outcome.excess.append(gain - level)
-            self.outcome.plain_excess.append(verdict.fields["delta"] - level)
 
 
 @dataclass(frozen=True)
@@ -285,9 +276,10 @@ def proof(effect: float, seed: int) -> Proof:
     sides = [[rng.gauss(level, 1) for _ in range(looks.sizes[-1])] for level in (effect, 0.0)]
     found = confirm(SPEC.objective, looks, sides[0], sides[1])
     assert found is not None and found.delta is not None
-    assert found.gain is not None and found.gain_low is not None and found.gain_high is not None
-    covered = found.gain_low <= effect <= found.gain_high
-    return Proof(found.claim is Claim.CONFIRMED, found.n + found.n_baseline, found.delta, found.gain, covered)
+    shown = found.estimate
+    assert shown.gain is not None and shown.gain_low is not None and shown.gain_high is not None
+    runs, covered = (shown.n or 0) + (shown.n_baseline or 0), shown.gain_low <= effect <= shown.gain_high
+    return Proof(found.claim is Claim.CONFIRMED, runs, found.delta, shown.gain, covered)
 
 
 def effects_of(world: World, seed: int) -> list[float]:

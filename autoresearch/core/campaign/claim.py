@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
@@ -46,6 +46,10 @@ class ClaimEstimate:
             fails_more=verdict.get("do") == "demoted" and p is not None and alpha is not None and p <= alpha,
             adjusted=gain is not None,
         )
+
+    def to_verdict(self) -> dict[str, Any]:
+        """What a line of verdicts.jsonl says of it; the rest follows from the line."""
+        return {name: value for name, value in asdict(self).items() if name not in ("fails_more", "adjusted")}
 
     def words(self, objective: Objective) -> str:
         """`-0.12 against the baseline (90 % interval -0.2 to -0.04; 6 fresh runs against 6, none failed)`.

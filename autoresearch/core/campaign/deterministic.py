@@ -70,18 +70,14 @@ def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> 
     return found
 
 
-def decide_once(
-    objective: Objective, evidence: RunEvidence, resolution: Resolution, anchor: Sequence[float] = ()
-) -> Decision:
-    """Judge an idea by its one run. `anchor`: the best that was kept so far, from which a simpler idea may not fall
-    off by more than the resolution, however many simpler ones came before it.
-    """
+def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolution) -> Decision:
+    """Judge an idea by its one run."""
     values, incumbent = measured(evidence.values), measured(evidence.incumbent)
     if evidence.smoke or not (incumbent and measured(evidence.values[-1:])):
         return decide(objective, evidence, ONCE)
     delta = gain(objective, values, incumbent)
     better, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
-    flat = not worse and not (anchor and resolution.exceeded_by(-gain(objective, values, anchor)))
+    flat = not worse and not (evidence.anchor and resolution.exceeded_by(-gain(objective, values, evidence.anchor)))
     size = f"{'better' if delta > 0 else 'worse'} by {abs(delta):.3g}" if delta else "no difference"
     within = "within the resolution of" if delta and not (better or worse) else "resolution"
     size = f"{size}, {within} {resolution.size:.3g}"
@@ -91,16 +87,6 @@ def decide_once(
     reason = f"{size}; deterministic: one run tells"
     status = Verdict.KEEP if kept else Verdict.DISCARD
     return Decision(status, reason, len(values), delta, evidence.noise.sd, resolution.size)
-
-
-def best_kept(state: CampaignState, idea: Idea) -> Sequence[float]:
-    """The values of the best idea that is kept, or of the baseline; the idea itself apart."""
-    kept = [one for one in state.keeps if one is not idea and one.kept and one.value is not None]
-    best: Idea | None = None
-    for one in kept:
-        if best is None or gain(state.spec.objective, one.values, best.values) > 0:
-            best = one
-    return best.values if best else []
 
 
 def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, compared, decide, gain
-from autoresearch.core.campaign.deterministic import best_kept, decide_once, resolution_of
+from autoresearch.core.campaign.deterministic import decide_once, resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.collapse import collapsed, floor_of, survivors
@@ -46,8 +46,9 @@ def decision_of(
     objective, baseline = state.spec.objective, state.baseline
     rival = None if idea.hypothesis.is_baseline else incumbent(state, idea)
     if state.unseeded and rival is not None and rival.values:
-        evidence = RunEvidence(values, rival.values, noise_without(state, idea), simpler, smoke)
-        return decide_once(objective, evidence, resolution_of(state, values), best_kept(state, idea))
+        best = anchor(state, idea) if simpler else ()
+        evidence = RunEvidence(values, rival.values, noise_without(state, idea), simpler, smoke, best)
+        return decide_once(objective, evidence, resolution_of(state, values))
     floor = floor_for(state, idea, values)
     own = survivors(objective, baseline.values, floor) if baseline else []
     evidence = RunEvidence(
@@ -104,15 +105,19 @@ def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
 
 
 def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
-    """The values of the best other idea that is kept on merit; one that is kept as it is simpler counts if it is better
-    than the noise allows."""
+    """The values of the best other idea that is kept on merit.
+
+    One that was declared simpler counts if it is better by more than chance, or the resolution, explains.
+    """
     best: Sequence[float] = ()
     objective, rule = state.spec.objective, rule_of(state)
     for other in sorted(state.keeps, key=lambda one: one.decided):
         if other is idea or not other.kept or not other.values:
             continue
         bar = 0.0
-        if best and other.simpler:
+        if best and other.simpler and state.unseeded:
+            bar = resolution_of(state).size
+        elif best and other.simpler:
             bar = compared(objective, other.values, best, noise_without(state, other), rule).bar(rule.alpha)
         if not best or gain(objective, other.values, best) > bar:
             best = other.values

@@ -17,7 +17,6 @@ from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_with
 from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN
 from autoresearch.core.statistics.confirmation import (
-    COVERAGE,
     FUTILE,
     Claim,
     Confirmation,
@@ -166,24 +165,19 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
 def _verdict(state: CampaignState, idea: Idea, result: Confirmation, caveat: str) -> RecordVerdict:
     ongoing, baseline = state.open_round, state.baseline
     assert ongoing is not None and baseline is not None
-    change = None if result.gain is None else state.spec.objective.change(result.gain)
+    estimate = result.estimate
+    if estimate.gain is not None:
+        value = mean(all_values(baseline)) + state.spec.objective.change(estimate.gain)
+        estimate = replace(estimate, value=value)
     fields = {
         "index": idea.index,
         "slug": idea.slug,
         "round": ongoing.number,
         "reason": result.reason,
-        "n": result.n,
-        "n_baseline": result.n_baseline,
-        "failed": result.failed,
-        "failed_baseline": result.failed_baseline,
         "delta": result.delta,
         "p": result.p,
         "alpha": result.alpha,
-        "gain": result.gain,
-        "gain_low": result.gain_low,
-        "gain_high": result.gain_high,
-        "coverage": None if result.gain is None else COVERAGE,
-        "value": None if change is None else mean(all_values(baseline)) + change,
+        **estimate.to_verdict(),
         "caveat": caveat,
     }
     return RecordVerdict(result.claim.value, fields)

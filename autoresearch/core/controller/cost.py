@@ -60,7 +60,7 @@ def run_count(campaign_spec: CampaignSpec, ideas: int, attempted: int = 0) -> Ru
     first = max(0, ideas - max(1, attempted))
     repeats = MOST_REPEATS if spec.retests else 0
     refreshed = REFRESH if spec.replicates >= BASELINE_RUNS else math.inf
-    baseline = int((ideas - 1) // refreshed - max(0, attempted - 1) // refreshed)
+    baseline = int(max(0, ideas - 2) // refreshed - max(0, attempted - 1) // refreshed)  # none after the last idea
     baseline += 0 if attempted else spec.replicates
     return RunCount(
         ideas=ideas,

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 
+from autoresearch.core.campaign.claim import ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.exact_test import share_p
@@ -61,16 +62,10 @@ class Confirmation:
 
     claim: Claim
     reason: str  # one sentence with the numbers
-    n: int  # fresh runs with a metric
-    n_baseline: int
-    failed: int = 0  # fresh runs without it, by their own fault
-    failed_baseline: int = 0
+    estimate: ClaimEstimate  # its gain is `delta`, adjusted for the looks
     delta: float | None = None  # mean minus the baseline's, in the metric's unit; positive is better
     p: float | None = None  # one-sided
     alpha: float | None = None  # the level that p had to reach
-    gain: float | None = None  # `delta`, adjusted for the looks
-    gain_low: float | None = None  # ends of its interval
-    gain_high: float | None = None
 
 
 def level(round_number: int, alpha: float = ALPHA) -> float:
@@ -127,9 +122,7 @@ def confirm(
 
 def unfinished(candidate: Sequence[float | None], baseline: Sequence[float | None], why: str) -> Confirmation:
     """The result of a test that cannot be finished: no claim."""
-    ours, theirs = measured(candidate), measured(baseline)
-    failed = len(candidate) - len(ours), len(baseline) - len(theirs)
-    return Confirmation(Claim.UNDECIDED, f"not decided: {why}", len(ours), len(theirs), *failed)
+    return Confirmation(Claim.UNDECIDED, f"not decided: {why}", _counts(candidate, baseline))
 
 
 def _look(
@@ -141,37 +134,34 @@ def _look(
     earlier: Sequence[float | None],
 ) -> Confirmation | None:
     """The result at this look; None if the test goes on."""
-    ours, theirs = measured(candidate), measured(baseline)
-    failed, theirs_failed = len(candidate) - len(ours), len(baseline) - len(theirs)
-    last = look == len(looks.sizes) - 1
-    alpha = looks.levels[look]
+    ours, theirs, counts = measured(candidate), measured(baseline), _counts(candidate, baseline)
+    last, alpha = look == len(looks.sizes) - 1, looks.levels[look]
+    fails = fails_more([*candidate], [*baseline, *earlier])
     if min(len(ours), len(theirs)) < 2 or _sharpest(len(ours), len(theirs)) > alpha:
         if not last:
             return None
-        if fails := fails_more([*candidate], [*baseline, *earlier]):
-            counts = len(ours), len(theirs), failed, theirs_failed
-            return Confirmation(Claim.DEMOTED, f"not confirmed: {fails}", *counts, alpha=alpha)
-        reason = (
-            f"not decided: {_counted(len(ours), failed)} and {_counted(len(theirs), theirs_failed)} of the baseline: "
-            f"too few have the metric to claim anything at {alpha:.2g}"
-        )
-        return Confirmation(Claim.UNDECIDED, reason, len(ours), len(theirs), failed, theirs_failed, alpha=alpha)
+        if fails:
+            return Confirmation(Claim.DEMOTED, f"not confirmed: {fails}", counts, alpha=alpha)
+        known = f"{len(ours)} of {len(candidate)} fresh runs and {len(theirs)} of {len(baseline)} of the baseline"
+        reason = f"not decided: {known} have the metric: too few to claim anything at {alpha:.2g}"
+        return Confirmation(Claim.UNDECIDED, reason, counts, alpha=alpha)
     p = p_value(objective, ours, theirs)
-    fails = fails_more([*candidate], [*baseline, *earlier])
     passed = p <= alpha and not fails
     if not (passed or last or p > looks.futile[look]):
         return None
     delta = gain(objective, ours, theirs)
     middle, low, high = _gain(looks, look, delta, p, ours, theirs)
-    runs = f"{_counted(len(ours), failed)} against {_counted(len(theirs), theirs_failed)}"
-    why = fails if fails and p <= alpha else f"p = {p:.2g}, {alpha:.2g} needed"
-    reason = (
-        f"{'confirmed' if passed else 'not confirmed'}: {objective.change(middle):+.3g} against the baseline "
-        f"({100 * COVERAGE:.0f} % interval {_interval(objective, low, high)}) in fresh runs ({runs}); {why}"
-    )
-    claim = Claim.CONFIRMED if passed else Claim.DEMOTED
-    counts = len(ours), len(theirs), failed, theirs_failed
-    return Confirmation(claim, reason, *counts, delta, p, alpha, middle, low, high)
+    too_many = p <= alpha and bool(fails)
+    found = replace(counts, gain=middle, gain_low=low, gain_high=high, coverage=COVERAGE, fails_more=too_many)
+    why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed"
+    reason = f"{'confirmed' if passed else 'not confirmed'}: {found.words(objective)}; {why}"
+    return Confirmation(Claim.CONFIRMED if passed else Claim.DEMOTED, reason, found, delta, p, alpha)
+
+
+def _counts(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> ClaimEstimate:
+    """The fresh runs of both sides, with the metric and without."""
+    n, m = len(measured(candidate)), len(measured(baseline))
+    return ClaimEstimate(n=n, n_baseline=m, failed=len(candidate) - n, failed_baseline=len(baseline) - m)
 
 
 def fails_more(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> str:
@@ -215,15 +205,6 @@ def _gain(
     # the unit in which z is delta: wider than the standard error, as Student's t is than the normal distribution
     unit = max(delta / z if abs(z) > 0.1 else se, se) * math.sqrt(looks.times[look])
     return found.middle * unit, found.low * unit, found.high * unit
-
-
-def _interval(objective: Objective, low: float, high: float) -> str:
-    ends = sorted((objective.change(low), objective.change(high)))
-    return f"{ends[0]:+.3g} to {ends[1]:+.3g}"
-
-
-def _counted(n: int, failed: int) -> str:
-    return f"{n} of {n + failed}" if failed else f"{n}"
 
 
 def _sharpest(n: int, m: int) -> float:

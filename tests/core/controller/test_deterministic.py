@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.campaign.decision import RunEvidence
 from autoresearch.core.campaign.deterministic import LEVEL, Resolution, decide_once, resolution_of
-from autoresearch.core.campaign.judgement import decision_of, pending
+from autoresearch.core.campaign.judgement import anchor, decision_of, pending
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
 from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
@@ -65,10 +65,26 @@ def test_simpler_ideas_in_a_row_do_not_walk_down() -> None:
     anchor, incumbent, kept = [0.5], [0.5], 0
     for step in range(1, 4):
         value = 0.5 - 0.0009 * step
-        found = decide_once(UP, RunEvidence([value], incumbent, simpler=True), UNIT, anchor)
+        found = decide_once(UP, RunEvidence([value], incumbent, simpler=True, anchor=anchor), UNIT)
         if found.status is KEEP:
             kept, incumbent = kept + 1, [value]
     assert kept == 1
+
+
+def test_an_idea_kept_as_it_is_simpler_moves_no_anchor(records: Callable[..., Any]) -> None:
+    """Nor does one that is better by less than the resolution; one that is better by more does."""
+    made = exact(records, 0.5, 0.5, 0.5, resolution=0.01)
+    for slug, value, simpler in (("merit", 0.6, False), ("lucky", 0.605, True), ("flat", 0.598, True)):
+        made.idea(slug)
+        made.journal[-1]["simpler"] = simpler
+        made.run(slug, value)
+    state = made.state()
+    assert anchor(state, state.baseline) == [0.6]
+    made.idea("leap")
+    made.journal[-1]["simpler"] = True
+    made.run("leap", 0.7)
+    state = made.state()
+    assert anchor(state, state.baseline) == [0.7]
 
 
 def test_a_run_that_fails_and_a_smoke_run_are_judged_as_ever() -> None:
