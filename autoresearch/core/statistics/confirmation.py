@@ -31,7 +31,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.exact_test import share_p
 from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.sequential import Design, estimate, levels
-from autoresearch.core.statistics.student_t import t_cdf
+from autoresearch.core.statistics.student_t import t_cdf, t_quantile
 
 ALPHA = 0.05
 """Probability that a campaign in which nothing works claims anything at all."""
@@ -150,7 +150,7 @@ def _look(
     if not (passed or last or p > looks.futile[look]):
         return None
     delta = gain(objective, ours, theirs)
-    middle, low, high = _gain(looks, look, delta, p, ours, theirs)
+    middle, low, high = _gain(looks, look, delta, passed, ours, theirs)
     too_many = p <= alpha and bool(fails)
     found = replace(counts, gain=middle, gain_low=low, gain_high=high, coverage=COVERAGE, fails_more=too_many)
     why = fails if too_many else f"p = {p:.2g}, {alpha:.2g} needed"
@@ -177,33 +177,43 @@ def p_value(objective: Objective, ours: Sequence[float], theirs: Sequence[float]
     """One-sided; 1 if there is nothing to test."""
     if min(len(ours), len(theirs)) < 2:
         return 1.0
-    delta = gain(objective, ours, theirs)
+    delta, sharpest = gain(objective, ours, theirs), _sharpest(len(ours), len(theirs))
+    se, df = _welch(ours, theirs)
+    if se == 0:  # identical values: only the permutation bound applies
+        return sharpest if delta > 0 else 1.0
+    return max(t_cdf(-delta / se, df), sharpest) if math.isfinite(se) else 1.0
+
+
+def _welch(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom; 0 of them without a spread."""
     a, b = variance(ours) / len(ours), variance(theirs) / len(theirs)
-    if a + b == 0:  # identical values: only the permutation bound applies
-        return _sharpest(len(ours), len(theirs)) if delta > 0 else 1.0
-    if math.isinf(a + b):
-        return 1.0
+    if not 0 < a + b < math.inf:
+        return a + b, 0.0
     share = a / (a + b)
     df = 1 / (share * share / (len(ours) - 1) + (1 - share) * (1 - share) / (len(theirs) - 1))
-    return max(t_cdf(-delta / math.sqrt(a + b), df), _sharpest(len(ours), len(theirs)))
+    return math.sqrt(a + b), df
 
 
 def _gain(
-    looks: Design, look: int, delta: float, p: float, ours: Sequence[float], theirs: Sequence[float]
+    looks: Design, look: int, delta: float, passed: bool, ours: Sequence[float], theirs: Sequence[float]
 ) -> tuple[float, float, float]:
     """The gain adjusted for the looks, and the ends of its interval, in the metric's unit.
 
+    The difference is taken as normal, with a standard error that makes the plain interval as wide as Student's t does.
     Not adjusted where a side has failures: then it is not the values alone that decided how many runs there were.
     """
-    se = math.sqrt(variance(ours) / len(ours) + variance(theirs) / len(theirs))
-    if se == 0 or not math.isfinite(se):
+    se, df = _welch(ours, theirs)
+    if not df:
         return delta, delta, delta
     if min(len(ours), len(theirs)) < looks.sizes[look]:
         looks, look = Design(looks.sizes[look : look + 1], looks.levels[look : look + 1], ()), 0
-    z = -NormalDist().inv_cdf(min(max(p, 1e-15), 1 - 1e-15))
+    tail = (1 + COVERAGE) / 2
+    unit = se * t_quantile(tail, df) / NormalDist().inv_cdf(tail)
+    z, bound = delta / unit, -NormalDist().inv_cdf(looks.levels[look])
+    if passed and z < bound:  # by Student's t it passed
+        z, unit = bound, delta / bound
     found = estimate(looks, look, z, coverage=COVERAGE)
-    # the unit in which z is delta: wider than the standard error, as Student's t is than the normal distribution
-    unit = max(delta / z if abs(z) > 0.1 else se, se) * math.sqrt(looks.times[look])
+    unit *= math.sqrt(looks.times[look])
     return found.middle * unit, found.low * unit, found.high * unit
 
 

@@ -22,7 +22,6 @@ from statistics import NormalDist
 _NORMAL = NormalDist()
 _POINTS = 41  # of Simpson's rule between two boundaries: errors below 1e-5
 _FAR = 8.0  # standard deviations
-_WIDEST = 30.0  # no drift beyond this is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,8 @@ def expected_size(design: Design, theta: float) -> float:
 
 def _drift(design: Design, look: int, z: float, share: float) -> float:
     """The drift under which a result at least as good as this one has the probability `share`."""
-    return _root(lambda theta: share - _as_good(design, look, z, theta), -_WIDEST, _WIDEST, within=1e-4)
+    far = _FAR + abs(z) / math.sqrt(design.times[look])
+    return _root(lambda theta: share - _as_good(design, look, z, theta), -far, far, within=1e-4)
 
 
 def _as_good(design: Design, look: int, z: float, theta: float) -> float:

@@ -73,6 +73,12 @@ def test_the_estimate_is_where_its_probability_is_a_half() -> None:
         assert found.low < found.middle < found.high
 
 
+def test_a_result_beyond_all_doubt_is_estimated_as_it_is() -> None:
+    found = estimate(Design(SIZES, levels(0.04, SIZES), FUTILE), 0, 170.0)
+    ends = [(170 + d) / math.sqrt(0.5) for d in (UPPER(0.05), 0, UPPER(0.95))]
+    assert [found.low, found.middle, found.high] == pytest.approx(ends, abs=1e-3)
+
+
 def test_a_claim_at_a_later_look_is_taken_down() -> None:
     """A first look estimates as a test without looks does; the same z at a later one was preceded by worse ones."""
     plan = Design(SIZES, levels(0.04, SIZES), FUTILE)
