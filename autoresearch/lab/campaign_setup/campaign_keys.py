@@ -133,14 +133,22 @@ def converted(key: CampaignKey, value: Any, now: float) -> Any:
 
 
 def _count(key: CampaignKey, value: Any) -> int:
-    number = int(value) if not isinstance(value, bool) and float(value) == int(value) else None
+    known = _float(value)
+    number = int(known) if not isinstance(value, bool) and known.is_integer() else None
     if number is None or number < key.least:
         raise ValueError(f"{value!r} is not a whole number of at least {key.least}")
     return number
 
 
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not a number") from None
+
+
 def _number(value_type: ValueType, value: Any) -> float:
-    number = float(value)
+    number = _float(value)
     if isinstance(value, bool) or not (0.0 <= number <= 1.0 if value_type is ValueType.SHARE else number > 0):
         raise ValueError(f"{value!r} is not a {value_type}")
     return number

@@ -58,7 +58,7 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
             fix=f"autoresearch campaign resume {spec.name}",
         )
     if differs := [words for name, words in _SAME.items() if _recorded(old.spec, name) != _recorded(spec, name)]:
-        raise _taken(spec, differs[0])
+        raise _taken(proposed, differs[0])
 
 
 def refuse_other_code(proposed: ProposedCampaign) -> None:
@@ -70,7 +70,7 @@ def refuse_other_code(proposed: ProposedCampaign) -> None:
     root = os.path.realpath(checkout.root)
     own = {os.path.relpath(os.path.realpath(path), root) for path in base.own_files}  # compared, or free to change
     if code := [name for name in differs if name and name not in own]:
-        raise _taken(proposed.spec, f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})")
+        raise _taken(proposed, f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})")
 
 
 def _recorded(campaign_spec: CampaignSpec, name: str) -> str:
@@ -82,18 +82,17 @@ def _recorded(campaign_spec: CampaignSpec, name: str) -> str:
     return json.dumps(campaign_spec.to_json()[name], sort_keys=True, default=str)
 
 
-def _taken(campaign_spec: CampaignSpec, differs: str) -> ConflictError:
+def _taken(proposed: ProposedCampaign, differs: str) -> ConflictError:
     return ConflictError(
-        f"a campaign {campaign_spec.name} ended here with another {differs}",
+        f"a campaign {proposed.spec.name} ended here with another {differs}",
         hint="start another one; or continue that one as it was: "
-        f"autoresearch campaign set {campaign_spec.name} count=N",
-        fix=with_other_prefix(campaign_spec),
+        f"autoresearch campaign set {proposed.spec.name} count=N",
+        fix=with_other_prefix(proposed),
         code="prefix_taken",
     )
 
 
-def with_other_prefix(campaign_spec: CampaignSpec) -> str:
+def with_other_prefix(proposed: ProposedCampaign) -> str:
     """The command that starts this campaign under another prefix."""
-    return shlex.join(
-        ("autoresearch", "campaign", campaign_spec.blueprint, "--set", f"prefix={campaign_spec.prefix}-2")
-    )
+    words = ("autoresearch", "campaign", "start", str(proposed.file), "--set", f"prefix={proposed.spec.prefix}-2")
+    return shlex.join(words)

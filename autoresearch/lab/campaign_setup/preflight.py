@@ -43,7 +43,7 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
         raise ConflictError(
             f"the branch {spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
             hint="another prefix keeps both",
-            fix=with_other_prefix(spec),
+            fix=with_other_prefix(proposed),
             code="prefix_taken",
         )
     for slot in slots_of(spec, base.checkout):

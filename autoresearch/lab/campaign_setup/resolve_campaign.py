@@ -31,6 +31,7 @@ from autoresearch.trainers import registry
 class ProposedCampaign:
     """A campaign as it would be started; `spec.base_commit` is still ""."""
 
+    file: Path  # the campaign file that was named, or the blueprint
     spec: CampaignSpec
     cost: CampaignCost
     base: ProposedBase
@@ -80,6 +81,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
     spec, cost = priced(with_own_results(spec, parts), blueprint.max_time_s, parts)
     return ProposedCampaign(
+        file=campaign_file.path or campaign_file.blueprint,
         spec=spec,
         cost=cost,
         base=base,

@@ -96,6 +96,8 @@ def test_what_is_no_pair(pairs: list[str], message: str, hint: str) -> None:
 REFUSED = (
     ("count", "many", "'many'"),
     ("count", True, "True is not a whole number of at least 1"),
+    ("retests", "x", "'x' is not a number"),
+    ("resolution", [1], "[1] is not a number"),
     ("count", 2.5, "2.5 is not a whole number of at least 1"),
     ("confirm_runs", 0, "0 is not a whole number of at least 1"),
     ("budget_usd", 0, "0 is not a number above 0"),
