@@ -22,7 +22,7 @@ PACKAGE = "autoresearch"
 
 # Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
 _LOW = ("errors", "core", "records")
-_SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers")
+_SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers", "notifiers")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
     "errors": (),
@@ -54,12 +54,14 @@ OWNERS = {
     "optuna": "autoresearch/proposers/",
     "numpy": "autoresearch/",
     "matplotlib": "autoresearch/",
+    "plotly": "autoresearch/",
+    "apprise": "autoresearch/notifiers/",
 }
 # Files that parse data of the package, which is a constant as any other in the source.
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/failure_kinds.py", "yaml")})
 # A parser: it computes, and touches nothing.
 PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
-HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib"})  # 50 to 400 ms
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})  # 50 to 400 ms
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}
