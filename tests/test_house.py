@@ -61,7 +61,8 @@ OWNERS = {
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/failure_kinds.py", "yaml")})
 # A parser: it computes, and touches nothing.
 PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
-HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})  # 50 to 400 ms
+# They cost 50 to 400 ms to import.
+HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "apprise"})
 
 _FILES = {"fcntl", "glob", "io", "logging", "mmap", "os", "shutil", "sys", "tempfile"}
 _PROCESSES = {"asyncio", "multiprocessing", "signal", "subprocess", "threading"}

@@ -31,6 +31,7 @@ def write_png(path: Path, data: Progress, title: str) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
     except ImportError as error:
         raise EnvironmentUnusable(
             "progress.png was not drawn: matplotlib is not installed",
@@ -44,7 +45,7 @@ def write_png(path: Path, data: Progress, title: str) -> None:
     _lines(axes, data)
     _points(axes, data)
     axes.set_ylim(data.low, data.high)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("idea, in the order of the attempts")
     axes.set_ylabel(_safe(f"{data.metric} ({data.better})"))
     axes.set_title(_safe(title), loc="left", fontsize=11)

@@ -1,0 +1,93 @@
+"""The name of an idea that people read: `#7 lr=4.4e-3 kl=0.018`. Its slug is for branches, sessions and arguments."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.overrides import canonical, flatten, plain
+
+MOST = 48  # characters of the settings or words; what does not fit is counted, or cut
+_VALUE_MOST = 24
+_EXACT = 5  # significant digits up to which a number is shown as it is: somebody wrote it
+_ROUNDED = 3  # of any other number: a sampler drew it
+
+
+def idea_name(index: int, hypothesis: Hypothesis) -> str:
+    """`#7 lr=4.4e-3 kl=0.018`, `#1 baseline`, `#4 Decay the entropy bonus`; without a number for an index below 1.
+
+    An idea of settings is named by them, any other by the first words of its sentence.
+    """
+    number = f"#{index} " if index > 0 else ""
+    return number + (_settings(hypothesis.overrides) or _words(hypothesis))
+
+
+def idea_index(text: str) -> int | None:
+    """The number in `#7` or `7`; None for any other text."""
+    digits = text.removeprefix("#")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else None
+
+
+def _settings(overrides: Mapping[str, object]) -> str:
+    """As many settings as fit, at least one, and how many there are besides."""
+    values = {key.lstrip("+~"): value for key, value in flatten(overrides).items()}
+    texts = [f"{name}={_spoken(values[key])}" for key, name in short_keys(values).items()]
+    shown = texts[:1]
+    for text in texts[1:]:
+        more = len(texts) - len(shown) - 1
+        if len(" ".join([*shown, text])) + (len(f" +{more} more") if more else 0) > MOST:
+            break
+        shown.append(text)
+    left = len(texts) - len(shown)
+    return " ".join(shown) + (f" +{left} more" if left else "")
+
+
+def short_keys(keys: Iterable[str]) -> dict[str, str]:
+    """The last part of each dotted key; of keys that share it, as many parts as tell them apart."""
+    parts = {key: key.split(".") for key in keys}
+    names = {}
+    for key, own in parts.items():
+        others = [other for name, other in parts.items() if name != key]
+        apart = (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others))
+        names[key] = ".".join(own[-next(apart, len(own)) :])
+    return names
+
+
+def _spoken(value: object) -> str:
+    value = plain(value)
+    if isinstance(value, bool) or value is None or not isinstance(value, int | float):
+        text = value.rstrip("/").rpartition("/")[2] if isinstance(value, str) else canonical(value)
+        return _cut(" ".join(text.split()) or '""', _VALUE_MOST)
+    return _number(value)
+
+
+def _number(value: float) -> str:
+    """`4.4e-3`, `0.018`, `8192`: short numbers as they are, others to three digits; near 1, of what is missing to 1."""
+    if isinstance(value, int) and abs(value) < 1_000_000:
+        return str(value)
+    digits = _EXACT
+    if float(f"{value:.{_EXACT}g}") != value:
+        digits = math.ceil(1 - math.log10(1 - abs(value))) if 0.9 < abs(value) < 1 else _ROUNDED
+    if value and not 0.01 <= abs(value) < 1_000_000 and math.isfinite(value):
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.{digits}g}"
+
+
+def _words(hypothesis: Hypothesis) -> str:
+    """The first words of its sentence, without its full stop; of one without a sentence, those of its slug."""
+    if hypothesis.is_baseline:
+        return BASELINE
+    sentence = " ".join(hypothesis.sentence.split()) or hypothesis.slug.replace("-", " ")
+    return _cut(re.split(r"[.;:!?](?:\s|$)", sentence, maxsplit=1)[0] or sentence, MOST)
+
+
+def _cut(text: str, most: int) -> str:
+    """At most so many characters, cut between words where one ends in the second half."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    words = head if text[most - 1] == " " else head.rpartition(" ")[0]
+    return f"{(words if len(words) > most // 2 else head).rstrip(' ,-')}…"
