@@ -21,11 +21,12 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "autoresearch"
 
 # Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
-_LOW = ("errors", "core", "records")
+_LOW = ("errors", "plugins", "core", "records")
 _SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers", "notifiers")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
     "errors": (),
+    "plugins": ("errors",),
     "core": ("errors",),
     "records": ("errors", "core"),
     **dict.fromkeys(_SIDE, _LOW),
@@ -84,7 +85,7 @@ WORKPLACE = re.compile(r"(?<!\w)/w" + r"ork/(main|wt|shared|steering|contract|\.
 MOST_LINES = 500
 MOST_LINES_ALONE = 800
 MOST_IMPORTS = 20  # of the house's own modules; most files need half of that
-MOST_BROAD_EXCEPTS = 2
+MOST_BROAD_EXCEPTS = 3
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
 
 
 def few_broad_excepts(sources: Sequence[Source]) -> list[str]:
-    """At most two: the front door, and "one run's failure must not sink the campaign"."""
+    """At most three: the front door, "one run's failure must not sink the campaign", and what plug-ins raise."""
     found = [
         f"{source.path}:{node.lineno}"
         for source in sources
@@ -576,14 +577,14 @@ BAD: dict[Rule, list[tuple[dict[str, str], str]]] = {
     ],
     few_broad_excepts: [
         (
-            {HERE: caught("Exception", "(ValueError, BaseException)"), LAB: "try: x\nexcept: y"},
-            "3 broad excepts",
+            {HERE: caught("Exception", "(ValueError, BaseException)", "Exception"), LAB: "try: x\nexcept: y"},
+            "4 broad excepts",
         ),
         (
-            {HERE: caught(*["builtins.Exception"] * 3)},
+            {HERE: caught(*["builtins.Exception"] * 4)},
             "core/a.py:3, autoresearch/core/a.py:5, autoresearch/core/a.py:7",
         ),
-        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 3}, "3 broad excepts"),
+        ({HERE: "try: x\nexcept Exception as e: raise X(e)\n" * 4}, "4 broad excepts"),
     ],
     standard_terms: [
         ({"autoresearch/core/utils.py": ""}, "utils"),
