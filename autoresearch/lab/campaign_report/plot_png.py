@@ -1,4 +1,4 @@
-"""progress.png, the picture to share; the only file that knows matplotlib, which is an extra."""
+"""progress.png, the picture to share; the only file that knows matplotlib."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report.plot_data import Progress
 from autoresearch.lab.campaign_report.plot_svg import BAND, SELECTED
 from autoresearch.lab.campaign_report.summary import IdeaStatus
@@ -27,18 +26,11 @@ WORDS = {IdeaStatus.KEPT: "kept, not confirmed: search mean", IdeaStatus.CONFIRM
 
 
 def write_png(path: Path, data: Progress, title: str) -> None:
-    """Draw and replace the picture. EnvironmentUnusable, with the line to type, where matplotlib is missing."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
-    except ImportError as error:
-        raise EnvironmentUnusable(
-            "progress.png was not drawn: matplotlib is not installed",
-            hint="report.html holds the same plot",
-            fix="pip install 'autoresearch[plots]'",
-            code="no_matplotlib",
-        ) from error
+    """Draw and replace the picture."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
     figure = Figure(figsize=(11, 5), dpi=160, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

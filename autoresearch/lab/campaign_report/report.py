@@ -1,7 +1,7 @@
 """The report of a campaign: report.md, one self-contained report.html, and progress.png.
 
 `write_report(campaign_dir, state, stand, now=..., png=...)` writes them into the campaign's directory, each atomically,
-and says in `remarks` what could not be had (no matplotlib, run directories that are gone). It may be called at
+and says in `remarks` what could not be had (run directories that are gone). It may be called at
 any time, also while the campaign runs; it reads run directories and asks git, so it takes a second or more.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import (
     agent_section,
@@ -65,8 +64,7 @@ def write_report(
     progress = plot_data.progress_of(state, lines)
     curves, missing = curves_and_diffs.curves_of(state, lines)
     remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
-    picture, trouble = _picture(campaign_dir, state, progress) if png else (None, "")
-    remarks += [trouble] if trouble else []
+    picture = _picture(campaign_dir, state, progress) if png else None
     values: dict[str, Any] = {
         **_words(campaign_dir, state, stand, wall),
         "lines": lines,
@@ -132,16 +130,12 @@ def _counts(idea_lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
     return [(word, count) for word, count in found if count]
 
 
-def _picture(campaign_dir: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> tuple[Path | None, str]:
+def _picture(campaign_dir: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> Path:
     from autoresearch.lab.campaign_report.plot_png import write_png
 
     path = campaign_dir.path / PICTURE
-    title = f"{state.spec.name}: {state.attempted} ideas attempted"
-    try:
-        write_png(path, progress, title)
-    except EnvironmentUnusable as lacking:
-        return None, f"{lacking.message}; to have it, type: {lacking.fix}"
-    return path, ""
+    write_png(path, progress, f"{state.spec.name}: {state.attempted} ideas attempted")
+    return path
 
 
 def _write(path: Path, text: str) -> None:

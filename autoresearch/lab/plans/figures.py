@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.plans.view import StageRun
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.campaign_report import plot_svg, summary
 from autoresearch.lab.campaign_report.plot_data import progress_of
 from autoresearch.lab.campaign_report.svg import Frame, mark, ticks
@@ -21,27 +19,16 @@ from autoresearch.records.rundir import write_atomically
 FOLDER = "figures"
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The figure files of one campaign; the first is the SVG."""
-
-    paths: tuple[Path, ...]
-    remarks: tuple[str, ...] = ()
-
-
-def draw_campaign(directory: Path, name: str, state: CampaignState) -> Drawn:
-    """The progress of a campaign as SVG, and as PNG where matplotlib is installed."""
+def draw_campaign(directory: Path, name: str, state: CampaignState) -> tuple[Path, Path]:
+    """The progress of a campaign: the paths of its SVG and of its PNG."""
     from autoresearch.lab.campaign_report.plot_png import write_png
 
     progress = progress_of(state, summary.idea_lines(state))
     path = directory / FOLDER / f"{name}.svg"
     _write(path, plot_svg.progress_svg(progress))
     picture = path.with_suffix(".png")
-    try:
-        write_png(picture, progress, f"{name}: {state.attempted} ideas attempted")
-    except EnvironmentUnusable as error:
-        return Drawn((path,), (f"figures as PNG: {error.message}; to have them, type: {error.fix}",))
-    return Drawn((path, picture))
+    write_png(picture, progress, f"{name}: {state.attempted} ideas attempted")
+    return path, picture
 
 
 def draw_stages(directory: Path, stage_runs: Sequence[tuple[StageRun, Mapping[str, Any]]]) -> Path | None:

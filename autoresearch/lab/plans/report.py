@@ -94,9 +94,8 @@ def _stage_report(
     try:
         view = CampaignHistory(campaign_dir_of(plan_dir, stage_run)).state()
         campaign_figures = figures.draw_campaign(plan_dir.directory, stage_run.campaign, view)
-        drawn += campaign_figures.paths
-        remarks += [remark for remark in campaign_figures.remarks if remark not in remarks]
-        figure = _relative(plan_dir, campaign_figures.paths[0])
+        drawn += campaign_figures
+        figure = _relative(plan_dir, campaign_figures[0])
         honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
         remarks.append(f"stage {stage_run.stage}: its campaign can no longer be read: {error}")

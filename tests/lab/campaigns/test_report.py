@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 import shutil
 import subprocess
@@ -292,27 +291,9 @@ def test_budgets_burn_down(lived: Any) -> None:
 
 @pytest.mark.system
 def test_the_picture_is_a_png(lived: Any) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
     report, markdown, _ = written(lived, png=True)
     assert report.picture and report.picture.read_bytes().startswith(b"\x89PNG")
     assert "![progress](progress.png)" in markdown
-
-
-@pytest.mark.system
-def test_without_matplotlib_there_is_a_sentence(lived: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    report, markdown, _ = written(lived, png=True)
-    assert report.picture is None and "progress.png](" not in markdown
-    assert report.remarks == (
-        "progress.png was not drawn: matplotlib is not installed; to have it, type: pip install 'autoresearch[plots]'",
-    )
 
 
 @pytest.mark.parametrize(
