@@ -40,7 +40,9 @@ def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -
 
         say = Speaker(campaign_dir.log)
         say(f"controller {os.getpid()} {mark} took {campaign_dir.path}")
-        Controller(campaign_dir, real_parts(), say).run()
+        controller = Controller(campaign_dir, real_parts(), say)
+        controller.run()
+        controller.close_pane()
     return 0
 
 

@@ -27,6 +27,7 @@ from autoresearch.lab.campaigns.trouble import is_full, is_trouble
 from autoresearch.lab.ideas import new_ideas
 from autoresearch.lab.ideas.idea_sources import IdeaSources
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
@@ -78,6 +79,12 @@ class Controller:
                     with contextlib.suppress(AutoresearchError, OSError):
                         self._carry_out(actions.pause(self._context.state, str(error)))
                 time.sleep(NAP_S)
+
+    def close_pane(self) -> None:
+        """After the end: close the tmux session that this process runs in; it survives that if it ignores SIGHUP."""
+        context = self._context
+        with contextlib.suppress(AutoresearchError, OSError):  # `autoresearch clean` closes what stays
+            detached.close_sessions(context.campaign_dir.path, context.parts.launcher(context.spec.tmux_socket))
 
     def _run(self) -> None:
         self._sources.open()

@@ -23,7 +23,7 @@ from autoresearch.records.failpoint import failpoint
 def finish(
     context: CampaignContext, reason: str, live_runs: LiveRuns, idea_sources: IdeaSources, worker: AgentWorker
 ) -> None:
-    """Write what the campaign leaves, and remove its worktrees. After a crash, all of it is done again."""
+    """Write what the campaign leaves; remove its worktrees, close panes. After a crash all of it is done again."""
     for sentence in recovery.restore_ledger(context.campaign_dir):
         context.say(sentence)
     live_runs.withdraw()
@@ -40,6 +40,7 @@ def finish(
     idea_sources.close()
     worker.remove()
     live_runs.remove_worktrees()
+    recovery.close_panes(context.campaign_dir, context.spec.tmux_socket, context.parts)  # those that stayed open
     failpoint("campaign.removed")
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)

@@ -1,7 +1,7 @@
 """Runs an autoresearch program (a campaign's or plan's controller) in a tmux session that outlives every terminal.
 
 controller.environment     the starter's environment, mode 0600; deleted once the program reported
-controller.sessions.json   its tmux session, which the next start closes
+controller.sessions.json   its tmux session, which the next start closes, or the program itself at a regular end
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 
 REPORT_IN_S = 20.0
-_ENVIRONMENT, _SESSIONS = "controller.environment", "controller.sessions.json"
+_ENVIRONMENT, SESSIONS = "controller.environment", "controller.sessions.json"
 
 
 def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Parts, socket: str) -> str:
@@ -27,7 +27,8 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     Waits until it reports; `mark` is its run id. Raises EnvironmentUnusable if it does not.
     """
     launcher = parts.launcher(socket)
-    _close_earlier(folder, session, launcher)
+    close_sessions(folder, launcher)  # panes of former controllers
+    write_json(folder / SESSIONS, {"sessions": [session]}, durable=False)
     argv = [sys.executable, "-P", "-m", "autoresearch", *words]
     passed = hand_over(folder, parts.environ)
     failpoint("begin.passed")
@@ -46,15 +47,20 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     )
 
 
-def _close_earlier(folder: Path, session: str, session_launcher: Launcher) -> None:
-    """Close the panes of former controllers, and record the session that is about to be started."""
-    path = folder / _SESSIONS
-    names = {str(name) for name in (read_json(path) or {}).get("sessions", ())}
-    listed = session_launcher.list_ours() if names else []
-    for info in listed:
+def session_names(folder: Path) -> frozenset[str]:
+    """The recorded session of the program of a directory, which may be gone; empty without a record."""
+    return frozenset(str(name) for name in (read_json(folder / SESSIONS) or {}).get("sessions", ()))
+
+
+def close_sessions(folder: Path, session_launcher: Launcher) -> None:
+    """Close the recorded session, alive or not. The program may call this for itself: it gets a SIGHUP.
+
+    Raises EnvironmentUnusable if tmux cannot be asked.
+    """
+    names = session_names(folder)
+    for info in session_launcher.list_ours() if names else ():
         if info.session in names:
             session_launcher.close(info)
-    write_json(path, {"sessions": [session]}, durable=False)
 
 
 def _as_bytes(environ: Mapping[str, str]) -> bytes:
