@@ -16,6 +16,7 @@ from autoresearch.errors import AutoresearchError, UsageError
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+    from autoresearch.lab.disk.campaign_disk import DiskPlan
     from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -101,7 +102,10 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
     import shlex
 
-    rows = plan_rows(proposed, findings)
+    from autoresearch.lab.disk.campaign_disk import planned_disk
+
+    disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
+    rows = plan_rows(proposed, disk, [*findings, *disk.findings])
     words = [word for word in output.typed if word not in ("--json", "--detach", "--dry-run", "--yes")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
     if dry_run or output.agent_or_pipe() or as_json:
@@ -110,6 +114,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run
             "state": "planned",
             "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
             "cost": proposed.cost.to_json(),
+            "disk": disk.to_json(),
             "remarks": [value for key, value in rows if key == "remark"],
             "next": [approve],
         }
@@ -120,7 +125,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run
     return bool(typer.confirm("Start it?", default=True))
 
 
-def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]]:
+def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
 
@@ -170,6 +175,7 @@ def plan_rows(proposed: ProposedCampaign, findings: Any) -> list[tuple[str, str]
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
         ("results", f"{spec.result_dir}/<idea>"),
         ("outputs", _outputs_words(proposed)),
+        ("disk", disk_plan.words),
         ("ledger", f"{spec.directory}/results.tsv"),
         *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
         *([("include", ", ".join(spec.include))] if spec.include else []),

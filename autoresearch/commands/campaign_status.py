@@ -26,11 +26,13 @@ def status(
 ) -> int:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
     from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.disk.campaign_disk import campaign_disk
 
     parts = real_parts()
     campaign_dir = campaign_registry.find(campaign, parts)
     state = state_of(campaign_dir)
-    payload = payload_of(campaign_dir, state)
+    disk = campaign_disk(campaign_dir, state.spec)
+    payload = payload_of(campaign_dir, state) | {"disk": disk.to_json()}
     if full:
         lines = _brief(state, parts.clock())
         shown = [line for line in lines if not line.startswith("next: ")]  # which stand below all that is printed
@@ -51,6 +53,7 @@ def status(
         *(_running_line(one) for one in payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
+        f"disk: {disk.words}",
         f"ledger: {payload['ledger']}",
         *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
     ]

@@ -13,6 +13,7 @@ judge.lock        held by flock while a run is judged and its row is written
 queue/            ideas added by `campaign add`
 tpe.journal       the optimiser's own file
 turns/            the agent's prompts and answers
+disk.json         what its recorded runs keep and left, in bytes; written by its controller after each run
 waiting.json      what the campaign is waiting for (a usage limit, an outage), while it does
 <experiment>/     run directories
 finish.flag       at the end of the campaign
@@ -87,6 +88,10 @@ class CampaignDir:
     @property
     def turns(self) -> Path:
         return self.path / "turns"
+
+    @property
+    def disk(self) -> Path:
+        return self.path / "disk.json"
 
     @property
     def waiting(self) -> Path:

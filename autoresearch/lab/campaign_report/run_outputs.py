@@ -25,6 +25,8 @@ class RunOutputs:
     bytes: int  # of these
     removed: tuple[str, ...] = ()
     why: str = ""  # they were removed
+    written: int = 0  # bytes that it wrote in its worktree, removed or not
+    results: int = 0  # bytes in its result directory when it was recorded
 
 
 def outputs_of(state: CampaignState) -> list[RunOutputs]:
@@ -34,10 +36,11 @@ def outputs_of(state: CampaignState) -> list[RunOutputs]:
         for row in idea.rows:
             rundir = RunDir(Path(row.run_dir))
             record = read_json(rundir.outputs_record) if row.run_dir else None
-            if record and (record.get("files") or record.get("removed")):
+            if record:
                 files, removed = tuple(record.get("files") or ()), tuple(record.get("removed") or ())
+                size, written, results = (int(record.get(key) or 0) for key in ("bytes", "written", "results"))
                 why = str(record.get("why") or "")
-                found.append(RunOutputs(idea, row, rundir, files, int(record.get("bytes") or 0), removed, why))
+                found.append(RunOutputs(idea, row, rundir, files, size, removed, why, written or size, results))
     return found
 
 

@@ -20,6 +20,7 @@ from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaign_report.run_outputs import GB, RunOutputs, gb, is_best, outputs_of, shown
 from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.disk.usage import MOST_OF_A_RUN, disk_usage
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.rundir import RunDir, write_json
 
@@ -34,7 +35,9 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
         return
     names, room = list(_written(slot)), context.spec.keep_gb * GB
     size = sum(_size(slot.path / name) for name in names)
+    results = disk_usage([Path(result_dir)], MOST_OF_A_RUN).bytes
     record: dict[str, Any] = {"schema": 1, "files": [], "bytes": 0, "removed": [], "why": ""}
+    record |= {"written": size, "results": results}
     if size > room and not is_best(context.state, rundir):
         record |= {"removed": names, "why": _too_much(size, context.spec)}
     else:
@@ -70,9 +73,10 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
 
 
 def make_room(context: CampaignContext) -> None:
-    """Remove the outputs of whole runs until all together fit into `keep_gb`."""
+    """Remove the outputs of whole runs until all together fit into `keep_gb`, and note what is kept then."""
     state, room = context.state, context.spec.keep_gb * GB
-    held = [one for one in outputs_of(state) if one.bytes]
+    every = outputs_of(state)
+    held = [one for one in every if one.bytes]
     size = sum(one.bytes for one in held)
     for one in sorted(held, key=lambda one: _worth(state, one)):
         if size <= room or is_best(state, one.rundir):
@@ -81,8 +85,10 @@ def make_room(context: CampaignContext) -> None:
         size -= one.bytes
         why = f"all runs together keep {context.spec.keep_gb:g} GB (keep_gb)"
         record = {"schema": 1, "files": [], "bytes": 0, "removed": [*one.removed, *one.files], "why": why}
-        write_json(one.rundir.outputs_record, record)
+        write_json(one.rundir.outputs_record, record | {"written": one.written, "results": one.results})
         _note_removed(context, one.rundir, one.row.result_dir, one.files, why)
+    totals = {"written": sum(one.written for one in every), "results": sum(one.results for one in every)}
+    write_json(context.campaign_dir.disk, {"schema": 1, "runs": len(every), "kept": size, **totals}, durable=False)
 
 
 def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, float]:

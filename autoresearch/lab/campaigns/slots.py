@@ -178,3 +178,5 @@ class SlotPool:
                     evaluation_slot(self.checkout, one).remove()
                     for worktree in (one, evaluation_slot(self.checkout, one)):
                         wipe(scratch_of(worktree.path))
+        with contextlib.suppress(OSError):  # not empty
+            Path(self.spec.trees).rmdir()

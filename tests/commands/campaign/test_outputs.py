@@ -95,3 +95,25 @@ def test_a_controller_killed_before_it_kept_them_keeps_them_when_it_goes_on(camp
     camp.bench.ask("campaign", "resume", "one", "--detach")
     state = camp.over()
     assert [kept(row) for row in state.rows] == [["notes.txt", "out/w.npz"]] * 2, camp.said()
+
+
+def test_the_plan_and_the_status_say_what_the_disk_holds(camp: Any) -> None:
+    project(camp.bench, "python train.py --lr 0.9")
+    keys = {"space": {"lr": [0.2, 0.3]}, "count": 3, **FAST}
+    before = camp.bench.ask("campaign", camp.file(keep_gb=0.0005, **keys), "--dry-run")
+    assert "2 worktrees of " in before["plan"]["disk"]
+    assert "at most 0.0005 GB of outputs, and results of a size that no earlier run" in before["plan"]["disk"]
+    assert before["disk"]["run_outputs"] is None and before["disk"]["outputs"] == 500_000
+    warning = str(camp.bench.ask("campaign", camp.file(keep_gb=1e9, **keys), "--dry-run")["remarks"])
+    assert "up to 1000000000.0 GB may be needed in " in warning and "`autoresearch clean`" in warning, warning
+    state = camp.run(keep_gb=0.0005, **keys)
+    wrote = sum(path.stat().st_size for path in (Path(state.rows[0].run_dir) / "outputs").rglob("*") if path.is_file())
+    now = camp.bench.ask("campaign", "status", "one")["disk"]
+    assert wrote == now["kept"] > 200_000  # those of two runs were removed
+    assert now["worktrees"] == 0 and now["keep_at_most"] == 500_000 and now["results"] > 0
+    _, said, _ = camp.bench.here("campaign", "status", "one")
+    assert "disk: 0.3 MB of at most 0.0005 GB kept, " in said, said
+    plan = camp.bench.ask("campaign", camp.file(prefix="autoresearch/two", **keys), "--dry-run")
+    assert "as those of the campaign one on average" in plan["plan"]["disk"]
+    assert plan["disk"]["run_outputs"] == wrote  # removed ones count
+    assert plan["disk"]["outputs"] == wrote * 3 and plan["disk"]["results"] > 0

@@ -1,0 +1,1 @@
+"""What is on the disks: planned, measured, and cleaned up."""
