@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test test-all test-real check house bench setup tmux tools trl ray aider skills-ref mcp agents clean always
+.PHONY: demo test test-all test-real check house bench docs setup tmux tools trl ray aider skills-ref mcp agents clean always
 
 setup: $(STAMP) tmux
 
@@ -65,8 +65,14 @@ check: setup
 house: setup
 	@$(BIN)/python -m tests.house_numbers
 
+# the site, in site/: every warning is an error, and nothing is loaded from elsewhere
+docs: setup
+	@$(BIN)/python -c "import material" 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --quiet
+
 bench: setup
 	@$(BIN)/python -m tests.bench
 
 clean:
-	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .agents build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-trl .venv-ray .venv-aider .venv-skills-ref .venv-mcp .agents build dist site .mypy_cache .ruff_cache .pytest_cache

@@ -469,7 +469,7 @@ def test_the_house(rule: Rule, package: list[Source]) -> None:
 
 def test_nothing_that_is_shipped_names_the_workplace() -> None:
     kinds = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ".j2", ".txt", ".tsv", ".json", ""}
-    skipped = {".git", "venv", "build", "dist", "node_modules"}
+    skipped = {".git", "venv", "build", "dist", "node_modules", "site"}
     folders = [p for p in ROOT.iterdir() if p.is_dir() and p.name not in skipped]
     folders = [p for p in folders if not p.name.endswith("_cache") and not p.name.startswith(".venv")]
     paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]

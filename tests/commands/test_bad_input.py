@@ -22,6 +22,7 @@ from autoresearch import cli
 
 REPO = Path(__file__).parents[2]
 README = (REPO / "README.md").read_text()
+COMMANDS, CODES = ((REPO / "docs" / page).read_text() for page in ("commands.md", "json.md"))
 
 
 ALIVE = ("run.log", "events.jsonl", "experiment_log.md", "lock", "runner.json", "collect.log")  # what a run writes
@@ -734,7 +735,7 @@ def table_rows(text: str) -> list[list[str]]:
 
 @pytest.mark.system
 def test_every_command_and_its_table_row(bench: Any) -> None:
-    rows = [row[0] for row in table_rows(README)]
+    rows = [row[0] for row in table_rows(COMMANDS)]
     documented = " / ".join(rows)
     for command in commands():
         name = command[-1]
@@ -756,14 +757,14 @@ def test_every_exit_code_is_documented() -> None:
 
     kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.AutoresearchError)]
     codes = {e.exit_code for e in kinds} | {exit_code(e, measured=m) for e in Ending for m in (True, False)} | {0, 130}
-    documented = {int(row[0]) for row in table_rows(README) if row[0].isdecimal()}
+    documented = {int(row[0]) for row in table_rows(CODES) if row[0].isdecimal()}
     assert codes <= documented
     said = {int(n) for n in re.findall(r"(?<![\w.])(\d+) [a-z]", (cli.__doc__ or "").split("\n\n")[1])}
     assert codes <= said == documented
 
 
-def test_every_option_of_the_readme_table_exists() -> None:
-    rows = {row[0]: row[1] for row in table_rows(README) if row[0].startswith("`")}
+def test_every_option_of_the_table_exists() -> None:
+    rows = {row[0]: row[1] for row in table_rows(COMMANDS) if row[0].startswith("`")}
     for head, text in rows.items():
         name = head.strip("`").split()[0].split("/")[0]
         if name not in cli.COMMANDS:

@@ -60,7 +60,7 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
         f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
     ),
 )
-_NOTES = {
+NOTES = {
     "launcher": "where the run goes: local, slurm, ray, ssh:HOST or a target of autoresearch.yaml",
     "trainer": "the framework, such as verl or tinygrpo; if left out, it is recognised by the command",
     "metric": "the metric to optimise, by the name that the trainer gives it",
@@ -96,7 +96,7 @@ def schema() -> dict[str, object]:
         ],
         "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
         "notes_heading": "## Other Notes",
-        "notes": [{"name": key, "meaning": _NOTES[key], "list": key in LIST_KEYS} for key in (*TEXT_KEYS, *LIST_KEYS)],
+        "notes": [{"name": key, "meaning": NOTES[key], "list": key in LIST_KEYS} for key in (*TEXT_KEYS, *LIST_KEYS)],
         "durations": "90s, 20m, 1h30m, 24 hours, 1.5 days, 01:30:00, 24小时",
         "labels": "24 hours in all, 20 minutes to the first step",
         "relative_paths": "from the root of the repository that holds the blueprint, else from its folder",

@@ -1,0 +1,200 @@
+"""JSON Schemas (2020-12) of our YAML files and of a blueprint's notes, made from the tables that also check them.
+
+For editors: a file that we write names its schema in its first line, as yaml-language-server reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
+from autoresearch.core.blueprint.schema import NOTES
+from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
+from autoresearch.core.run.targets import MOST_SLOTS, Kind
+from autoresearch.lab import settings
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, CampaignKey
+from autoresearch.lab.key_values import ValueType
+
+Schema = dict[str, Any]
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+FILE = ".autoresearch.schema.json"
+"""Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
+one person to the next, and an address needs a network."""
+
+_UNITS = "w|weeks?|wks?|d|days?|h|hours?|hrs?|m|minutes?|mins?|s|seconds?|secs?"
+_DURATION = (
+    rf"^\s*(\d[\d.]*\s*-?({_UNITS})\s*(and\s+)?)+$"  # 1h30m, 24 hours
+    r"|^\d+:\d\d:\d\d$|^[\d.]+$"
+    r"|^[A-Za-z -]+(week|day|hour|minute|second)s?( and a half)?$"  # half an hour
+    r"|[^\u0000-\u007f]"  # 24小时
+)
+_DATE = r"^\d{4}-\d\d-\d\d"
+_DIGITS, _DECIMAL = r"^\d+$", r"^[\d.]+([eE][+-]?\d+)?$"
+_SWITCH: Schema = {"enum": [True, False, "yes", "no", "on", "off", "true", "false", None]}
+_TEXT: Schema = {"type": ["string", "number", "null"]}
+_TEXTS: Schema = {"type": ["string", "array", "null"], "items": {"type": ["string", "number"]}}
+_NUMBER: Schema = {"type": ["number", "string", "null"], "pattern": _DECIMAL}
+_TIME: Schema = {"type": ["string", "number", "null"], "pattern": _DURATION, "exclusiveMinimum": 0}
+_TARGETS: Schema = {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}}
+_RANGE: Schema = {
+    "type": ["object", "array"],
+    "minItems": 1,
+    "minProperties": 1,
+    "properties": {
+        "low": {"type": "number", "description": "the least value"},
+        "high": {"type": "number", "description": "the greatest value"},
+        "log": {"type": "boolean", "description": "drawn evenly in the logarithm"},
+        "step": {"type": "number", "exclusiveMinimum": 0, "description": "only low, low + step, ..."},
+        "points": {"type": "integer", "minimum": 2, "description": "how many values a grid has"},
+        "choices": {"type": "array", "minItems": 1, "description": "the values that it may take"},
+        "value": {"description": "the one value that it has"},
+    },
+    "additionalProperties": False,
+    "dependentRequired": {"low": ["high"], **{word: ["low"] for word in ("high", "log", "step", "points")}},
+}
+_IDEA: Schema = {
+    "type": "object",
+    "properties": {
+        "slug": {"type": "string", "description": "its short name; else made from what it changes"},
+        "sentence": {"type": "string", "description": "why it may win"},
+        "overrides": {"type": "object", "description": "recipe keys and their new values"},
+        "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}"},
+        "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs"},
+        "blueprint": {"type": "string", "description": "instead of the campaign's"},
+        "parent": {"type": "string", "description": "best (the default), baseline, or the slug of an idea"},
+        "expected": {"type": "string", "description": "what is expected of it"},
+        "simpler": {"type": "boolean", "description": "it makes things simpler, so being as good is enough"},
+        "smoke": {"type": "boolean", "description": "it tests plumbing and judges nothing"},
+    },
+    "additionalProperties": False,
+}
+_TYPES: Mapping[ValueType, Schema] = {
+    ValueType.AMOUNT: {**_NUMBER, "exclusiveMinimum": 0},
+    ValueType.SHARE: {**_NUMBER, "minimum": 0, "maximum": 1},
+    ValueType.DURATION: _TIME,
+    ValueType.DEADLINE: {**_TIME, "pattern": f"{_DURATION}|{_DATE}"},
+    ValueType.SWITCH: _SWITCH,
+    ValueType.TEXT: _TEXT,
+    ValueType.TEXTS: _TEXTS,
+    ValueType.COMMAND: _TEXTS,
+    ValueType.SPACE: {"type": ["object", "string", "null"], "minProperties": 1, "additionalProperties": _RANGE},
+    ValueType.TARGETS: _TARGETS,
+    ValueType.QUEUE: {"type": ["string", "array", "null"], "items": _IDEA},
+}
+_DIRECTIONS = ["maximize", "minimize", "max", "min", "higher", "lower", "up", "down"]
+_NOTE_TYPES: Mapping[str, Schema] = {
+    "direction": {"enum": _DIRECTIONS},
+    "first_step": {"enum": ["kl", "any"]},
+    "swarm_on_busy": {"enum": ["refuse", "stop"]},
+    "env": {"type": ["string", "array", "object"], "items": {"type": "string"}},
+    **dict.fromkeys(("keep_children", "resume", "record_metrics"), _SWITCH),
+    **dict.fromkeys(("evaluate_time", "swarm_debug_timeout", "swarm_poll", "swarm_health_timeout"), _TIME),
+}
+
+
+def schema_of(name: str) -> Schema:
+    """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`) or a blueprint's notes (`notes`).
+
+    KeyError for any other name.
+    """
+    made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes}[name]()
+    return {"$schema": DRAFT, **made}
+
+
+def write_schema(directory: Path) -> str:
+    """Write the schemas of a project's two files into `directory`; the first line of autoresearch.yaml names them."""
+    both = {**schema_of("autoresearch"), "$defs": {"campaign": _campaign()}}
+    (directory / FILE).write_text(json.dumps(both, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return first_line("autoresearch")
+
+
+def first_line(name: str) -> str:
+    """The line by which a file beside `FILE` names its schema: of `autoresearch` or `campaign`."""
+    return f"# yaml-language-server: $schema={FILE}" + ("#/$defs/campaign" if name == "campaign" else "")
+
+
+def _closed(title: str, properties: Mapping[str, Schema], **more: Any) -> Schema:
+    return {"title": title, "type": "object", "properties": properties, "additionalProperties": False, **more}
+
+
+def _campaign() -> Schema:
+    blueprint = {"type": "string", "description": "the blueprint of the baseline; relative to this file"}
+    properties = {"blueprint": blueprint, **{key.name: _campaign_key(key) for key in CAMPAIGN_KEYS.values()}}
+    off: Schema = {"properties": {"confirm": {"enum": [False, "no", "off", "false"]}}, "required": ["confirm"]}
+    provable = {"baseline": {"minimum": 2}, "confirm_runs": {"minimum": LEAST_CONFIRM_RUNS}}
+    prunes: Schema = {"properties": {"prune": {"enum": ["median", "halving"]}}, "required": ["prune"]}
+    rules = [{"if": prunes, "then": {"required": ["warmup"]}}, {"if": {"not": off}, "then": {"properties": provable}}]
+    return _closed("a campaign of autoresearch", properties, required=["blueprint"], allOf=rules)
+
+
+def _campaign_key(key: CampaignKey) -> Schema:
+    if key.type is ValueType.COUNT:
+        made: Schema = {"type": ["integer", "string", "null"], "minimum": key.least, "pattern": _DIGITS}
+    elif key.type is ValueType.CHOICE:
+        off = [False, "off"] if key.name in ("prune", "sandbox") else []
+        words = _DIRECTIONS if key.name == "direction" else key.choices
+        made = {"enum": list(dict.fromkeys((*words, *off, None)))}
+    else:
+        made = _TYPES[key.type]
+    return _described(made, key.meaning, key.default)
+
+
+def _described(made: Schema, meaning: str, default: Any = None) -> Schema:
+    return {"description": meaning, **({} if default in (None, "", []) else {"default": default}), **made}
+
+
+def _project() -> Schema:
+    properties = {key.name: _setting(key) for key in settings.KEYS}
+    return _closed("the defaults of a project of autoresearch", {**properties, settings.LAUNCHERS: _launchers()})
+
+
+def _setting(setting_key: settings.SettingKey) -> Schema:
+    if setting_key.name == "launcher":
+        made = _TARGETS
+    elif setting_key.duration:  # empty: none; and a grace of 0 is one
+        made = {"type": ["string", "number", "null"], "pattern": f"^$|{_DURATION}", "minimum": 0}
+    else:
+        made = _SWITCH if setting_key.builtin in ("yes", "no") else _TEXT
+    return _described(made, setting_key.meaning, setting_key.builtin)
+
+
+def _launchers() -> Schema:
+    from autoresearch.launchers.registry import options_of
+
+    slots = {"type": "integer", "minimum": 1, "maximum": MOST_SLOTS, "description": "runs of a campaign at a time"}
+    options = {kind: options_of(kind) for kind in Kind}
+    about: dict[str, str] = {name: meaning for one in options.values() for name, meaning in one.items()}
+    block = _closed(
+        "a target",
+        {
+            "kind": {"enum": [*Kind, "tmux", "k8s"], "description": "the launcher that starts runs there"},
+            "slots": slots,
+            **{name: {"description": meaning} for name, meaning in about.items()},
+        },
+        allOf=[{"if": _is_kind(kind), "then": _only(options[kind])} for kind in Kind],
+    )
+    own = {kind.value: {**block, "required": []} for kind in Kind}  # a name that is a kind needs no `kind:`
+    return {
+        "description": "targets for `--launcher`, by name: each a kind and its options",
+        "type": ["object", "null"],
+        "properties": own,
+        "additionalProperties": {**block, "required": ["kind"]},
+    }
+
+
+def _is_kind(launcher_kind: Kind) -> Schema:
+    return {"properties": {"kind": {"const": launcher_kind.value}}, "required": ["kind"]}
+
+
+def _only(options: Iterable[str]) -> Schema:
+    return {"propertyNames": {"enum": ["kind", "slots", *options]}}
+
+
+def _notes() -> Schema:
+    singles = {key: _described(_NOTE_TYPES.get(key, _TEXT), NOTES[key]) for key in TEXT_KEYS}
+    lists = {key: _described(_NOTE_TYPES.get(key, _TEXTS), NOTES[key]) for key in LIST_KEYS}
+    return _closed("the notes of a blueprint", {**singles, **lists})
