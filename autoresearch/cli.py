@@ -50,11 +50,10 @@ COMMANDS: dict[str, Entry] = {
 
 GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     "blueprint": (
-        "Make, check and describe blueprints.",
+        "Make and check blueprints.",
         {
             "new": ("blueprint:new", "Render a blueprint from flags, a YAML file or answers."),
             "check": ("blueprint:check", "Parse and lint one blueprint."),
-            "schema": ("blueprint:schema", "What a blueprint must hold, for programs."),
         },
     ),
     "campaign": (
@@ -122,7 +121,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         "The defaults of this project, and the keys of its files.",
         {
             "show": ("config:show", "Every setting, its value, and where the value comes from."),
-            "schema": ("config:schema", "The keys of campaign.yaml and of autoresearch.yaml."),
+            "schema": ("config:schema", "The keys of our files, or the JSON Schema of one."),
         },
     ),
 }
@@ -140,6 +139,7 @@ FORMER = {  # merged into another command, or moved below `campaign`
     "campaign tell": "note",
     "campaign wait": "wait",
     "campaign report": "report",
+    "blueprint schema": "config schema blueprint",
     "plan wait": "wait",
     "plan report": "report",
     "plan new": "plan write",

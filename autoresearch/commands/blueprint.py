@@ -1,4 +1,4 @@
-"""`autoresearch blueprint new|check|schema`: make, lint and describe blueprints."""
+"""`autoresearch blueprint new|check`: make and lint blueprints."""
 
 from __future__ import annotations
 
@@ -131,20 +131,6 @@ def check(
     lines = [*map(str, found), f"first step: {rule}", count]
     output.emit("blueprint check", payload, as_json=as_json, lines=lines)
     return BlueprintError.exit_code if errors else 0
-
-
-def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
-    """What a blueprint must hold: sections, notes, defaults, an example."""
-    from autoresearch.core.blueprint.schema import schema as describe
-
-    description = describe()
-    if as_json:
-        output.emit("blueprint schema", {**description, "next": ["autoresearch blueprint new FILE.md"]}, as_json=True)
-        return 0
-    from autoresearch.lab.yaml_files import dump
-
-    output.say(dump(description).rstrip())
-    return 0
 
 
 def ask_for_blueprint() -> Path:

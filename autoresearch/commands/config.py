@@ -1,4 +1,4 @@
-"""`autoresearch config show|schema`: every setting and where its value comes from; the keys of our YAML files."""
+"""`autoresearch config show|schema`: every setting and where its value comes from; the keys of our files."""
 
 from __future__ import annotations
 
@@ -35,8 +35,20 @@ def show(
     return 0
 
 
-def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
-    """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning."""
+def schema(
+    name: Annotated[
+        str, typer.Argument(help="Of campaign, autoresearch, notes or blueprint.", show_default=False)
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One flat object; with a name, its `json_schema`.")] = False,
+) -> int:
+    """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning.
+
+    With a name, the JSON Schema (2020-12) of that file; for `blueprint`, the sections, notes and an example.
+    """
+    if name == "blueprint":
+        return _blueprint(as_json=as_json)
+    if name:
+        return _json_schema(name, as_json=as_json)
     from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 
     blueprint = ("blueprint", "path", None, "the blueprint of the baseline; relative to the campaign file")
@@ -60,6 +72,32 @@ def schema(as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
         for name, takes, default, meaning in rows:
             shown = "" if default in (None, "", []) else f"; default {_yaml(default)}"
             output.say(f"  {name}: {meaning} ({takes}{shown})")
+    return 0
+
+
+def _json_schema(name: str, *, as_json: bool) -> int:
+    from autoresearch.lab.json_schemas import NAMES, as_text, schema_of
+
+    if name not in NAMES:
+        known = ", ".join((*NAMES, "blueprint"))
+        raise UsageError(f"there is no schema {name!r}", hint=f"known: {known}", fix="autoresearch config schema")
+    if as_json:
+        output.emit("config schema", {"name": name, "json_schema": schema_of(name), "next": []}, as_json=True)
+    else:
+        output.say(as_text(schema_of(name)))
+    return 0
+
+
+def _blueprint(*, as_json: bool) -> int:
+    from autoresearch.core.blueprint.schema import schema as describe
+
+    if as_json:
+        next_lines = ["autoresearch blueprint new FILE.md"]
+        output.emit("config schema", {"name": "blueprint", **describe(), "next": next_lines}, as_json=True)
+        return 0
+    from autoresearch.lab.yaml_files import dump
+
+    output.say(dump(describe()).rstrip())
     return 0
 
 

@@ -21,11 +21,13 @@ def init(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Write autoresearch.yaml with every setting, commented out, and a blueprint of the training script."""
+    from autoresearch.lab.json_schemas import write_schema
+
     root = Path(directory).absolute()
     path = root / project.FILE
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(project.template())
+            file.write(f"{write_schema(root)}\n{project.template()}")
     except FileExistsError:
         raise ConflictError(f"{path} exists already", hint="edit it; nothing was changed") from None
     lines = [f"wrote {path}"]

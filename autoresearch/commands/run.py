@@ -83,7 +83,7 @@ def _offer() -> Path:
     if output.agent_or_pipe():
         raise UsageError(
             "which blueprint? none was named",
-            hint="`autoresearch blueprint schema` says what it must hold",
+            hint="`autoresearch config schema blueprint` says what it must hold",
             fix="autoresearch blueprint new my-experiment.md --purpose WHY --command COMMAND",
         )
     from autoresearch.commands.blueprint import ask_for_blueprint

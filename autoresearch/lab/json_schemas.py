@@ -21,6 +21,7 @@ from autoresearch.lab.key_values import ValueType
 Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+NAMES = ("campaign", "autoresearch", "notes")
 FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
@@ -34,11 +35,12 @@ _DURATION = (
 )
 _DATE = r"^\d{4}-\d\d-\d\d"
 _DIGITS, _DECIMAL = r"^\d+$", r"^[\d.]+([eE][+-]?\d+)?$"
+_WORDS = {"patternErrorMessage": "write a duration, such as 90s, 20m, 1h30m or 24h"}  # shown by VS Code
 _SWITCH: Schema = {"enum": [True, False, "yes", "no", "on", "off", "true", "false", None]}
 _TEXT: Schema = {"type": ["string", "number", "null"]}
 _TEXTS: Schema = {"type": ["string", "array", "null"], "items": {"type": ["string", "number"]}}
 _NUMBER: Schema = {"type": ["number", "string", "null"], "pattern": _DECIMAL}
-_TIME: Schema = {"type": ["string", "number", "null"], "pattern": _DURATION, "exclusiveMinimum": 0}
+_TIME: Schema = {"type": ["string", "number", "null"], "pattern": _DURATION, "exclusiveMinimum": 0, **_WORDS}
 _TARGETS: Schema = {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}}
 _RANGE: Schema = {
     "type": ["object", "array"],
@@ -99,17 +101,21 @@ _NOTE_TYPES: Mapping[str, Schema] = {
 def schema_of(name: str) -> Schema:
     """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`) or a blueprint's notes (`notes`).
 
-    KeyError for any other name.
+    That of autoresearch.yaml holds the campaign's as `$defs/campaign`: one file beside both. KeyError for any other name.
     """
     made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes}[name]()
-    return {"$schema": DRAFT, **made}
+    return {"$schema": DRAFT, **made, **({"$defs": {"campaign": _campaign()}} if name == "autoresearch" else {})}
 
 
 def write_schema(directory: Path) -> str:
     """Write the schemas of a project's two files into `directory`; the first line of autoresearch.yaml names them."""
-    both = {**schema_of("autoresearch"), "$defs": {"campaign": _campaign()}}
-    (directory / FILE).write_text(json.dumps(both, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (directory / FILE).write_text(f"{as_text(schema_of('autoresearch'))}\n", encoding="utf-8")
     return first_line("autoresearch")
+
+
+def as_text(schema: Schema) -> str:
+    """A schema as it is printed, and written into a file."""
+    return json.dumps(schema, indent=1, ensure_ascii=False)
 
 
 def first_line(name: str) -> str:
@@ -156,7 +162,7 @@ def _setting(setting_key: settings.SettingKey) -> Schema:
     if setting_key.name == "launcher":
         made = _TARGETS
     elif setting_key.duration:  # empty: none; and a grace of 0 is one
-        made = {"type": ["string", "number", "null"], "pattern": f"^$|{_DURATION}", "minimum": 0}
+        made = {"type": ["string", "number", "null"], "pattern": f"^$|{_DURATION}", "minimum": 0, **_WORDS}
     else:
         made = _SWITCH if setting_key.builtin in ("yes", "no") else _TEXT
     return _described(made, setting_key.meaning, setting_key.builtin)

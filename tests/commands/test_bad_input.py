@@ -473,7 +473,7 @@ def test_doctor_and_schema(bench: Any) -> None:
     found = bench.ask("doctor")
     assert found["fit"] and found["repository"] == str(bench.repo) and found["tmux"] and found["git"]
     assert bench.ask("doctor", check=6, PATH="/nowhere")["fit"] is False
-    schema = bench.ask("blueprint", "schema")
+    schema = bench.ask("config", "schema", "blueprint")
     assert next(s["name"] for s in schema["sections"]) == "exp_purpose" and len(schema["sections"]) == 7
     (bench.repo / "example.md").write_text(schema["example"])
     assert bench.here("blueprint", "check", "example.md")[0] == 3  # well written, but its codebase is not here
@@ -648,7 +648,6 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("collect",): (run,),
         ("blueprint", "new"): ("fresh.md", "--purpose", "p", "--command", "true"),
         ("blueprint", "check"): (blueprint,),
-        ("blueprint", "schema"): (),
         ("ledger", "show"): (run,),
         **{("config", name): () for name in ("show", "schema")},
         **{(name,): (run,) for name in ("logs", "attach")},
@@ -785,9 +784,9 @@ def test_the_front_door_is_a_real_process(bench: Any) -> None:
     assert done.stdout == "" and done.stderr.startswith("autoresearch: there is no blueprint ")
     assert len(done.stderr.splitlines()) <= 3
     reader, writer = os.pipe()
-    os.close(reader)  # `autoresearch blueprint schema | head -0`
+    os.close(reader)  # `autoresearch config schema | head -0`
     closed = subprocess.run(
-        [sys.executable, "-m", "autoresearch", "blueprint", "schema"],
+        [sys.executable, "-m", "autoresearch", "config", "schema"],
         env=bench.env,
         cwd=bench.repo,
         stdout=writer,

@@ -17,7 +17,6 @@ Line = tuple[str, int]  # what is typed, and the exit code
 ON_A_RUN: Sequence[Line] = (
     ("blueprint new other.md --purpose x --codebase {repo} --command true", 0),
     ("blueprint check exp.md", 0),
-    ("blueprint schema", 0),
     ("run exp.md --dry-run", 0),
     ("status last", 0),
     ("wait last --for 1s", 0),
@@ -33,6 +32,8 @@ ON_A_RUN: Sequence[Line] = (
     ("doctor", 0),
     ("config show", 0),
     ("config schema", 0),
+    ("config schema blueprint", 0),
+    ("config schema campaign", 0),
     ("attach last", 0),
     ("stop last --reason x", 0),  # it is over: nothing to do
     ("stop last", 0),

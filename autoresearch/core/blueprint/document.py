@@ -358,7 +358,7 @@ def _occurrences(sections: Sequence[Section]) -> list[Finding]:
         elif section.key in SECTIONS:
             first[section.key] = section.line
     if not first:
-        hint = f"{_NEW}; `autoresearch blueprint schema` says what it holds"
+        hint = f"{_NEW}; `autoresearch config schema blueprint` says what it holds"
         findings.append(error(0, "no_section", "this file holds none of the seven sections", hint))
     return findings
 

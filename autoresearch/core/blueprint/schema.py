@@ -1,4 +1,4 @@
-"""The blueprint format as data: for agents, for `blueprint schema`, and for the documentation."""
+"""The blueprint format as data: for agents, for `config schema blueprint`, and for the documentation."""
 
 from __future__ import annotations
 

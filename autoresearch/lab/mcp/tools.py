@@ -238,7 +238,7 @@ STATUS = Tool(
         "ledger": CommandTemplate(("ledger", "show"), ("name",), ("last",)),
         "compare": CommandTemplate(("compare",), ("name", "other"), needs=("name", "other")),
         "doctor": CommandTemplate(("doctor",), takes=("launcher",)),
-        "schema": CommandTemplate(("blueprint", "schema")),
+        "schema": CommandTemplate(("config", "schema", "blueprint")),
         "guide": CommandTemplate(("skill", "show"), ("name",)),
     },
     {
