@@ -101,7 +101,7 @@ _NOTE_TYPES: Mapping[str, Schema] = {
 def schema_of(name: str) -> Schema:
     """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`) or a blueprint's notes (`notes`).
 
-    That of autoresearch.yaml holds the campaign's as `$defs/campaign`: one file beside both. KeyError for any other name.
+    That of autoresearch.yaml holds the campaign's as `$defs/campaign`: one file for both. KeyError for another name.
     """
     made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes}[name]()
     return {"$schema": DRAFT, **made, **({"$defs": {"campaign": _campaign()}} if name == "autoresearch" else {})}
