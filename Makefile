@@ -32,7 +32,7 @@ tmux:
 	@sh tests/install_tmux.sh
 
 demo: setup
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/autoresearch run blueprints/quickstart.md
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/autoresearch demo
 
 test: setup
 	@$(BIN)/python -m pytest

@@ -20,6 +20,7 @@ from typing import Any
 Entry = tuple[str, str]  # ("module:function", one line of help)
 
 COMMANDS: dict[str, Entry] = {
+    "demo": ("demo:demo", "See a run, or with --campaign a small campaign, in a scratch repository."),
     "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
     "wait": ("wait:wait", "Wait for news of a run, a campaign or a plan; returns early on it."),
     "status": ("status:status", "What a run, or every living run, is doing; records those that died."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -277,7 +278,13 @@ def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:
     ]
 
 
-def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
+def follow(
+    campaign_dir: CampaignDir,
+    *,
+    as_json: bool,
+    command: str = "campaign start",
+    more: Mapping[str, Any] | None = None,
+) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
@@ -294,7 +301,7 @@ def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {state.spec.name}")
         raise
-    payload = payload_of(campaign_dir, state)
+    payload = payload_of(campaign_dir, state) | dict(more or {})
     if payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
             f"the controller of {state.spec.name} died before the campaign was over; its runs go on",
@@ -303,7 +310,7 @@ def follow(campaign_dir: CampaignDir, *, as_json: bool) -> int:
             code="controller_died",
         )
     lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
-    output.emit("campaign start", payload, as_json=as_json, lines=lines)
+    output.emit(command, payload, as_json=as_json, lines=lines)
     return 0
 
 

@@ -19,7 +19,7 @@ def show_outcome(
 ) -> None:
     """The table of what happened and where the records are, or its JSON object with `more` keys."""
     spec, end = outcome.spec, outcome.exit
-    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, **(more or {}), "next": _next(outcome)}
+    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, "next": _next(outcome), **(more or {})}
     if as_json:
         output.emit(command, payload, as_json=True)
         return

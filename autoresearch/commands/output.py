@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,6 +47,13 @@ def remark(text: str) -> None:
     """One line about what is going on, on stderr: never data."""
     sys.stderr.write(clean_text(text) + "\n")
     sys.stderr.flush()
+
+
+def remark_path() -> None:
+    """Say how the lines that begin with `autoresearch` can be typed, where the shell would not find it."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name == "autoresearch" and shutil.which("autoresearch") is None:
+        remark(f"`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:\"$PATH\"")
 
 
 @contextlib.contextmanager

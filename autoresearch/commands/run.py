@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,7 +76,7 @@ def run(
         output.remark(line)
     if detach:
         return _detached(started.launched, as_json=as_json)
-    return _follow(started.launched, experiment.parts, as_json=as_json)
+    return follow_to_end("run", started.launched, experiment.parts, as_json=as_json)
 
 
 def _offer() -> Path:
@@ -222,7 +223,10 @@ def living_payload(launched: Launched) -> dict[str, Any]:
     }
 
 
-def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
+def follow_to_end(
+    command: str, launched: Launched, parts: Parts, *, as_json: bool, more: Mapping[str, Any] | None = None
+) -> int:
+    """Watch a run until it is recorded, print what came of it with `more` keys, and return its exit code."""
     from autoresearch.commands.live import follow
 
     spec = launched.spec
@@ -233,5 +237,5 @@ def _follow(launched: Launched, parts: Parts, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise
-    show_outcome("run", outcome, rundir, as_json=as_json)
+    show_outcome(command, outcome, rundir, as_json=as_json, more=more)
     return outcome.exit_code

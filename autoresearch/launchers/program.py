@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 
 ANSWER_S = 10.0
+_INSTALL = {
+    "apt-get": "apt-get install -y",
+    "dnf": "dnf install -y",
+    "apk": "apk add",
+    "pacman": "pacman -S --noconfirm",
+    "brew": "brew install",
+}
 
 
 def output(program: str, *arguments: str, timeout_s: float = ANSWER_S) -> str | None:
@@ -41,3 +49,12 @@ def is_older(version: str, minimum: tuple[int, int]) -> bool:
     """Whether `3.1c` is older than (3, 2). A version without a number (`master`) never is."""
     numbers = re.search(r"(\d+)\.(\d+)", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) < minimum
+
+
+def install_line(*packages: str) -> str:
+    """The command that installs packages on this machine; "" for an unknown package manager."""
+    tool = next((tool for tool in _INSTALL if shutil.which(tool)), "")
+    if not tool:
+        return ""
+    sudo = "" if tool == "brew" or os.geteuid() == 0 else "sudo "
+    return f"{sudo}{_INSTALL[tool]} {' '.join(packages)}"

@@ -38,7 +38,7 @@ from autoresearch.launchers.tmux_session import (
     socket_flags,
 )
 
-__all__ = ["SessionInfo", "TmuxLauncher", "install_line", "require_tmux"]
+__all__ = ["SessionInfo", "TmuxLauncher", "require_tmux"]
 
 OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
@@ -50,13 +50,6 @@ _NO_SERVER = re.compile(
 _EXITING = re.compile("server exited|lost server")  # it exited during the call, which was not done
 _NO_PANE = re.compile("no current target|no sessions")  # the message of a server without a session
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_INSTALL = {
-    "apt-get": "sudo apt-get install -y tmux",
-    "dnf": "sudo dnf install -y tmux",
-    "apk": "sudo apk add tmux",
-    "pacman": "sudo pacman -S --noconfirm tmux",
-    "brew": "brew install tmux",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,9 +334,4 @@ def require_tmux() -> None:
         message, code = f"tmux {found} is too old; 3.2 is the oldest that will do", "old_tmux"
     else:
         return
-    raise EnvironmentUnusable(message, code=code, hint="install it", fix=install_line())
-
-
-def install_line() -> str:
-    """The command that installs tmux on this machine; "" for an unknown package manager."""
-    return next((line for tool, line in _INSTALL.items() if shutil.which(tool)), "")
+    raise EnvironmentUnusable(message, code=code, hint="install it", fix=program.install_line("tmux"))

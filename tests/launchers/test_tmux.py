@@ -527,6 +527,7 @@ def test_no_tmux_or_an_old_one(says: str | None, code: str, tmp_path: Path, monk
         if script is not None:
             (place / name).write_text(f"#!/bin/sh\n{script}\n")
             (place / name).chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # root needs no sudo
     monkeypatch.setenv("PATH", str(place))
     launcher = TmuxLauncher(str(tmp_path / "s"))
     with pytest.raises(EnvironmentUnusable) as error:

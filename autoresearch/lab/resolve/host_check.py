@@ -17,7 +17,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
 from autoresearch.launchers import host_sandbox_check
-from autoresearch.launchers.tmux import install_line
+from autoresearch.launchers.program import install_line
 
 if TYPE_CHECKING:
     from autoresearch.lab.remote_files.interpreter import InterpreterSearch
@@ -76,7 +76,7 @@ def _refuse(findings: list[Finding], parts: Parts) -> None:
     bad = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
     if bad is None:
         return
-    fix = install_line() if bad.code == "no_tmux" else ""
+    fix = install_line("tmux") if bad.code == "no_tmux" else ""
     if bad.hint == host_sandbox_check.REMEDY:
         fix = host_sandbox_check.way_out(host_sandbox_check.look(parts.environ), parts.environ)
     raise EnvironmentUnusable(bad.message, code=bad.code, hint=bad.hint, fix=fix)

@@ -1,0 +1,93 @@
+"""`autoresearch demo`: the quickstart, from any directory, in a scratch repository of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.wiring import parts as real_parts
+
+IDEAS = 5  # with the baseline; one to two minutes on two cores
+_OWN = "autoresearch init YOUR-PROJECT"
+
+
+def demo(
+    campaign: Annotated[bool, typer.Option("--campaign", help="A campaign of five ideas, and its report.")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Train a tiny policy with real GRPO on this machine's CPU, and show what is recorded of it.
+
+    It works in a new git repository below the state directory; the current directory is left alone.
+    """
+    from autoresearch.lab.campaign_setup.demo_project import demo_project
+
+    root = demo_project(os.environ)
+    output.remark(f"a scratch repository for the demo: {root}")
+    code = _campaign(root, as_json=as_json) if campaign else _run(root, as_json=as_json)
+    output.remark_path()
+    return code
+
+
+def _run(root: Path, *, as_json: bool) -> int:
+    from autoresearch.commands.run import follow_to_end
+    from autoresearch.lab import settings
+    from autoresearch.lab.campaign_setup.demo_project import BLUEPRINT
+    from autoresearch.lab.launch.experiment import Experiment, begin
+
+    own = settings.load(root, environ=os.environ, flags={"launcher": "local"})
+    experiment = Experiment(root / BLUEPRINT, own, real_parts())
+    with output.interruption_reported(), contextlib.chdir(root):  # it belongs to no project of the user's
+        launched = begin(experiment).launched
+    run = launched.spec.run
+    more = {"repository": str(root), "next": [f"autoresearch metrics {run}", "autoresearch demo --campaign", _OWN]}
+    with _way_to_stop(f"stop {run} --reason 'enough of the demo'"):
+        return follow_to_end("demo", launched, experiment.parts, as_json=as_json, more=more)
+
+
+def _campaign(root: Path, *, as_json: bool) -> int:
+    from autoresearch.commands.campaign import follow
+    from autoresearch.lab.campaign_report.report import PAGE, PICTURE
+    from autoresearch.lab.campaign_setup import controller_session, start_campaign
+    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.demo_project import CAMPAIGN
+    from autoresearch.lab.campaign_setup.preflight import preflight
+    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
+
+    parts = real_parts()
+    flags = {"count": IDEAS, "launcher": "local:2"}
+    with contextlib.chdir(root):
+        proposed = resolve_campaign(read_campaign_file(CAMPAIGN, flags, start=root, now=parts.clock()), parts)
+        preflight(proposed)
+        campaign_dir = start_campaign.create(proposed, parts)
+        attach = controller_session.start_and_wait(campaign_dir, parts)
+    output.remark(f"{IDEAS} ideas, the unchanged baseline among them: one to two minutes on two cores; {attach}")
+    report, picture = campaign_dir.path / PAGE, campaign_dir.path / PICTURE
+    more = {
+        "repository": str(root),
+        "report": str(report),
+        "picture": str(picture),
+        "next": [f"autoresearch campaign status {shlex.quote(str(campaign_dir.path))} --full", _OWN],
+    }
+    with _way_to_stop(f"campaign stop {shlex.quote(str(campaign_dir.path))}"):
+        code = follow(campaign_dir, as_json=as_json, command="demo", more=more)
+    if not as_json:
+        output.say(f"report: {report.as_uri()}")
+        output.say(f"picture: {picture}")
+    return code
+
+
+@contextlib.contextmanager
+def _way_to_stop(words: str) -> Iterator[None]:
+    """After Ctrl-C, which ends the watching alone, the line that ends the rest."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.remark(f"to end it: autoresearch {words}")
+        raise
