@@ -10,13 +10,15 @@ and `status` and `wait` are called hundreds of times a night.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from autoresearch.errors import EnvironmentUnusable
 
+T = TypeVar("T")
 GROUPS = ("trainers", "launchers", "proposers", "agents", "readers", "notifiers")
 
 
@@ -54,6 +56,16 @@ def _scan() -> tuple[Plugin, ...]:
             whose = (point.dist.name, point.dist.version) if point.dist else ("", "")
             found.append(Plugin(group, point.name.strip().lower(), point.value, *whose))
     return tuple(sorted(set(found), key=lambda one: (GROUPS.index(one.group), one.name, one.origin)))
+
+
+@dataclass(frozen=True, slots=True)
+class PluginNames:
+    """The names of all plug-ins of a group, to look one up; nothing is scanned before."""
+
+    group: str
+
+    def __contains__(self, name: object) -> bool:
+        return any(one.name == name for one in _scan() if one.group == self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +116,21 @@ class PluginGroup:
                 offered[plugin.name] = value
         return offered
 
+    def record(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of these names that are plug-ins, as specs record them: `trainers.mine` -> `autoresearch-mine 1.2`."""
+        return {f"{self.group}.{one.name}": one.origin for name in names if name and (one := self.find(name))}
+
+    def answer(self, name: str, question: Callable[[], T], otherwise: T) -> T:
+        """What a plug-in answers that every command of a kind asks; if it raises, it is named, and this is its answer.
+
+        For questions about what is not the plug-in's own, such as whether it recognises a command.
+        """
+        raised: list[str] = []
+        with _caught(raised):
+            return question()
+        _warn(f"{self.find(name) or name} is passed over: {raised[0]}")
+        return otherwise
+
     def faults(self) -> dict[Plugin, str]:
         """All of them, each with what is wrong with it in one clause; "" if nothing."""
         return {plugin: self._loaded(plugin)[1] for plugin in self.installed()}
@@ -121,14 +148,23 @@ def _offered(plugin: Plugin, like: type | Callable[..., Any], make: Callable[[An
     from importlib import import_module
 
     module, _, attribute = plugin.reference.partition(":")
-    try:
+    raised: list[str] = []
+    with _caught(raised):
         value: Any = import_module(module)
         for name in attribute.split(".") if attribute else ():
             value = getattr(value, name)
         value = make(value) if make else value() if isinstance(value, type) else value
         return value, why_unlike(value, like)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code; nothing that it raises may stop a command
-        return None, f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].removesuffix(": ")
+    return None, raised[0]
+
+
+@contextmanager
+def _caught(raised: list[str]) -> Iterator[None]:
+    """Foreign code runs here: whatever it raises is added to the list, in one line."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing that a plug-in raises may stop a command
+        raised.append(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300].removesuffix(": "))
 
 
 @lru_cache(maxsize=256)

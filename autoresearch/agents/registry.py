@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from autoresearch.core.agents.agent import Agent, Chosen
 from autoresearch.errors import UsageError
+from autoresearch.plugins import PluginGroup, why_unlike
 
 NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")
+
+
+def make_agent(chosen: Chosen) -> Agent:
+    """What a plug-in offers: a class, or a function, that is called like this."""
+    raise NotImplementedError
+
+
+def _checked(offered: Callable[[Chosen], Agent]) -> Callable[[Chosen], Agent]:
+    if fault := why_unlike(offered(Chosen()), Agent):
+        raise TypeError(fault)
+    return offered
+
+
+PLUGINS = PluginGroup("agents", make_agent, NAMES, make=_checked)
 
 
 def researcher(name: str, chosen: Chosen) -> Agent:
@@ -44,9 +60,19 @@ def researcher(name: str, chosen: Chosen) -> Agent:
             from autoresearch.agents.command import CommandAgent
 
             return CommandAgent(chosen)
-    near = difflib.get_close_matches(name.strip().lower(), NAMES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
+    if (make := PLUGINS.get(name)) is not None:
+        made: Agent = make(chosen)
+        return made
+    known = (*NAMES, *(one.name for one in PLUGINS.installed()))
+    near = difflib.get_close_matches(name.strip().lower(), known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     raise UsageError(f"there is no agent {name!r}", hint=hint, code="unknown_agent")
+
+
+def others(agent: Agent, chosen: Chosen) -> list[Agent]:
+    """Every other agent that has a program of its own, plug-ins included."""
+    ours = [researcher(name, chosen) for name in NAMES if name not in (agent.name, "command")]
+    return [*ours, *(make(chosen) for name, make in PLUGINS.usable().items() if name != agent.name)]
 
 
 def describe() -> dict[str, str]:

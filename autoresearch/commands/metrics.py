@@ -83,9 +83,9 @@ def _payload(readout: Readout, last: int) -> dict[str, Any]:
     return {
         "trainer": readout.trainer,
         "source": believed.path if believed else None,
-        "source_kind": believed.format.value if believed else None,
+        "source_kind": str(believed.format) if believed else None,
         "sources": [
-            {"kind": read.source.format.value, "path": read.source.path, "readings": len(read.readings)}
+            {"kind": str(read.source.format), "path": read.source.path, "readings": len(read.readings)}
             for read in readout.reads
         ],
         "metric_name": objective.metric if objective else None,

@@ -158,7 +158,7 @@ def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> i
             "stall_s": spec.limits.stall_s,
             "grace_s": spec.limits.grace_s,
         },
-        "sources": [{"format": source.format.value, "path": source.path} for source in spec.sources],
+        "sources": [{"format": str(source.format), "path": source.path} for source in spec.sources],
         "environment": {**spec.environment, **caches},
         "prepare": list(spec.prepare),
         "evaluate": list(spec.evaluate),

@@ -12,8 +12,10 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.plugins import PluginNames
 
 FILE = "autoresearch.yaml"
+PLUGINS = PluginNames("launchers")
 LAUNCHERS = "launchers"  # the one key that is not a single value
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
@@ -128,7 +130,7 @@ def targets_of(value: object, declared: Declared, source: str) -> tuple[Target, 
     from autoresearch.launchers.registry import check
 
     try:
-        targets = parse_pool(*spelled(value, declared))
+        targets = parse_pool(*spelled(value, declared, PLUGINS), PLUGINS)
     except ValueError as error:
         raise UsageError(f"{source}: launcher: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
     for target in targets:
@@ -190,10 +192,10 @@ def _declared(file: Path, data: dict[str, Any]) -> Declared:
     declared: Declared = {str(name): block for name, block in launchers.items()}
     key = LAUNCHERS
     try:
-        check_declared(declared)
+        check_declared(declared, PLUGINS)
         if data.get("launcher") is not None:
             key = "launcher"
-            data["launcher"], declared = spelled(data["launcher"], declared)
+            data["launcher"], declared = spelled(data["launcher"], declared, PLUGINS)
     except ValueError as error:
         raise UsageError(f"{file}: {key}: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
     return declared

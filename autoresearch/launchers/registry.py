@@ -11,8 +11,9 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import JobLauncher
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.errors import UsageError
+from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.launchers.options import check_value, refuse_secret
+from autoresearch.plugins import PluginGroup, why_unlike
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
@@ -40,16 +41,39 @@ _LAUNCHERS = {  # module in this package and its launcher; imported when a targe
 }
 
 
-def options_of(launcher_kind: Kind) -> Mapping[str, str]:
+def make_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:
+    """What a plug-in offers: a class, or a function, that is called like this.
+
+    Its attribute `OPTIONS` (option -> description) names what a target of this kind may say beside `COMMON` and
+    `COPIED`; () for nothing. environ: of this shell.
+    """
+    raise NotImplementedError
+
+
+PLUGINS = PluginGroup("launchers", make_launcher, (*Kind, "tmux", "k8s"), make=lambda offered: offered)
+
+
+def _plugin(launcher_kind: str) -> Any:
+    """What the plug-in with this name offers. EnvironmentUnusable if there is none, or if it is broken."""
+    if (offered := PLUGINS.get(launcher_kind)) is None:
+        raise EnvironmentUnusable(
+            f"the launcher {launcher_kind} is a plug-in, and none with this name is installed here",
+            hint="`autoresearch doctor` lists the plug-ins of this environment",
+            code="plugin_missing",
+        )
+    return offered
+
+
+def options_of(launcher_kind: str) -> Mapping[str, str]:
     """Option -> its description."""
-    if launcher_kind is Kind.LOCAL:
+    if launcher_kind == Kind.LOCAL:
         return {}
-    options: Mapping[str, str] = _module(launcher_kind).OPTIONS
-    return {**COMMON, **COPIED, **options}
+    own = _module(launcher_kind) if launcher_kind in _LAUNCHERS else _plugin(launcher_kind)
+    return {**COMMON, **COPIED, **dict(getattr(own, "OPTIONS", ()))}
 
 
-def _module(launcher_kind: Kind) -> ModuleType:
-    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[launcher_kind][0]}")
+def _module(launcher_kind: str) -> ModuleType:
+    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[Kind(launcher_kind)][0]}")
 
 
 def check(target: Target) -> None:
@@ -72,8 +96,14 @@ def launcher_of(target: Target, environ: Mapping[str, str], render: Render | Non
     render: (template, values) -> manifest; for Kubernetes, whose templates belong to the lab.
     """
     check(target)
+    if target.kind not in _LAUNCHERS:
+        of_plugin: JobLauncher = _plugin(target.kind)(target, environ)
+        if fault := why_unlike(of_plugin, JobLauncher):
+            message = f"{PLUGINS.find(target.kind)} cannot be used: {fault}"
+            raise EnvironmentUnusable(message, hint="repair or remove it", code="plugin_broken")
+        return of_plugin
     more = (render,) if target.kind is Kind.KUBERNETES else ()
-    made: JobLauncher = getattr(_module(target.kind), _LAUNCHERS[target.kind][1])(target, environ, *more)
+    made: JobLauncher = getattr(_module(target.kind), _LAUNCHERS[Kind(target.kind)][1])(target, environ, *more)
     return made
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from autoresearch.core.campaign.proposer import Proposer
 from autoresearch.core.campaign.space import Space
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.plugins import PluginGroup, why_unlike
 from autoresearch.proposers.queue import Lines, Queue, ReadYaml
 from autoresearch.proposers.sweep import GridSweep, RandomSweep
 from autoresearch.proposers.tpe import Tpe, need_optuna
@@ -19,7 +20,7 @@ NAMES = ("queue", "grid", "random", "tpe")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ProposerInputs:
     """All that a proposer may ask of a campaign; what a proposer does not need may be left out."""
 
     directory: Path  # of the campaign: an optimiser keeps its journal there
@@ -33,21 +34,37 @@ class Given:
     parallel: int = 1  # runs at a time
 
 
+def make_proposer(inputs: ProposerInputs) -> Proposer:
+    """What a plug-in offers: a class, or a function, that is called like this."""
+    raise NotImplementedError
+
+
+PLUGINS = PluginGroup("proposers", make_proposer, (*NAMES, "agent", "hybrid"), make=lambda offered: offered)
+
+
 def check_packages(name: str) -> None:
-    """Refuse a proposer whose packages are missing, before anything runs. Raises EnvironmentUnusable."""
+    """Refuse a proposer whose packages are missing, or that is a broken plug-in, before anything runs.
+
+    Raises EnvironmentUnusable.
+    """
     if name == "tpe":
         need_optuna()
+    elif name not in NAMES:
+        PLUGINS.get(name)
 
 
-def proposer(name: str, inputs: Given) -> Proposer:
+def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     """The proposer of that name; nothing is written before its first ask.
 
     Raises UsageError for an unknown name, a missing space or queue, or a space that it cannot search
     (`bad_space`); NotFoundError for a queue that is not there; EnvironmentUnusable where optuna is missing.
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}"
+        if (make := PLUGINS.get(name)) is not None:
+            return _of_plugin(name, make(inputs))
+        known = (*NAMES, *(one.name for one in PLUGINS.installed()))
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
         raise UsageError(f"there is no proposer {name!r}", hint=hint, code="unknown_proposer")
     if name == "queue":
         return _queue(inputs)
@@ -68,7 +85,15 @@ def proposer(name: str, inputs: Given) -> Proposer:
     )
 
 
-def _queue(inputs: Given) -> Queue:
+def _of_plugin(name: str, made: Proposer) -> Proposer:
+    fault = why_unlike(made, Proposer) or ("" if made.name == name else f"its `name` is {made.name!r}, not {name!r}")
+    if fault:
+        message = f"{PLUGINS.find(name)} cannot be used: {fault}"
+        raise EnvironmentUnusable(message, hint="repair or remove it", code="plugin_broken")
+    return made
+
+
+def _queue(inputs: ProposerInputs) -> Queue:
     if inputs.queue is None:
         hint = "name a folder of blueprints or a YAML list of ideas"
         raise UsageError("the proposer queue needs a queue", hint=hint, code="no_queue")

@@ -7,6 +7,7 @@ from pathlib import Path
 from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.readers import swanlab_run, wandb_run
+from autoresearch.readers.registry import recognised
 from autoresearch.readers.tensorboard import event_files
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.readers.trainer_state import NAME as TRAINER_STATE
@@ -17,8 +18,8 @@ _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
 _JSONL = (".jsonl", ".ndjson", ".json")
 
 
-def sniff(path: Path) -> SourceFormat:
-    """The format of a file or directory; CONSOLE for any other text, including an empty file.
+def sniff(path: Path) -> str:
+    """The format of a file or directory: a SourceFormat, or a plug-in's; CONSOLE for any other text, even an empty one.
 
     NotFoundError if nothing with metrics exists there, UsageError for a file that is neither text nor a supported
     binary format.
@@ -39,6 +40,8 @@ def sniff(path: Path) -> SourceFormat:
         return SourceFormat.WANDB
     if head.startswith(swanlab_run.HEAD):
         return SourceFormat.SWANLAB
+    if name := recognised(path):
+        return name
     check_text(path, head)
     return _of_text(path, head.lstrip(b"\0 \t\r\n"))
 
@@ -58,7 +61,7 @@ def check_text(path: Path, head: bytes) -> None:
         )
 
 
-def _of_directory(path: Path) -> SourceFormat:
+def _of_directory(path: Path) -> str:
     if event_files(path):
         return SourceFormat.TENSORBOARD
     for kind in (SourceFormat.WANDB, SourceFormat.SWANLAB):
@@ -66,6 +69,8 @@ def _of_directory(path: Path) -> SourceFormat:
             return kind
     if state_file(path):
         return SourceFormat.TRAINER_STATE
+    if name := recognised(path):
+        return name
     raise NotFoundError(
         f"{path} holds no metrics that can be read",
         hint="event files of TensorBoard, runs of W&B or SwanLab, or a trainer_state.json",

@@ -25,6 +25,7 @@ from autoresearch.readers.console import read_console
 from autoresearch.readers.dict_lines import read_dict_lines
 from autoresearch.readers.found_lines import find_metrics
 from autoresearch.readers.jsonl import read_jsonl
+from autoresearch.readers.registry import read_by_plugin
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.swarm_val import read_swarm_val
@@ -132,8 +133,10 @@ def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Ite
         return read_tensorboard(path, offset, trainer.key_of if isinstance(trainer, NamesTags) else str)
     if source.format is SourceFormat.TRAINER_STATE:
         return read_trainer_state(path)
-    run = newest(source.format, path)
-    return TRACKERS[source.format](run) if run else ()
+    if source.format not in TRACKERS:
+        return read_by_plugin(source.format, path, offset)
+    run = newest(SourceFormat(source.format), path)
+    return TRACKERS[SourceFormat(source.format)](run) if run else ()
 
 
 def _no_number(path: Path, name: str, text: str) -> str:

@@ -25,6 +25,7 @@ from autoresearch.records.secrets import learn, mask_values, secrets_in
 
 SCHEMA = 1
 _PATTERNS = ("signals", "lines", "sources")  # how logs and metrics are parsed
+_FORMATS = {one.value: one for one in SourceFormat}
 T = TypeVar("T")
 
 
@@ -73,7 +74,7 @@ def _spec(record: Mapping[str, Any]) -> RunSpec:
     if objective := values.get("objective"):
         values["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
     values["sources"] = tuple(
-        _made(Source, {**s, "format": SourceFormat(s["format"])}) for s in values.get("sources", ())
+        _made(Source, {**s, "format": _FORMATS.get(s["format"], s["format"])}) for s in values.get("sources", ())
     )
     values["signals"] = tuple(
         _made(SignalPattern, {**s, "kind": SignalKind(s["kind"]), "needles": _plain(s.get("needles", []))})

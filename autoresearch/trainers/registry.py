@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
-from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.errors import AutoresearchError, BlueprintError, UsageError
+from autoresearch.plugins import PluginGroup, PluginWarning
 from autoresearch.trainers import ask
 
 _REFERENCES = {
@@ -25,7 +29,9 @@ _REFERENCES = {
 """Name -> `module:class`, as in an entry point, so that a trainer may live in a room, or a package, of its own."""
 
 NAMES = tuple(_REFERENCES)
-"""Every trainer, the most specific first; the last recognises no command and is what remains."""
+"""Every trainer of ours, the most specific first; the last recognises no command and is what remains."""
+
+PLUGINS = PluginGroup("trainers", Trainer, NAMES)
 
 
 def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = ()) -> Trainer:
@@ -43,18 +49,32 @@ def by_name(name: str, lines: tuple[str, ...] = (), metrics: tuple[str, ...] = (
         module, _, attribute = _REFERENCES[key].partition(":")
         trainer: Trainer = getattr(import_module(module), attribute)()
         return trainer
-    known = ", ".join(NAMES)
+    if (plugin := PLUGINS.get(key)) is not None:
+        made: Trainer = plugin
+        return made
+    known = ", ".join([*NAMES, *(one.name for one in PLUGINS.installed())])
     raise UsageError(f"there is no trainer {name!r}", hint=f"known trainers: {known}", code="unknown_trainer")
 
 
 def of_run(spec: RunSpec) -> Trainer:
-    """The trainer of a run, with what its blueprint declares."""
-    return by_name(spec.trainer, spec.lines, tuple(spec.objective.keys) if spec.objective else ())
+    """The trainer of a run, with what its blueprint declares.
+
+    Where it was a plug-in that cannot be used here, its log is read as that of an unknown trainer, with a warning.
+    """
+    metrics = tuple(spec.objective.keys) if spec.objective else ()
+    try:
+        return by_name(spec.trainer, spec.lines, metrics)
+    except AutoresearchError as error:
+        if (origin := spec.plugins.get(f"trainers.{spec.trainer}")) is None:
+            raise
+        missing = f"the trainer {spec.trainer} is a plug-in of {origin}, and {error.message}"
+        warnings.warn(f"{missing}; the log of {spec.run} is read without it", PluginWarning, stacklevel=2)
+        return by_name(NAMES[-1], spec.lines, metrics)
 
 
 def every() -> tuple[Trainer, ...]:
-    """All trainers, in the order of `NAMES`."""
-    return tuple(map(by_name, NAMES))
+    """All trainers: ours in the order of `NAMES`, then the plug-ins that can be used."""
+    return (*map(by_name, NAMES), *PLUGINS.usable().values())
 
 
 def choose(
@@ -82,10 +102,21 @@ def choose(
         return by_name(name)
     trainers = every()
     if shell_reading is not None:
-        started = next((one for one in trainers if shell_reading.trainer(one.recognises)), None)
+        started = next((one for one in trainers if shell_reading.trainer(_recognises(one))), None)
         if started is not None:
             return started
-    return next((one for one in trainers if one.recognises(command)), by_name(NAMES[-1]))
+    return next((one for one in trainers if _recognises(one)(command)), by_name(NAMES[-1]))
+
+
+def _recognises(trainer: Trainer) -> Callable[[str], bool]:
+    """Whether a command starts this trainer; a plug-in that fails at it starts none."""
+    if trainer.name in NAMES:
+        return trainer.recognises
+
+    def recognises(command: str) -> bool:
+        return bool(PLUGINS.answer(trainer.name, partial(trainer.recognises, command), False))
+
+    return recognises
 
 
 def for_blueprint(blueprint: Blueprint, name: str = "", *, shell_reading: ShellReading | None = None) -> Trainer:

@@ -31,7 +31,7 @@ from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
 from autoresearch.proposers import tpe as product
-from autoresearch.proposers.registry import Given, proposer
+from autoresearch.proposers.registry import ProposerInputs, proposer
 from tests.bench import cartpole_landscape, search_landscape
 from tests.bench.hartmann import Hartmann
 from tests.bench.result import Result
@@ -101,7 +101,9 @@ def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = 
     found.curves.append(first[0])
     shown.append(first[0])
     with tempfile.TemporaryDirectory() as folder:
-        given = Given(Path(folder), OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed)
+        given = ProposerInputs(
+            Path(folder), OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed
+        )
         source = proposer(name, given)
         while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
             curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")

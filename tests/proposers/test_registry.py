@@ -11,14 +11,14 @@ import pytest
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import AutoresearchError
-from autoresearch.proposers.registry import NAMES, Given, proposer
+from autoresearch.proposers.registry import NAMES, ProposerInputs, proposer
 
 
 @pytest.fixture
-def given(tmp_path: Path, read_yaml: Callable[[bytes, str], object]) -> Callable[..., Given]:
-    def make(**more: Any) -> Given:
+def given(tmp_path: Path, read_yaml: Callable[[bytes, str], object]) -> Callable[..., ProposerInputs]:
+    def make(**more: Any) -> ProposerInputs:
         whole = {"directory": tmp_path / "campaign", "objective": Objective("x"), "read_yaml": read_yaml, **more}
-        return Given(**whole)
+        return ProposerInputs(**whole)
 
     return make
 

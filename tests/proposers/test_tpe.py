@@ -280,7 +280,7 @@ def test_nothing_is_written_or_imported_before_the_first_ask(program: Any, tmp_p
     text = (
         "import sys; from pathlib import Path; from autoresearch.proposers.registry import *\n"
         "from autoresearch.core.campaign.space_file import read_space\n"
-        "given = Given(Path('.'), Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
+        "given = ProposerInputs(Path('.'), Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
         "proposer('tpe', given); print('optuna' in sys.modules, *Path('.').iterdir())"
     )
     assert program(text).communicate()[0].split() == ["False"]

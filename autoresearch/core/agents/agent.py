@@ -222,12 +222,15 @@ class Agent(Protocol):
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
         """Variables to set in its environment."""
+        return {}
 
     def needs(self) -> tuple[str, ...]:
         """Variables (names, or `PREFIX_*`) that it needs although they look like secrets."""
+        return ()
 
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
         """Its own directories that must stay writable even when confined (`~/.claude`); they may be missing."""
+        return ()
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         """Parse its output. Never raises: output that cannot be parsed yields an Answer with a fault."""

@@ -11,6 +11,7 @@ from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
 from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
 from autoresearch.core.run.swarm import Swarm
+from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
@@ -83,7 +84,10 @@ def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
     same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
     same["swarm"] = notes.swarm
-    same["source"] = tuple(f"{source.format.value} {source.path}" for source in notes.source)
+    same["source"] = tuple(
+        f"{one.format} {one.path}" if isinstance(one.format, SourceFormat) else f"{one.format}: {one.path}"
+        for one in notes.source
+    )
     new = str(changes.get("result_dir", blueprint.result_dir))
     same["env"] = {name: moved(value, blueprint.result_dir, new) for name, value in notes.env.items()}
     same["source"] = tuple(moved(source, blueprint.result_dir, new) for source in same["source"])

@@ -391,9 +391,13 @@ def _sources(note_values: Sequence[_NoteValue], findings: list[Finding]) -> tupl
 
 
 def _source(text: str, n: int) -> Source:
-    """Parse `jsonl path`, `dict_lines path`, `console`, or a path, whose suffix then determines the format."""
-    word, _, rest = text.partition(" ")
-    declared = _FORMATS.get(word.lower().rstrip(":"))
+    """Parse `jsonl path`, `dict_lines path`, `console`, `NAME: path` for a reader that is a plug-in, or a path alone,
+    whose suffix then determines the format.
+    """
+    word, _, rest = text.strip().partition(" ")
+    name = word.lower().rstrip(":")
+    of_plugin = name if rest and word.endswith(":") and name.isidentifier() else None
+    declared = _FORMATS.get(name, of_plugin)
     path = (rest if declared else text).strip().strip("`\"'")
     by_suffix = SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
     return Source(declared or by_suffix, path, _DECLARED_FIRST + n)

@@ -43,6 +43,8 @@ class Proposer(Protocol):
 
     def tell(self, attempt: Attempt) -> None:
         """Report a settled attempt; repeated calls with the same attempt have no effect."""
+        return
 
     def close(self) -> None:
         """Release open resources."""
+        return

@@ -59,7 +59,7 @@ class Rules:
 class ProposerSpec:
     """Where hypotheses come from."""
 
-    name: str  # queue, grid, random, tpe, agent; hybrid is agent and tpe
+    name: str  # queue, grid, random, tpe, agent, or a plug-in; hybrid is agent and tpe
     space: Mapping[str, Any] = field(default_factory=dict)  # dotted recipe key -> its range or choices
     queue: str = ""  # a folder of blueprints or a YAML list; absolute
     seed: int = 0
@@ -108,6 +108,7 @@ class CampaignSpec:
     research: AgentSpec = field(default_factory=AgentSpec)
     gpu_check: bool = True  # False: recipes that ask for more GPUs than are present run anyway
     flags: Mapping[str, Any] = field(default_factory=dict)  # that its program's --help named, with their defaults
+    plugins: Mapping[str, str] = field(default_factory=dict)  # `trainers.NAME` ... -> distribution and version
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.targets import Kind
 
 
 class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
@@ -162,8 +161,8 @@ class JobLauncher(Protocol):
     """Starts Runners through a scheduler or a remote host. Errors: Unreachable, Declined, EnvironmentUnusable."""
 
     @property
-    def kind(self) -> Kind:
-        """The kind of launcher."""
+    def kind(self) -> str:
+        """The kind of launcher: a `Kind`, or the name of a plug-in."""
 
     @property
     def reach(self) -> Reach:
@@ -174,6 +173,7 @@ class JobLauncher(Protocol):
 
         A tool missing on this host is an error finding whose code names it (`no_sbatch`, `no_kubectl` ...).
         """
+        return []
 
     def submit(self, job: Job) -> Handle:
         """Submit the job. With `job.again`, an existing job of this run is returned instead."""
@@ -189,6 +189,7 @@ class JobLauncher(Protocol):
 
         Returns a sentence on what else of the run was freed on the target, or could not be; None if there was nothing.
         """
+        return None
 
 
 @runtime_checkable

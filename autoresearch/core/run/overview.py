@@ -238,7 +238,7 @@ def mentions(line: RunLine, words: Sequence[str]) -> bool:
 
 def label(target: Target) -> str:
     """The display name of a target: `local`, `slurm`, `ssh:gpu1`."""
-    return target.name if target.name == target.kind.value else f"{target.kind.value}:{target.name}"
+    return target.name if target.name == target.kind else f"{target.kind}:{target.name}"
 
 
 def short_campaign(name: str) -> str:

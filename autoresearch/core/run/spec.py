@@ -93,4 +93,5 @@ class RunSpec:
     timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
+    plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode

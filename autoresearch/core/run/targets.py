@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -36,7 +36,7 @@ class Target:
     """One target with a number of slots."""
 
     name: str
-    kind: Kind
+    kind: str  # a Kind, or the name of a launcher that is a plug-in
     slots: int = 0  # 0: not given
     options: Mapping[str, Any] = field(default_factory=dict)  # options of its launcher; JSON values
 
@@ -54,7 +54,7 @@ class Target:
     @property
     def label(self) -> str:
         """The label in a ledger: `slurm`, or `ssh/gpu1` if its name differs from its kind."""
-        return self.kind.value if self.name == self.kind.value else f"{self.kind}/{self.name}"
+        return str(self.kind) if self.name == self.kind else f"{self.kind}/{self.name}"
 
     def __str__(self) -> str:
         """In the syntax of `--launcher`: `slurm:8`, `ssh:gpu1:4`."""
@@ -68,21 +68,24 @@ class Target:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""
-        return {"name": self.name, "kind": self.kind.value, "slots": self.slots, "options": dict(self.options)}
+        return {"name": self.name, "kind": str(self.kind), "slots": self.slots, "options": dict(self.options)}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Target:
         """Read what `to_json` wrote. Raises KeyError, TypeError, ValueError."""
-        return cls(str(record["name"]), Kind(record["kind"]), int(record["slots"]), dict(record["options"]))
+        kind = str(record["kind"])
+        known = next((one for one in Kind if one == kind), kind)
+        return cls(str(record["name"]), known, int(record["slots"]), dict(record["options"]))
 
 
 LOCAL = Target("local", Kind.LOCAL)
 Declared = Mapping[str, Mapping[str, Any]]  # name -> block, which has `kind` unless the name is a kind
 
 
-def spelled(value: object, declared: Declared) -> tuple[str, Declared]:
+def spelled(value: object, declared: Declared, others: Container[str] = ()) -> tuple[str, Declared]:
     """Convert a `launcher:` value of a file to text for `parse_pool`, adding its blocks to the declared targets.
 
+    others: kinds of launchers that are plug-ins, here and below.
     ValueError, one clause, if it is neither text, a block, nor a list of these.
     """
     if isinstance(value, str):
@@ -90,30 +93,30 @@ def spelled(value: object, declared: Declared) -> tuple[str, Declared]:
     if isinstance(value, list):
         words = []
         for item in value:
-            word, declared = spelled(item, declared)
+            word, declared = spelled(item, declared, others)
             words.append(word)
         return ", ".join(words), declared
     if not isinstance(value, Mapping):
         raise ValueError(f"{value!r} is neither text nor a block; {_HINT}")
     block = {str(key): inner for key, inner in value.items()}
-    kind = kind_of(str(block.get("kind", "")))
-    name = str(block.pop("name", "") or (kind is Kind.SSH and block.get("host")) or kind.value)
+    kind = kind_of(str(block.get("kind", "")), others)
+    name = str(block.pop("name", "") or (kind is Kind.SSH and block.get("host")) or kind)
     if name in declared:
         raise ValueError(f"{name} stands under `launchers:` too; write its name alone, or give the block a `name:`")
     return name, {**declared, name: block}
 
 
-def check_declared(declared: Declared) -> None:
+def check_declared(declared: Declared, others: Container[str] = ()) -> None:
     """ValueError for a name that is invalid in `--launcher`, or that is a kind other than that of its block."""
     for name, block in declared.items():
         if not _NAME.match(name):
             raise ValueError(f"{name!r} is no name of a place: letters, digits and . _ - @")
         try:
-            kind = kind_of(str(block.get("kind", name)))
+            kind = kind_of(str(block.get("kind", name)), others)
         except ValueError as error:
             raise ValueError(f"{name}: kind: {error}" if "kind" in block else f"{name} says no `kind:`") from None
         meant = _OTHER_NAMES.get(name) or next((one for one in Kind if one.value == name), kind)
-        if meant is not kind:
+        if meant != kind:
             raise ValueError(f"{name} is a kind of its own, and its block says {kind}; give it another name")
         _slots(name, block)
 
@@ -136,10 +139,10 @@ def with_slots(targets: tuple[Target, ...], parallel: int | None) -> tuple[Targe
     return found
 
 
-def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
+def parse_pool(text: str, declared: Declared, others: Container[str] = ()) -> tuple[Target, ...]:
     """Parse a `--launcher` value into targets. ValueError, one clause, if it is invalid."""
-    check_declared(declared)
-    places = tuple(_target(item.strip(), declared) for item in text.split(",") if item.strip())
+    check_declared(declared, others)
+    places = tuple(_target(item.strip(), declared, others) for item in text.split(",") if item.strip())
     if not places:
         raise ValueError(f"no target is named; {_HINT}")
     names = [place.name for place in places]
@@ -151,7 +154,7 @@ def parse_pool(text: str, declared: Declared) -> tuple[Target, ...]:
     return places
 
 
-def _target(item: str, declared: Declared) -> Target:
+def _target(item: str, declared: Declared, others: Container[str]) -> Target:
     words = item.split(":")
     slots = 0
     if len(words) > 1 and words[-1].isdecimal():
@@ -163,12 +166,12 @@ def _target(item: str, declared: Declared) -> Target:
     if len(words) > 2 or not all(_NAME.match(word) for word in words):
         raise ValueError(f"{item!r} is no place; {_HINT}")
     if len(words) == 1 and words[0] in declared:
-        return _declared(words[0], declared[words[0]], slots)
-    kind = kind_of(words[0])
-    name = words[1] if len(words) == 2 else kind.value
+        return _declared(words[0], declared[words[0]], slots, others)
+    kind = kind_of(words[0], others)
+    name = words[1] if len(words) == 2 else str(kind)
     if name in declared:
-        found = _declared(name, declared[name], slots)
-        if found.kind is not kind:
+        found = _declared(name, declared[name], slots, others)
+        if found.kind != kind:
             raise ValueError(f"{name} is declared as {found.kind}, and {item!r} calls it {kind}")
         return found
     if kind is Kind.SSH and len(words) == 1:
@@ -176,9 +179,9 @@ def _target(item: str, declared: Declared) -> Target:
     return Target(name, kind, slots, {"host": name} if kind is Kind.SSH else {})
 
 
-def _declared(name: str, block: Mapping[str, Any], slots: int) -> Target:
+def _declared(name: str, block: Mapping[str, Any], slots: int, others: Container[str]) -> Target:
     options = {key: value for key, value in block.items() if key not in ("kind", "slots")}
-    kind = kind_of(str(block.get("kind", name)))
+    kind = kind_of(str(block.get("kind", name)), others)
     if kind is Kind.SSH:
         options.setdefault("host", name)
     return Target(name, kind, slots or _slots(name, block), options)
@@ -192,13 +195,15 @@ def _slots(name: str, block: Mapping[str, Any]) -> int:
     return said
 
 
-def kind_of(word: str) -> Kind:
-    """The kind for a name. ValueError for an unknown one."""
+def kind_of(word: str, others: Container[str] = ()) -> str:
+    """The kind for a name: a Kind, or one of the plug-ins' own. ValueError for an unknown one."""
     if word in _OTHER_NAMES:
         return _OTHER_NAMES[word]
     try:
         return Kind(word)
     except ValueError:
+        if word in others:
+            return word
         raise ValueError(f"{word!r} is no launcher: {', '.join(Kind)}, or a name under `launchers:`") from None
 
 

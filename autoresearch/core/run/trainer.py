@@ -31,7 +31,7 @@ class SourceFormat(StrEnum):
 class Source:
     """A file that a trainer writes metrics to. `authority`: the source with the lowest value is preferred."""
 
-    format: SourceFormat
+    format: str  # a SourceFormat, or the name of a reader that is a plug-in
     path: str  # absolute, or relative to the directory the trainer runs in
     authority: int = 0
     first: int = 0  # the step of the first validation, if the file names no steps
@@ -57,7 +57,10 @@ class Output:
 
 
 class Trainer(Protocol):
-    """One framework. Instances are stateless; everything returned is plain data."""
+    """One framework. Instances are stateless; everything returned is plain data.
+
+    A class that extends this one must have `name`, `recognises`, `signals` and `read_line`; the rest has defaults.
+    """
 
     @property
     def name(self) -> str:
@@ -66,6 +69,7 @@ class Trainer(Protocol):
     @property
     def named(self) -> bool:
         """Whether its PROGRESS signals may suspend the first-step clock (the generic trainer's never do)."""
+        return True
 
     def recognises(self, command: str) -> bool:
         """Whether this launch command starts this framework."""
@@ -75,28 +79,35 @@ class Trainer(Protocol):
 
     def objective(self, recipe: Recipe) -> Objective | None:
         """The metric and direction to use when the blueprint names none."""
+        return None
 
     def sources(self, recipe: Recipe) -> tuple[Source, ...]:
         """The files of metrics that the trainer writes with this recipe, best first."""
+        return ()
 
     def read_line(self, line: str) -> Reading | None:
         """Parse one line of output, without ANSI codes and prefixes, completely; None if it has no metrics."""
 
     def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
         """Findings in a recipe; no file is accessed."""
+        return ()
 
     def seed(self, recipe: Recipe) -> int | None:
         """The seed that this recipe sets; None if it sets none."""
+        return None
 
     @property
     def seed_key(self) -> str:
         """The dotted recipe key of the seed; "" if none is known for this trainer."""
+        return ""
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The keys of this recipe that must differ between runs: files, directories, names."""
+        return ()
 
     def space(self, recipe: Recipe) -> Mapping[str, object]:
         """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""
+        return {}
 
 
 class LogReader(Protocol):

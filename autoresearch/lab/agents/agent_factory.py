@@ -32,10 +32,8 @@ def call(
     probe = registry.researcher(agent_spec.agent, agent_spec.chosen())
     level = agent_sandbox.choose(agent_spec.sandbox, probe.traits)
     who = registry.researcher(agent_spec.agent, agent_spec.chosen(outside=level is agent_sandbox.Level.BUBBLEWRAP))
-    others = (
-        registry.researcher(name, agent_spec.chosen()) for name in registry.NAMES if name not in (who.name, "command")
-    )
     mine = {str(home) for home in who.homes(environ)}
+    others = registry.others(who, agent_spec.chosen())
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
     return who, TurnEnvironment(
         environ=environ, level=level, keep=agent_spec.keep, readable=tuple(readable), hidden=hidden

@@ -14,6 +14,7 @@ from autoresearch.core.campaign.spec import BASELINE_RUNS, CONFIRM_RUNS
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.lab.key_values import ValueType
+from autoresearch.plugins import PluginNames
 
 PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
 _DIRECTIONS = {"max": "maximize", "min": "minimize", "higher": "maximize", "lower": "minimize", "up": "maximize",
@@ -77,7 +78,7 @@ _CAMPAIGN_KEYS = (
 AGENT_KEYS = (
     CampaignKey("budget_usd", _T.AMOUNT, None, "stop when the agent has cost so much"),
     CampaignKey("budget_tokens", _T.COUNT, None, "stop when the agent has read and written so many", 1),
-    CampaignKey("agent", _T.TEXT, "", "claude, codex, opencode, gemini, qwen, aider or command"),
+    CampaignKey("agent", _T.TEXT, "", "claude, codex, opencode, gemini, qwen, aider, command or a plug-in"),
     CampaignKey("agent_program", _T.TEXT, "", "path of the agent, where it is not on PATH"),
     CampaignKey("agent_model", _T.TEXT, "", "model of the agent, if not its own default"),
     CampaignKey("agent_args", _T.COMMAND, [], "further words of the agent's command line"),
@@ -160,6 +161,8 @@ def _choice(key: CampaignKey, value: Any) -> str:
         word = _DIRECTIONS.get(word.lower(), word.lower())
     if key.name in ("prune", "sandbox") and truth(value) is False:  # `off`, which YAML takes for false
         word = "off" if key.name == "sandbox" else ""
+    if key.name == "proposer" and word not in ("", *key.choices) and word in PluginNames("proposers"):
+        return word
     if word not in ("", *key.choices) or (not word and key.default):
         neither = len(key.choices) == 2
         words = f"neither {' nor '.join(key.choices)}" if neither else f"not one of {', '.join(key.choices)}"

@@ -14,6 +14,7 @@ from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnu
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plugin_groups import require
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs import detached
@@ -31,6 +32,7 @@ def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
     """
     spec = campaign_records.read_spec(campaign_dir)
     check_local(spec.tmux_socket, parts)
+    require(spec.plugins, spec.name)
     with locked(campaign_dir.path / "start.lock"):
         if campaign_dir.controlled:
             raise ConflictError(

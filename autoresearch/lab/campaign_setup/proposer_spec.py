@@ -17,7 +17,7 @@ from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.ideas.idea_sources import OPTIMISER
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.proposers.registry import check_packages
+from autoresearch.proposers.registry import NAMES, check_packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ def _proposer(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe
         return ProposerSpec(name, seed=campaign_file["seed"])
     if name == "queue":
         return ProposerSpec(name, queue=_queue(campaign_file), seed=campaign_file["seed"])
-    space = _space(campaign_file, launch, whole, grid=name == "grid")
+    own = name not in (*NAMES, HYBRID)  # a plug-in, which may do without a space
+    offered = campaign_file["space"] or launch.trainer.space(whole)
+    space = {} if own and not offered else _space(campaign_file, launch, whole, grid=name == "grid")
     check_packages(OPTIMISER if name == HYBRID else name)
     return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
 

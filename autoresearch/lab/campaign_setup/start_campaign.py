@@ -11,6 +11,7 @@ from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.campaign_setup.continue_campaign import continue_with, refuse_other_code, refuse_other_terms
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.plugin_groups import used_by
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.records import campaign_records
 from autoresearch.records.appending import make_directory
@@ -24,7 +25,8 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
     campaign_dir, checkout = proposed.campaign_dir, proposed.base.checkout
     check_local(proposed.spec.tmux_socket, parts, checkout)
     make_directory(campaign_dir.path)
-    spec = campaign_registry.register(proposed.spec, parts)  # first, so that it is found as soon as it exists
+    plugins = used_by(proposed.spec, proposed.trainer_settings.trainer.name)
+    spec = campaign_registry.register(replace(proposed.spec, plugins=plugins), parts)  # first: it is found at once
     for path in (campaign_dir.path.parent, Path(spec.result_dir)):
         if pattern := pattern_for(checkout, path):
             exclude(checkout, pattern)

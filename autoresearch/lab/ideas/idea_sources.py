@@ -20,7 +20,7 @@ from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue
 from autoresearch.proposers.queue_entry import QUEUE
-from autoresearch.proposers.registry import Given, proposer
+from autoresearch.proposers.registry import ProposerInputs, proposer
 from autoresearch.records.campaign_records import CampaignDir
 
 ADDED = "added.yaml"
@@ -68,12 +68,12 @@ class IdeaSources:
             return MixedProposer(self.agent_proposer, optimiser, self.spec.research.share)
         return proposer(name, self._proposer_inputs())
 
-    def _proposer_inputs(self) -> Given:
+    def _proposer_inputs(self) -> ProposerInputs:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
         if mine.space:
             baseline = self.builder.whole(self.spec.base_commit) if self.builder.recipe_path == self.spec.recipe else {}
-        return Given(
+        return ProposerInputs(
             directory=self.campaign_dir.path,
             objective=self.spec.objective,
             read_yaml=parse_any,

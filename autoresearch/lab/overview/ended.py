@@ -77,5 +77,5 @@ def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
         verdict=outcome.standing,
         ended=end.ended or None,
         place=label(place),
-        kind=place.kind.value,
+        kind=str(place.kind),
     )

@@ -111,7 +111,7 @@ class Looker:
         troubles = {order.follower: _trouble(order) for order in one_each if not followed[order.follower]}
         for place in (*self._places, *(order.place for order in orders)):
             name = label(place)
-            line = found.get(name) or PlaceLine(name, place.kind.value)
+            line = found.get(name) or PlaceLine(name, str(place.kind))
             found[name] = replace(line, slots=max(line.slots, place.slots))
         for order in orders:
             line, follows = found[label(order.place)], followed[order.follower]

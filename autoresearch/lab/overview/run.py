@@ -100,7 +100,7 @@ class WatchedRun:
         seen = self._observed.get()
         return {
             "place": label(order.place),
-            "kind": order.place.kind.value,
+            "kind": str(order.place.kind),
             "job": str(order.handle.native) if order.handle else "",
             "node": plain(str(seen.node)) if seen else "",
             "reason": self._reason(run_state, seen),

@@ -29,7 +29,7 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     silent = seen is not None and seen.state == RunState.UNREACHABLE.value
     return {
         "place": order.place.name,
-        "launcher": order.place.kind.value,
+        "launcher": str(order.place.kind),
         "job": order.handle.native if order.handle else None,
         "node": (seen.node if seen else "") or None,
         "reason": (seen.reason if seen else "") or None,

@@ -14,6 +14,7 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
+from autoresearch.plugins import PluginNames
 from autoresearch.trainers import ask, ray_job
 
 TOO_FEW = "too_few_gpus"
@@ -56,7 +57,8 @@ def elsewhere(settings: Settings, count: int) -> str:
     found = []
     for name, block in settings.launchers.items():
         own = block.get("gpus_per_run")
-        if kind_of(str(block.get("kind", name))) is not Kind.LOCAL and not (isinstance(own, int) and own < count):
+        kind = kind_of(str(block.get("kind", name)), PluginNames("launchers"))
+        if kind is not Kind.LOCAL and not (isinstance(own, int) and own < count):
             found.append(f"--launcher {name}")
     return " or ".join(found[:4])
 

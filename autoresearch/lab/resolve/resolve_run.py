@@ -154,6 +154,7 @@ def _spec(
         cleanup=trainer_settings.cleanup,
         keep_children=blueprint.notes.keep_children,
         notes=mask_text(blueprint.notes.text),
+        plugins=registry.PLUGINS.record([trainer_settings.trainer.name]),
         environment=_recorded(environment, trainer_settings),
     )
 

@@ -98,7 +98,7 @@ def sources_of(spec: RunSpec, log: Path) -> list[Source]:
 
 def _own(spec: RunSpec, source: Source) -> Source | None:
     if source.format in TRACKERS:
-        found = newest(source.format, Path(source.path), spec.created)
+        found = newest(SourceFormat(source.format), Path(source.path), spec.created)
         return replace(source, path=str(found)) if found else None
     grown = size_of(source) != _held(spec).get(source.path, 0)
     return source if grown or changed_at(source) > spec.created else None

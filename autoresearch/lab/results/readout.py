@@ -16,6 +16,7 @@ from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.results.measure import evaluation, failure_of, read_run, sources_of
 from autoresearch.lab.runs import outcome
+from autoresearch.plugins import PluginNames
 from autoresearch.readers.file_kind import check_text, sniff
 from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_all
 from autoresearch.readers.tracker_dirs import newest
@@ -190,36 +191,41 @@ def _check_log(path: Path) -> None:
         check_text(path, file.read(1 << 16))
 
 
-def _format(word: str) -> SourceFormat | None:
+def _format(word: str) -> str | None:
     """The format for a word; raises UsageError if it is neither a format nor an existing path."""
     if not word:
         return None
-    kinds = {kind.value: kind for kind in SourceFormat}
-    return kinds.get(word.lower()) or sniff(Path(word))
+    return _kind(word) or sniff(Path(word))
+
+
+def _kind(word: str) -> str | None:
+    """The format with this name, a SourceFormat or a plug-in's; None if there is none."""
+    name = word.strip().lower()
+    ours = next((one for one in SourceFormat if one == name), None)
+    return ours or (name if name in PluginNames("readers") else None)
 
 
 def _picked(word: str, spec: RunSpec, log: Path) -> list[Source]:
     """The sources of a run for a word: a format, or a path."""
-    kinds = {kind.value: kind for kind in SourceFormat}
     own = sources_of(spec, log)
-    if (kind := kinds.get(word.lower())) is None:
+    if (kind := _kind(word)) is None:
         place = Path(word) if Path(word).exists() else Path(spec.cwd) / word
         if not place.exists():
             raise NotFoundError(
                 f"--source {word}: neither a kind of source nor a file that is there",
-                hint=f"{', '.join(kinds)}, or a path",
+                hint=f"{', '.join(SourceFormat)}, or a path",
                 code="no_source",
             )
         return [Source(sniff(place), str(place.absolute()))]
-    if picked := [source for source in own if source.format is kind]:
+    if picked := [source for source in own if source.format == kind]:
         return picked
     if kind in TRACKERS:
         for home in (spec.environment.get("WANDB_DIR", ""), spec.cwd, spec.result_dir):
-            if home and (run := newest(kind, Path(home), spec.created)):
+            if home and (run := newest(SourceFormat(kind), Path(home), spec.created)):
                 return [Source(kind, str(run))]
     raise NotFoundError(
-        f"{spec.run} declares no source of the kind {kind.value}, and none was found where it ran",
-        hint=f"it has {', '.join(f'{s.format.value} {s.path}' for s in own)}; --source PATH reads any other",
+        f"{spec.run} declares no source of the kind {kind}, and none was found where it ran",
+        hint=f"it has {', '.join(f'{s.format} {s.path}' for s in own)}; --source PATH reads any other",
         code="no_source",
     )
 
