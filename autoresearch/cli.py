@@ -34,6 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "report": ("report:report", "Write the report of a campaign or of a plan, as it stands."),
     "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Write into the log of a run, or tell the agent of a campaign."),
+    "clean": ("clean:clean", "Remove worktrees, sessions and caches of what is over; lists them first."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
     "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),

@@ -21,7 +21,7 @@ SECTIONS = {
     ),
     "Results": ("report", "ledger", "compare", "repro"),
     "Many runs": ("campaign", "plan"),
-    "Setup": ("demo", "doctor", "init", "config", "blueprint"),
+    "Setup": ("demo", "doctor", "init", "config", "blueprint", "clean"),
     "Coding agents, AgentJet": ("skill", "mcp", "scaffold"),
 }
 CAMPAIGN_SECTIONS = {

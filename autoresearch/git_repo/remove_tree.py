@@ -18,19 +18,24 @@ def wipe(path: Path) -> None:
     What cannot be removed (e.g. root's files, written by a container) is renamed to `.<name>.left-<n>` beside it.
     Raises EnvironmentUnusable if that is not possible either.
     """
-    if not os.path.lexists(path):
-        return
     try:
-        if path.is_dir() and not path.is_symlink():
-            with contextlib.suppress(OSError):
-                shutil.rmtree(path)
-            if path.exists():
-                make_writable(path)
-                shutil.rmtree(path)
-        else:
-            path.unlink()
+        discard(path)
     except OSError as stuck:
         _set_aside(path, stuck)
+
+
+def discard(path: Path) -> None:
+    """The same, but what cannot be removed stays where it is. Raises OSError."""
+    if not os.path.lexists(path):
+        return
+    if path.is_dir() and not path.is_symlink():
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path)
+        if path.exists():
+            make_writable(path)
+            shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def make_writable(path: Path) -> None:

@@ -21,11 +21,12 @@ from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.includes import link_includes
-from autoresearch.git_repo.remove_tree import empty, make_writable, wipe
+from autoresearch.git_repo.remove_tree import discard, empty, make_writable, wipe
 from autoresearch.git_repo.worktree_registry import REASON, admin_of, admins, break_lock, our_reason, path_of
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
 
+RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
 ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
 
 # Overrides user settings that would make git trust a file without checking it, or leave files out.
@@ -100,6 +101,42 @@ class Slot:
             wipe(self.path)
             self._unregister()
             self.marker.unlink(missing_ok=True)
+
+    def retire(self) -> Path:
+        """Unregister the worktree and rename its directory to the path returned, which is to be discarded.
+
+        The rename comes first, so that what a kill leaves is known by its name and no half-removed worktree.
+        Raises OSError.
+        """
+        aside = self.path.with_name(f".{self.path.name}{RETIRED}")
+        if os.path.lexists(self.path):
+            discard(aside)  # of an earlier one
+            self.path.rename(aside)
+        failpoint("repository.retired")
+        self._unregister()
+        self.marker.unlink(missing_ok=True)
+        return aside
+
+    def unsaved(self, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """What would be lost with the worktree: paths, or a sentence; empty if a branch or tag holds all of it.
+
+        own: ends of the messages of commits that autoresearch makes for a worktree alone. Ignored files do not count.
+        Raises GitFailed.
+        """
+        if not os.path.lexists(self.path):
+            return ()
+        place = self._registered()
+        if place is None:
+            return () if _is_empty(self.path) else ("git does not know it any more",)
+        if changed := tuple(dict.fromkeys((*self.changed_files(), *self.changes()))):
+            return changed
+        log = self._git(place, "log", "-1", "--no-show-signature", "--format=%H %P%n%B", "HEAD")
+        ids, _, message = log.decode("utf-8", "replace").strip().partition("\n")
+        head, *parents = ids.split()
+        for commit in (head, *(parents[:1] if own and message.endswith(own) else ())):
+            if self._git(place, "for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit).strip():
+                return ()
+        return (f"its commit {head[:12]} is in no branch",)
 
     def changes(self) -> tuple[str, ...]:
         """Paths that differ from the commit, including untracked ones, but not ignored ones and links of includes."""
@@ -200,11 +237,8 @@ class Slot:
 
     def _owner(self) -> dict[str, str] | None:
         """The owner in the marker; None if there is no readable marker."""
-        try:
-            record = json.loads(self.marker.read_bytes())
-            return {"repository": str(record["repository"]), "reason": str(record["reason"])}
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        owner = owner_at(self.marker)
+        return {"repository": str(owner[0]), "reason": owner[1]} if owner else None
 
     def _is_ours(self) -> bool:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
@@ -298,26 +332,19 @@ def slots_below(checkout: Checkout, directory: Path) -> tuple[Slot, ...]:
         if path is not None and top in path.parents and reason:
             places[path] = reason
     for marker in (*top.glob("*.slot"), *top.glob("*/*.slot")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            record = json.loads(marker.read_bytes())
-            if record["repository"] == str(checkout.common_dir):
-                places.setdefault(marker.with_suffix(""), str(record["reason"]))
+        owner = owner_at(marker)
+        if owner is not None and owner[0] == checkout.common_dir:
+            places.setdefault(marker.with_suffix(""), owner[1])
     return tuple(Slot(checkout, path, reason) for path, reason in sorted(places.items()))
 
 
-def prune(checkout: Checkout, directory: Path) -> tuple[Path, ...]:
-    """Remove every slot of this repository in a directory or its subdirectories, left by a dead campaign.
-
-    Returns their paths. The caller must know that the campaign is dead; other worktrees are left alone.
-    """
-    found = slots_below(checkout, directory)
-    for one in found:
-        one._mark()  # the marker may be missing: git's lock then identified the slot
-        one.remove()
-    for place in {one.path.parent for one in found} | {directory}:
-        with contextlib.suppress(OSError):  # not empty: used by others
-            place.rmdir()
-    return tuple(one.path for one in found)
+def owner_at(marker: Path) -> tuple[Path, str] | None:
+    """The git directory of the repository, and the reason, that a marker records; None for an unreadable one."""
+    try:
+        record = json.loads(marker.read_bytes())
+        return Path(str(record["repository"])), str(record["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 @contextlib.contextmanager

@@ -36,6 +36,9 @@ class Launcher(Protocol):
     def list_ours(self) -> list[SessionInfo]:
         """Every `ajet_*` session, running or over."""
 
+    def list_ended(self) -> list[SessionInfo]:
+        """Those of them in which nothing runs any more."""
+
     def close(self, info: SessionInfo) -> bool:
         """Close a session; False if it is gone already."""
 

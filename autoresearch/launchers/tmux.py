@@ -170,6 +170,11 @@ class TmuxLauncher:
                 first.setdefault(pane.session, pane)  # the Runner's was the session's first
         return [self._info(pane) for pane in first.values()]
 
+    def list_ended(self) -> list[SessionInfo]:
+        """Those of `list_ours` in which nothing runs any more, not even a shell that a person opened beside the run."""
+        alive = {pane.session_id for pane in self._known_panes() if not pane.dead}
+        return [info for info in self.list_ours() if info.session_id not in alive]
+
     def _info(self, pane: Pane) -> SessionInfo:
         return SessionInfo(
             launcher=self.name,

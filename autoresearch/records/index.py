@@ -21,10 +21,11 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line
-from autoresearch.records.rundir import locked, write_atomically
+from autoresearch.records.rundir import is_locked, locked, write_atomically
 
 NAME_MAX = 4096  # no path is longer
 FOUND_MAX = 20
+IDLE_S = 24 * 3600.0  # a lock that was not taken for so long
 _LOCK_KEY = later(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
@@ -184,11 +185,31 @@ class Index:
             import hashlib
 
             key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
-        with self._usable():
-            path = self._made("locks") / key
-            path.touch()
-        with locked(path):
-            yield
+        path = self.directory / "locks" / key
+        while True:
+            with self._usable():
+                self._made("locks")
+                path.touch()
+                inode = path.stat().st_ino
+            with locked(path):
+                if _inode(path) == inode:  # `remove_idle_locks` may have removed the file that was just locked
+                    yield
+                    return
+
+    def idle_locks(self, now: float) -> list[Path]:
+        """The files of launch locks that nobody has taken for a day, and nobody holds."""
+        paths = (self.directory / "locks").glob("*")
+        return [path for path in paths if now - _mtime(path, now) > IDLE_S and not is_locked(path)]
+
+    def remove_idle_locks(self, now: float) -> int:
+        """Remove them, each while it is held; returns how many."""
+        removed = 0
+        for path in self.idle_locks(now):
+            with contextlib.suppress(OSError), locked(path, blocking=False) as alone:
+                if alone:
+                    path.unlink()
+                    removed += 1
+        return removed
 
     def _made(self, name: str) -> Path:
         directory = self.directory / name
@@ -206,6 +227,20 @@ class Index:
                 fix='export XDG_STATE_HOME="$PWD/.state"',
                 code="state_unusable",
             ) from error
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _mtime(path: Path, missing: float) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return missing
 
 
 def _names(directory: Path) -> list[str]:

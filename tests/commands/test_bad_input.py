@@ -651,7 +651,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("ledger", "show"): (run,),
         **{("config", name): () for name in ("show", "schema")},
         **{(name,): (run,) for name in ("logs", "attach")},
-        **{(name,): () for name in ("report", "doctor", "init", "queue")},
+        **{(name,): () for name in ("report", "doctor", "init", "queue", "clean")},
         ("mcp",): ("--print-config", "codex"),
         **{("campaign", name): () for name in ("status", "pause", "stop", "confirm", "replay-pruning")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),

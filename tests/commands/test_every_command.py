@@ -30,6 +30,7 @@ ON_A_RUN: Sequence[Line] = (
     ("note last hello", 0),
     ("queue", 0),
     ("doctor", 0),
+    ("clean", 0),
     ("config show", 0),
     ("config schema", 0),
     ("config schema blueprint", 0),

@@ -15,7 +15,8 @@ from autoresearch.git_repo import worktree_registry, worktrees
 from autoresearch.git_repo.branches import advance_branch, branch_commit, claim_branch
 from autoresearch.git_repo.checkout import Checkout, find
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.worktrees import Slot, prune, slot, slots_below
+from autoresearch.git_repo.remove_tree import discard
+from autoresearch.git_repo.worktrees import Slot, slot, slots_below
 
 from .conftest import Files, Repo
 
@@ -317,7 +318,7 @@ def test_somebodys_worktree_is_refused_and_kept(repo: Repo) -> None:
     (one.path / "thesis.tex").write_text("years")
     with pytest.raises(ConflictError):
         one.switch(first_of(repo))
-    assert prune(one.checkout, one.path.parent) == ()
+    assert slots_below(one.checkout, one.path.parent) == ()
     assert (one.path / "thesis.tex").read_text() == "years"
 
 
@@ -336,7 +337,7 @@ def test_an_unknown_commit_changes_nothing(repo: Repo, second: str) -> None:
     assert is_exactly(one, repo, second)
 
 
-def test_remove_and_prune_leave_nothing(repo: Repo, second: str) -> None:
+def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
     kept = repo.root.parent / "kept"
     repo.git("worktree", "add", "-q", "--detach", str(kept))
     top = repo.root.parent / "state"
@@ -349,8 +350,9 @@ def test_remove_and_prune_leave_nothing(repo: Repo, second: str) -> None:
     shutil.rmtree(repo.git_dir / "worktrees/slot-2")
     slots[3].marker.unlink()
     assert {one.path for one in slots_below(checkout_of(repo), top)} == {one.path for one in slots[1:]}
-    assert set(prune(checkout_of(repo), top / "one")) == {one.path for one in slots[1:]}
-    assert not (top / "one").exists()
+    for one in slots_below(checkout_of(repo), top / "one"):
+        discard(one.retire())
+    assert list((top / "one").iterdir()) == []
     assert [p.name for p in (repo.git_dir / "worktrees").iterdir()] == ["kept"]
     assert (kept / "train.py").exists()
 

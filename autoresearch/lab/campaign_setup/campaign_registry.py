@@ -40,11 +40,16 @@ class KnownCampaign:
 
 def known(parts: Parts) -> list[KnownCampaign]:
     """Every campaign of this account that still exists on disk, newest first."""
+    return [one for one in registered(parts) if one.campaign_dir.spec.is_file()]
+
+
+def registered(parts: Parts) -> list[KnownCampaign]:
+    """The same with those whose records were removed since."""
     campaigns = []
     for path in _folder(parts).glob("*.json"):
         record = read_json(path) or {}
-        campaign_dir = CampaignDir(Path(str(record.get("directory", ""))))
-        if campaign_dir.spec.is_file():
+        if record.get("directory"):
+            campaign_dir = CampaignDir(Path(str(record.get("directory", ""))))
             created, started_in = float(record.get("created") or 0.0), str(record.get("started_in", ""))
             campaigns.append(KnownCampaign(str(record.get("name")), campaign_dir, created, started_in))
     return sorted(campaigns, key=lambda one: -one.created)

@@ -44,7 +44,7 @@ def campaign_spec(
         directory=str(directory),
         repository=str(checkout.root),
         codebase="" if codebase == "." else codebase,
-        trees=campaign_file["trees"] or str(_trees(directory, parts)),
+        trees=campaign_file["trees"] or str(default_trees(directory, parts)),
         blueprint=str(resolved.path),
         blueprint_text=resolved.file.data.decode("utf-8", "replace"),
         prefix=prefix,
@@ -74,7 +74,7 @@ def campaign_spec(
     )
 
 
-def _trees(directory: Path, parts: Parts) -> Path:
+def default_trees(directory: Path, parts: Parts) -> Path:
     """Where the worktrees go; a campaign of the same name in another repository has others."""
     return state_home(parts.environ) / "worktrees" / f"{directory.name}-{key_of(directory)}"
 

@@ -20,9 +20,13 @@ def phase_now(campaign_dir: CampaignDir, state: CampaignState) -> CampaignPhase:
     if state.phase is CampaignPhase.ENDED:
         return state.phase
     if not campaign_dir.controlled:  # the lock's last holder writes no more, so the journal is complete
-        ended = _last_word(campaign_dir).get("state") == CampaignPhase.ENDED
-        return CampaignPhase.ENDED if ended else CampaignPhase.DEAD
+        return CampaignPhase.ENDED if has_ended(campaign_dir) else CampaignPhase.DEAD
     return CampaignPhase.DRAINING if state.stop_mode else state.phase
+
+
+def has_ended(campaign_dir: CampaignDir) -> bool:
+    """Whether it is over for good, as its journal says, without folding all of it."""
+    return not campaign_dir.controlled and _last_word(campaign_dir).get("state") == CampaignPhase.ENDED
 
 
 def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignPhase) -> str:

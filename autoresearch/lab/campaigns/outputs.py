@@ -33,7 +33,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
     """Move what a run wrote in its worktree to its run directory. Does nothing for a run whose outputs are recorded."""
     if rundir.outputs_record.exists():
         return
-    names, room = list(_written(slot)), context.spec.keep_gb * GB
+    names, room = list(written(slot)), context.spec.keep_gb * GB
     size = sum(_size(slot.path / name) for name in names)
     results = disk_usage([Path(result_dir)], MOST_OF_A_RUN).bytes
     record: dict[str, Any] = {"schema": 1, "files": [], "bytes": 0, "removed": [], "why": ""}
@@ -97,7 +97,7 @@ def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, f
     return is_best(state, run_outputs.rundir), idea is state.best or idea.kept, row.ended or 0.0
 
 
-def _written(slot: Slot) -> Iterator[str]:
+def written(slot: Slot) -> Iterator[str]:
     """The files in a worktree that are not of its commit; no links, no caches, no data."""
     for name in slot.untracked():
         path = PurePosixPath(name)

@@ -26,6 +26,7 @@ from autoresearch.records.index import state_home
 from autoresearch.records.secrets import mask_text
 
 ATTEMPTS = 3
+MESSAGE_END = "the code that its author reads"
 _WORTH_ANOTHER = (None, TurnFault.ANSWER, TurnFault.SILENT)  # faults that another prompt may correct
 
 
@@ -90,5 +91,5 @@ def _reading_dir(plan_dir: PlanDir, parts: Parts) -> Path:
 
 def _working_tree(plan_dir: PlanDir) -> str:
     """Commit the working tree: the agent reads a copy of it, and cannot reach the user's own."""
-    message = f"plan {plan_dir.slug}: the code that its author reads"
+    message = f"plan {plan_dir.slug}: {MESSAGE_END}"
     return snapshot(plan_dir.checkout, message=message, leave_out=[plan_dir.directory.parents[1]]).commit

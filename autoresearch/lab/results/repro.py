@@ -33,6 +33,8 @@ from autoresearch.records.index import state_home
 from autoresearch.records.secrets import MASK
 from autoresearch.trainers import ask
 
+MESSAGE_END = "Nothing but where it writes differs from its commit."
+
 
 @dataclass(frozen=True, slots=True)
 class Redone:
@@ -67,7 +69,7 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
     if overrides:
         text = edit(old.recipe, overrides, name=old.recipe_path, new_keys=True)
         files[old.recipe_path] = text.encode()
-    message = f"{old.spec.slug}: run {match.run} once more\n\nNothing but where it writes differs from its commit.\n"
+    message = f"{old.spec.slug}: run {match.run} once more\n\n{MESSAGE_END}\n"
     made = commit_hypothesis(checkout, match.commit, Change(files=files), message=message)
     wanted = match.campaign.include if match.campaign else tuple(old.blueprint.notes.include)
     there = [path for path in wanted if os.path.lexists(checkout.root / path)]

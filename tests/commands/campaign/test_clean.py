@@ -1,0 +1,202 @@
+"""`autoresearch clean`: what is over goes, and nothing that is alive, unsaved, or somebody else's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.git_repo.checkout import find
+from autoresearch.lab.campaigns.slots import slots_of
+from autoresearch.records.index import state_home
+
+pytestmark = pytest.mark.system
+
+FAST = {"proposer": "grid", "baseline": 1, "retests": 0, "confirm": False, "space": {"lr": [0.2, 0.3]}, "count": 2}
+
+
+def names(payload: dict[str, Any], key: str = "leftovers") -> set[str]:
+    return {Path(one["name"]).name for one in payload[key]}
+
+
+def sessions(bench: Any) -> set[str]:
+    return set(bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split())
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    """All files of a campaign's records, results and branches."""
+    changing = (".lock", "collect.log")  # a collector may still say what it did
+    files = (path for path in sorted(root.rglob("*")) if path.is_file() and not path.name.endswith(changing))
+    return {str(path): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def over(camp: Any) -> Any:
+    """A campaign that is over, and whose controller was killed before it removed its worktrees."""
+    path = camp.file(**FAST)
+    point = "campaign.reported:kill"
+    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=point))
+    camp.bench.until(lambda: not camp.place.controlled)
+    spec = camp.state().spec
+    checkout = find(Path(spec.repository))
+    assert checkout is not None
+    for slot in slots_of(spec, checkout):
+        slot.switch(spec.base_commit)
+    with camp.place.journal.open("a") as journal:  # as if it had got so far
+        journal.write('{"t": 1.0, "do": "state", "state": "ended", "reason": "stop condition met"}\n')
+    return camp
+
+
+def test_a_campaign_that_is_over_and_a_lone_run(over: Any) -> None:
+    """Dry run first; --yes removes exactly what it listed; branches, ledger, results and records are as they were."""
+    bench, trees = over.bench, Path(over.state().spec.trees)
+    lone = bench.ask("run", bench.repo / "exp.md")["session"]
+    (trees / "slot-1.tmp" / "triton").mkdir(parents=True)
+    (trees / "slot-1.tmp" / "triton" / "kernel").write_bytes(b"x" * 50_000)
+    records, branches = everything(bench.repo / "reports"), bench.git("for-each-ref")
+    results = everything(bench.root / "results")
+    planned = bench.ask("clean")
+    assert planned["state"] == "planned" and planned["kept"] == [] and planned["bytes"] > 50_000
+    assert {"slot-1", "slot-2", "slot-1.tmp", lone} <= names(planned)
+    assert planned["next"] == ["autoresearch clean --yes"]
+    assert (trees / "slot-1").is_dir() and lone in sessions(bench)
+    done = bench.ask("clean", "--yes")
+    assert done["state"] == "cleaned" and all(one["removed"] for one in done["leftovers"]), done
+    assert names(done) == names(planned)
+    assert not trees.exists() and not [name for name in sessions(bench) if name.startswith("ajet_")]
+    assert "slot-" not in bench.git("worktree", "list")
+    assert bench.git("for-each-ref") == branches and everything(bench.root / "results") == results
+    assert everything(bench.repo / "reports") == records
+    _, said, _ = bench.here("clean")
+    assert said == f"nothing of {bench.repo} is left over\n"
+
+
+def test_what_is_alive_stays(camp: Any) -> None:
+    """A run that trains and its campaign, a shell in an ended pane, somebody's session that looks like one of ours."""
+    bench = camp.bench
+    camp.recipe(mode="hold")
+    bench.git("commit", "-qam", "hold")
+    camp.start(**FAST)
+    camp.until(lambda: camp.live("baseline"))
+    over = bench.ask("run", bench.script("step(1); validation(1, 0.5)", title="Try brief"))["session"]
+    bench.tmux("new-window", "-d", "-t", f"={over}:", "sleep 600")
+    bench.tmux("new-session", "-d", "-s", "ajet_mine_abc123", "true")
+    bench.tmux("set-option", "-w", "-t", "=ajet_mine_abc123:", "remain-on-exit", "on")
+    before = sessions(bench)
+    done = bench.ask("clean", "--yes", "--all")
+    assert not [one for one in done["leftovers"] if one["kind"] in ("worktree", "session", "cache")], done
+    assert sessions(bench) == before
+    camp.go.touch()
+    assert camp.over().reason == "stop condition met: 2/2 ideas attempted"
+    bench.tmux("kill-session", "-t", f"={over}")
+
+
+def test_changes_that_no_commit_holds_stay_and_are_named(over: Any) -> None:
+    trees = Path(over.state().spec.trees)
+    (trees / "slot-1" / "train.py").write_text("mine\n")
+    (trees / "slot-2" / "weights.bin").write_text("mine\n")
+    done = over.bench.ask("clean", "--yes")
+    assert {Path(one["name"]).name: one["why"] for one in done["kept"]} == {
+        "slot-1": "changes that no commit holds: train.py",
+        "slot-2": "changes that no commit holds: weights.bin",
+    }
+    assert (trees / "slot-1" / "train.py").read_text() == "mine\n" and (trees / "slot-2" / "weights.bin").exists()
+    over.bench.git("-C", str(trees / "slot-1"), "commit", "-qam", "a commit that only the worktree knows")
+    (trees / "slot-2" / "weights.bin").unlink()
+    done = over.bench.ask("clean", "--yes")
+    assert "is in no branch" in done["kept"][0]["why"] and (trees / "slot-1").is_dir() and len(done["kept"]) == 1
+    assert not (trees / "slot-2").exists()
+    code, said, _ = over.bench.here("clean")
+    assert code == 0 and f"kept {trees}/slot-1: changes that no commit holds: its commit " in said
+    over.bench.git("branch", "mine", over.bench.git("-C", str(trees / "slot-1"), "rev-parse", "HEAD"))
+    over.bench.ask("clean", "--yes")
+    assert not trees.exists()
+
+
+def test_a_campaign_that_may_go_on_keeps_its_worktrees(camp: Any) -> None:
+    path = camp.file(**FAST)
+    point = "campaign.settled:kill"
+    camp.known(camp.bench.ask("campaign", path, "--yes", "--detach", AUTORESEARCH_FAILPOINT=point))
+    camp.bench.until(lambda: not camp.place.controlled)
+    done = camp.bench.ask("clean", "--yes")
+    assert [one for one in done["leftovers"] if one["kind"] == "worktree"] == []
+    assert "`campaign resume` goes on" in done["kept"][0]["why"]
+    camp.bench.ask("campaign", "resume", "one", "--detach")
+    assert camp.over().attempted == 2
+
+
+def test_a_kill_in_the_middle_and_two_at_once(over: Any) -> None:
+    bench, trees = over.bench, Path(over.state().spec.trees)
+    for point in ("repository.retired", "clean.retired"):
+        assert bench.cli("clean", "--yes", check=None, AUTORESEARCH_FAILPOINT=f"{point}:kill").returncode == -9
+    assert sorted(path.name for path in trees.glob(".*")) == [".slot-1.removing"]
+    words = [sys.executable, "-m", "autoresearch", "clean", "--yes", "--json"]
+    two = [subprocess.Popen(words, cwd=bench.repo, env=bench.env, stdout=subprocess.PIPE) for _ in range(2)]
+    assert [process.wait() for process in two] == [0, 0]
+    for process in two:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert not trees.exists() and "slot-" not in bench.git("worktree", "list")
+
+
+def test_a_campaign_that_goes_on_meanwhile_is_not_hurt(over: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is continued after `clean` has looked, and before it removes anything."""
+    from autoresearch.lab.disk import cleaning
+
+    bench, real = over.bench, cleaning.find_leftovers
+
+    def then_started(*given: Any) -> Any:
+        cleaned = real(*given)
+        over.recipe(mode="hold")
+        bench.cli("campaign", "set", "one", "count=3")
+        over.until(lambda: over.live("lr-0.3") or over.state().live)
+        return cleaned
+
+    monkeypatch.setattr(cleaning, "find_leftovers", then_started)
+    done = bench.ask("clean", "--yes")
+    left = [one for one in done["leftovers"] if one["kind"] == "worktree" and one["removed"]]
+    assert not left and "the campaign one is running" in str(done["kept"]), done
+    over.go.touch()
+    assert over.over().attempted == 3
+
+
+def test_rows_made_again_and_what_the_state_directory_holds(camp: Any) -> None:
+    bench = camp.bench
+    run = bench.ask("run", bench.repo / "exp.md")["run"]
+    redone = Path(bench.ask("repro", run)["worktree"])
+    assert "it was used a moment ago" in str(bench.ask("clean", "--yes")["kept"])
+    state, old = state_home(bench.env), time.time() - 100_000
+    for path in (redone.with_name(f"{redone.name}.slot"), *(bench.repo / ".git/worktrees" / redone.name).iterdir()):
+        os.utime(path, (old, old))
+    abandoned = state / "live" / ".x.999999999.tmp"
+    abandoned.write_text("half")
+    for path in (abandoned, *(state / "locks").iterdir()):
+        os.utime(path, (old, old))
+    (redone / "mine.txt").write_text("mine\n")
+    assert "mine.txt" in str(bench.ask("clean", "--yes")["kept"])
+    (redone / "mine.txt").unlink()
+    holder = subprocess.Popen(["sleep", "600"], cwd=redone)
+    assert f"the process {holder.pid} is in it" in str(bench.ask("clean", "--yes")["kept"])
+    holder.kill()
+    holder.wait()
+    assert abandoned.exists() and list((state / "locks").iterdir())  # they are of no project
+    done = bench.ask("clean", "--yes", "--all")
+    assert done["kept"] == [] and not redone.exists() and not abandoned.exists()
+    assert not list((state / "locks").iterdir())
+    bench.ask("run", bench.repo / "exp.md")
+
+
+def test_another_projects_are_left_to_all(over: Any, tmp_path: Path) -> None:
+    trees, elsewhere = Path(over.state().spec.trees), tmp_path / "elsewhere"
+    shutil.copytree(over.bench.repo / ".git", elsewhere / ".git")
+    words = [sys.executable, "-m", "autoresearch", "clean", "--yes"]
+    for more, left in (([], True), (["--all"], False)):
+        done = subprocess.run([*words, *more], cwd=elsewhere, env=over.bench.env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert trees.exists() is left, done.stdout
