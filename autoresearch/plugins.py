@@ -137,7 +137,7 @@ class PluginGroup:
 
     def _loaded(self, plugin: Plugin) -> tuple[Any, str]:
         if plugin.name in self.taken:
-            return None, "autoresearch has that name itself"
+            return None, "that name is one of autoresearch's own"
         if (first := self.find(plugin.name)) not in (plugin, None):
             return None, f"{first.origin} has that name, too, and comes first" if first else ""
         return _offered(plugin, self.like, self.make)

@@ -83,7 +83,7 @@ def test_no_plugin_takes_a_name_of_ours_or_of_another(tmp_path: Path) -> None:
     distribution(tmp_path, "zz-late", {"readers": {"csv": "late:Good"}}, late="raise RuntimeError")
     with on_path(tmp_path):
         assert {str(plugin): fault for plugin, fault in READERS.faults().items()} == {
-            "the plug-in jsonl (readers) of their-readers 2.1": "autoresearch has that name itself",
+            "the plug-in jsonl (readers) of their-readers 2.1": "that name is one of autoresearch's own",
             "the plug-in csv (readers) of their-readers 2.1": "",
             "the plug-in csv (readers) of zz-late 1.0": "their-readers 2.1 has that name, too, and comes first",
         }
