@@ -15,7 +15,7 @@ from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.lab import json_schemas, settings
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
@@ -78,6 +78,19 @@ def test_every_example_passes_and_none_with_a_typo() -> None:
         for key in data:
             typo = {**{k: v for k, v in whole.items() if k != key}, key[:-1] + "_": data[key]}
             assert errors(name, typo), (where, key)
+
+
+def test_the_notes_of_every_blueprint_pass() -> None:
+    paths = list(ROOT.glob("blueprints/**/*.md"))
+    lines = [line for path in paths for line in re.findall(r"(?m)^- (\w+): (.+)$", path.read_text())]
+    notes = [(key, value) for key, value in lines if key in (*TEXT_KEYS, *LIST_KEYS)]
+    assert len(notes) > 10
+    for key, value in notes:
+        try:
+            read = parse_any(value.encode(), key)
+        except BlueprintError:
+            read = value
+        assert errors("notes", {key: value if isinstance(read, dict) else read}) == [], (key, value)
 
 
 def test_every_line_of_the_template_passes() -> None:
