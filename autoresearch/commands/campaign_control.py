@@ -12,11 +12,13 @@ from autoresearch.commands import output
 from autoresearch.commands.campaign import follow
 from autoresearch.commands.campaign_status import payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.campaign.idea_name import idea_index
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -64,12 +66,13 @@ def skip(
     from autoresearch.lab.ideas.idea_sources import waiting_names
 
     what = what.strip()
-    refuse_baseline(what)
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
     campaign_dir = campaign_registry.find(campaign, real_parts())
     state = state_of(campaign_dir)
-    idea = state.by_slug(what)
+    idea = idea_named(state, what)
+    what = idea.slug if idea else what
+    refuse_baseline(what)
     proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
     if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
         if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
@@ -80,8 +83,21 @@ def skip(
             fix=f"autoresearch campaign status {state.spec.name} --full",
         )
     if idea is not None and decided(state, idea):
-        raise ConflictError(f"{what} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
+        raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
+
+
+def idea_named(state: CampaignState, word: str) -> Idea | None:
+    """The idea that a person names: by its slug, `#7` or `7`."""
+    index = idea_index(word)
+    return state.by_slug(word) or next((idea for idea in state.ideas if idea.index == index), None)
+
+
+def known_idea(state: CampaignState, word: str) -> Idea:
+    """The same; NotFoundError where there is none."""
+    if idea := idea_named(state, word):
+        return idea
+    raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
 
 
 def refuse_baseline(slug: str) -> None:
@@ -203,17 +219,15 @@ def confirm(
     parts = real_parts()
     campaign_dir = campaign_registry.find(campaign, parts)
     state = state_of(campaign_dir)
-    for slug in ideas or []:
-        idea = state.by_slug(slug)
-        if idea is None:
-            raise NotFoundError(f"{state.spec.name} has no idea {slug!r}", fix="autoresearch campaign status --full")
+    named = [known_idea(state, word) for word in ideas or []]
+    for idea in named:
         if idea.hypothesis.is_baseline:
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
         if idea.status != "keep":
-            raise ConflictError(f"{slug} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
-    asked = [state.by_slug(slug) for slug in ideas] if ideas else [state.best]
+            raise ConflictError(f"{idea.name} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
+    asked = named or ([state.best] if state.best else [])
     if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
-        raise ConflictError(f"{done.slug} is confirmed already", fix=f"autoresearch report {state.spec.name}")
+        raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {state.spec.name}")
     if not ideas and not (state.best and state.best.index > 1):
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
@@ -223,12 +237,12 @@ def confirm(
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
         fix = f"autoresearch campaign set {state.spec.name} confirm_runs={least}"
         raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
-    requests.ask(campaign_dir, "confirm", slugs=list(ideas or []))
+    requests.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
     if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
             continue_campaign.continue_with(campaign_dir, {})
         controller_session.start_and_wait(campaign_dir, parts)
-    names = ", ".join(ideas or ["the best idea"])
+    names = ", ".join(idea.name for idea in named) or "the best idea"
     lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: {'put to the proof; ' if planned else ''}{cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign_control import Json, Name, ask
+from autoresearch.commands.campaign_control import Json, Name, ask, idea_named, known_idea
 from autoresearch.commands.campaign_status import payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
@@ -24,7 +24,7 @@ def add(
     file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
     sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
     slug: Annotated[str, typer.Option(help="Its name.")] = "",
-    parent: Annotated[str, typer.Option(help="best, baseline, or an idea.")] = "",
+    parent: Annotated[str, typer.Option(help="best, baseline, or an idea such as #7.")] = "",
     simpler: Annotated[bool, typer.Option("--simpler", help="Kept when only as good.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -37,7 +37,8 @@ def add(
 
     campaign_dir = campaign_registry.find(campaign, real_parts())
     entries = _listed(file)
-    given = {"slug": slug, "sentence": sentence, "parent": parent, "simpler": simpler}
+    above = idea_named(state_of(campaign_dir), parent)
+    given = {"slug": slug, "sentence": sentence, "parent": above.slug if above else parent, "simpler": simpler}
     if set_:
         entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:
@@ -91,9 +92,7 @@ def fix(
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
 
     state = state_of(campaign_registry.find(campaign, real_parts()))
-    known = state.by_slug(idea)
-    if known is None:
-        raise NotFoundError(f"{state.spec.name} has no idea {idea!r}", fix="autoresearch campaign status --full")
+    known = known_idea(state, idea)
     if why := unrepairable(state, known):
         raise ConflictError(why[0], hint=why[1], code="not_repairable")
     entries = _listed(file)
@@ -106,7 +105,7 @@ def fix(
         raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
     if findings := entry_findings([entry], file):
         raise QueueInvalid(findings)
-    return ask(campaign, "fix", as_json=as_json, slug=idea, entry=entry, note=note)
+    return ask(campaign, "fix", as_json=as_json, slug=known.slug, entry=entry, note=note)
 
 
 def _listed(file: str) -> list[Any]:

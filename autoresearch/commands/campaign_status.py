@@ -13,7 +13,7 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState
+    from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -47,9 +47,9 @@ def status(
         headline(payload),
         *([payload["standing"]] if payload["standing"] != payload["reason"] else []),
         f"best: {best_words(payload)}",
-        *pending_lines(payload),
+        *pending_lines(state),
         *seed_lines(payload),
-        *agent_words(payload),
+        *agent_words(payload, state),
         *(_running_line(one) for one in payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
@@ -85,7 +85,8 @@ def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json
         payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
     lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
     if last is not None:
-        lines.insert(1, f"last: idea {last.index}, {last.shown_status}, {last.description}"[:300])
+        name = next((idea.name for idea in state.ideas if idea.index == last.index), f"#{last.index}")
+        lines.insert(1, f"last: {name}: {last.shown_status}, {last.description}"[:300])
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
 
@@ -102,15 +103,23 @@ def seed_lines(payload: dict[str, Any]) -> list[str]:
     return [*unseeded, *([payload["drift"]] if payload["drift"] else [])]
 
 
-def pending_lines(payload: dict[str, Any]) -> list[str]:
+def pending_lines(state: CampaignState) -> list[str]:
     """The ideas that are neither kept nor discarded yet."""
-    if not payload["pending"]:
-        return []
-    return [f"pending, as more runs are needed to tell: {', '.join(payload['pending'])}"]
+    names = [idea.name for idea in _pending(state)]
+    return [f"pending, as more runs are needed to tell: {', '.join(names)}"] if names else []
 
 
-def agent_words(payload: dict[str, Any]) -> list[str]:
+def _pending(state: CampaignState) -> list[Idea]:
+    from autoresearch.core.controller.scheduler import retest_owed
+
+    return [idea for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)]
+
+
+def agent_words(payload: dict[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
+    from autoresearch.core.campaign.idea_name import idea_name
+    from autoresearch.core.controller.agent_schedule import held
+
     if not payload["agent"]:
         return []
     usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
@@ -118,7 +127,8 @@ def agent_words(payload: dict[str, Any]) -> list[str]:
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
     if payload["held"]:
-        lines.append(f"held for a person: {', '.join(payload['held'])}; autoresearch campaign approve IDEA")
+        names = ", ".join(f"{one.slug} ({idea_name(0, one)})" for one in held(state))
+        lines.append(f"held for a person: {names}; autoresearch campaign approve IDEA")
     return lines
 
 
@@ -165,6 +175,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "standing": found.sentence,
         "stop_met": found.met or None,
         "best": best.slug if best else None,
+        "best_name": best.name if best else None,
         "best_index": state.best.index if best and state.best else None,
         "best_value": best.value if best else None,
         "best_shown": best.to_json() if best else None,
@@ -174,7 +185,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "resolution": resolution_of(state).size if state.unseeded else None,
         "metric_name": state.spec.objective.metric,
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
-        "pending": [idea.slug for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)],
+        "pending": [idea.slug for idea in _pending(state)],
         "agent": state.spec.research.agent or None,
         "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
         "held": [one.slug for one in held(state)],
@@ -194,7 +205,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
 
 
 def _running_line(one: dict[str, Any]) -> str:
-    said = f"{one['slug']}, run {one['replicate']} ({one['why']}), {one['run']}"
+    said = f"{one['name']}, run {one['replicate']} ({one['why']}), {one['run']}"
     where = f" at {one['place']}" if one["place"] else ""
     why = f" ({one['reason']})" if one["reason"] else ""
     state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
@@ -214,4 +225,4 @@ def best_words(payload: dict[str, Any]) -> str:
         return "nothing is measured yet"
     base = payload["baseline_value"]
     against = f"; baseline {base:.4g}" if base is not None and payload["best_index"] != 1 else ""
-    return f"idea {payload['best_index']}, {payload['best_shown']['sentence']}{against}"
+    return f"{payload['best_shown']['sentence']}{against}"

@@ -16,9 +16,11 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from autoresearch.core.campaign.state import CampaignState
     from autoresearch.records.campaign_records import CampaignDir
 
 FORMATS = ("table", "tsv", "json", "md")
+NAME = "name"  # of the idea, in a campaign
 GO_FIRST = ("metric_name", "elapsed_min", "ending", "claim", "status")  # where a terminal is too narrow
 LEAST = 16  # cells of a description
 
@@ -48,8 +50,13 @@ def show(
     shown = records[-last:] if last > 0 else records
     brief = list(ledger_views.BRIEF)
     campaign_dir, notes = CampaignDir(path.parent), dict[int, str]()
+    state = _state(campaign_dir)
+    if state:
+        names = {str(idea.index): idea.name for idea in state.ideas}
+        shown = [{**record, NAME: names.get(record.get("index", ""), "")} for record in shown]
+        brief[0] = NAME
     if verdicts := list(entries(campaign_dir.verdicts)):
-        notes = _claim_notes(campaign_dir)
+        notes = _claim_notes(state) if state else {}
         shown = list(ledger_views.with_claims(shown, verdicts, notes))
         header = (*header, ledger_views.CLAIM, ledger_views.NOTE)
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
@@ -87,14 +94,17 @@ def show(
     return 0
 
 
-def _claim_notes(campaign_dir: CampaignDir) -> dict[int, str]:
-    """What may be said of each idea that has a claim, by its index."""
-    from autoresearch.core.campaign.shown_value import shown_value
+def _state(campaign_dir: CampaignDir) -> CampaignState | None:
+    """The state of a ledger's campaign; None for the ledger of lone runs."""
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-    if not campaign_dir.spec.is_file():
-        return {}
-    state = CampaignHistory(campaign_dir).state()
+    return CampaignHistory(campaign_dir).state() if campaign_dir.spec.is_file() else None
+
+
+def _claim_notes(state: CampaignState) -> dict[int, str]:
+    """What may be said of each idea that has a claim, by its index."""
+    from autoresearch.core.campaign.shown_value import shown_value
+
     return {idea.index: shown_value(state, idea).sentence for idea in state.ideas if idea.confirmed}
 
 
@@ -107,13 +117,17 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
     sizes = {name: max(cell_len(row[n]) for row in (names, *rows)) for n, name in enumerate(names)}
     sizes["run_id"] = min(sizes["run_id"], max(15, width // 3))
     text = sizes["description"]
-    for name in GO_FIRST:
-        sizes["description"] = min(text, LEAST)
+    if NAME in sizes:  # says more than what ends in the same words
+        sizes["run_id"], sizes[NAME] = min(sizes["run_id"], max(15, width // 4)), min(sizes[NAME], max(20, width // 3))
+    for name in ("metric_name", "elapsed_min", "ending", "description", "claim") if NAME in sizes else GO_FIRST:
+        if "description" in sizes:
+            sizes["description"] = min(text, LEAST)
         if sum(sizes.values()) + GAP * (len(sizes) - 1) <= width:
             break
         sizes.pop(name, None)
-    sizes["description"] = 0
-    sizes["description"] = max(1, min(text, width - sum(sizes.values()) - GAP * (len(sizes) - 1)))
+    if "description" in sizes:
+        sizes["description"] = 0
+        sizes["description"] = max(1, min(text, width - sum(sizes.values()) - GAP * (len(sizes) - 1)))
     lines = []
     for row in (names, *rows):
         cells = [(size, cut(row[names.index(name)], size, middle=name == "run_id")) for name, size in sizes.items()]

@@ -195,7 +195,8 @@ def campaign_text(campaign_line: CampaignLine) -> str:
     words += [f"{campaign_line.running} living"] if campaign_line.running else []
     if campaign_line.best_value is not None:
         label = f" ({campaign_line.best_label})" if campaign_line.best_label else ""
-        words.append(f"best {campaign_line.best} {number(campaign_line.best_value)} {campaign_line.metric_name}{label}")
+        value = f"{number(campaign_line.best_value)} {campaign_line.metric_name}"
+        words.append(f"best {campaign_line.best_name}: {value}{label}")
     plan = f" (plan {campaign_line.plan})" if campaign_line.plan else ""
     return f"{short_campaign(campaign_line.name)}{plan}: {', '.join(words)}"
 

@@ -10,6 +10,8 @@ from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 
+NO_WINNER = "nothing was kept but the baseline: there is no winner to lose"
+
 
 def replay_pruning(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
@@ -32,7 +34,7 @@ def replay_pruning(
     cut = sum(row.failure == "pruned" for row in state.rows)
     lines = [
         f"{state.spec.name}: {found[0].runs} first runs, replayed in the order in which they began",
-        f"the winner is {winner}" if winner else "nothing was kept but the baseline: there is no winner to lose",
+        f"the winner is {state.best.name}" if winner and state.best else NO_WINNER,
         *([f"{cut} of the runs were ended early when they ran: their curves are cut"] if cut else []),
     ]
     for one in found:
@@ -43,7 +45,7 @@ def replay_pruning(
             f"({one.saved_share:.0%}){fate}{best}"
         )
     if len(found) == 1:
-        lines += [f"  idea {e.index}, {e.slug}: {e.why}; {span(e.saved_s)} saved" for e in found[0].ended[:20]]
+        lines += [f"  {e.name}: {e.why}; {span(e.saved_s)} saved" for e in found[0].ended[:20]]
     safe = [one for one in found if one.ended and not one.kills_winner and not one.kills_best_run]
     good = max(safe, key=lambda one: one.saved_s, default=None)
     keys = f"--set prune={good.rule} --set warmup={good.warmup}" if good else ""

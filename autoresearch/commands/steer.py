@@ -10,6 +10,7 @@ from autoresearch.commands import output
 from autoresearch.commands.campaign_control import Json, ask
 from autoresearch.commands.campaign_status import agent_words, payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.records.campaign_records import CampaignDir
@@ -52,13 +53,16 @@ def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool
     ideas = [
         {
             "slug": one.hypothesis.slug,
+            "name": idea_name(0, one.hypothesis),
             "kind": one.hypothesis.kind,
             "sentence": one.hypothesis.sentence,
             "state": "held" if one.hypothesis.slug in kept_back else "ready" if one.made else "to be edited",
         }
         for one in waiting(state)
     ]
-    refused = [{"slug": one.slug, "reason": why} for one, why in state.research.refused[-20:]]
+    refused = [
+        {"slug": one.slug, "name": idea_name(0, one), "reason": why} for one, why in state.research.refused[-20:]
+    ]
     told = {"told": state.research.notes, "vetoes": [*sorted(state.unwanted), *state.research.vetoes]}
     payload = payload_of(campaign_dir, state) | {"proposals": ideas, "refused": refused, **told}
     lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
@@ -66,6 +70,6 @@ def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool
     lines = lines or ["nothing is waiting"]
     lines += [f"told: {text}" for text in state.research.notes[-5:]]
     lines += [f"vetoed: {text}" for text in told["vetoes"][-5:]]
-    lines += agent_words(payload)[:1]
+    lines += agent_words(payload, state)[:1]
     output.emit("campaign approve", payload, as_json=as_json, lines=lines)
     return 0

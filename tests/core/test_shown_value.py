@@ -37,7 +37,7 @@ def shown(
 def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
     found = shown(UP, "confirmed", **NEW)
     assert found.sentence == (
-        "lr-up: confirmed, pass@1 0.341, +0.041 against the baseline "
+        "#2 lr-up: confirmed, pass@1 0.341, +0.041 against the baseline "
         "(90 % interval +0.012 to +0.07; 6 fresh runs against 6, none failed)"
     )
     assert (found.basis, found.label, found.search_mean) == (Basis.FRESH, "confirmed", 0.4)
@@ -47,7 +47,7 @@ def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
 def test_a_better_loss_is_shown_as_lower() -> None:
     found = shown(DOWN, "confirmed", **NEW)
     assert found.sentence == (
-        "lr-up: confirmed, loss 0.259, -0.041 against the baseline "
+        "#2 lr-up: confirmed, loss 0.259, -0.041 against the baseline "
         "(90 % interval -0.07 to -0.012; 6 fresh runs against 6, none failed)"
     )
     assert (found.low, found.high) == pytest.approx((0.23, 0.288))
@@ -154,11 +154,11 @@ def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
     state = fold(SPEC, journal, [row(1, "b-1", 0.2), row(1, "b-2", 0.4)])
     found = shown_value(state, state.ideas[0])
     assert (found.words, found.value, found.search_mean) == ("pass@1 0.3 (mean of all 2)", pytest.approx(0.3), 0.2)
-    assert row_line(state, state.ideas[0], "b-1").endswith("best 0.3 (idea 1, baseline)")
+    assert row_line(state, state.ideas[0], "b-1").endswith("best 0.3 (#1 baseline)")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "best"), [({}, "0.4 (idea 2, lr-up, search mean)"), (NEW, "0.241 (idea 2, lr-up, confirmed)")]
+    ("verdict", "best"), [({}, "0.4 (#2 lr-up, search mean)"), (NEW, "0.241 (#2 lr-up, confirmed)")]
 )
 def test_the_line_of_a_row_labels_the_best(verdict: Any, best: str) -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
@@ -174,8 +174,8 @@ def test_the_line_of_a_fresh_run_has_no_word_for_its_idea() -> None:
     rows = [replace(one, replicate=int(one.run_id[-1])) for one in rows]
     state = fold(SPEC, journal, [*rows[:2], replace(rows[2], standing="keep"), replace(rows[3], standing="pending")])
     lines = [row_line(state, state.ideas[1], name) for name in ("i-2", "i-3")]
-    assert "] lr-up, fresh run 2: no metric; best" in lines[0], "what it printed before it failed is no result"
-    assert "] lr-up, run 3: pending, no metric; best" in lines[1]
+    assert "] #2 lr-up, fresh run 2: no metric; best" in lines[0], "what it printed before it failed is no result"
+    assert "] #2 lr-up, run 3: pending, no metric; best" in lines[1]
     assert state.ideas[1].rows[1].shown_status == "crash"
 
 

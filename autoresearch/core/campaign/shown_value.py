@@ -38,6 +38,7 @@ class ShownValue:
     """The number of one idea. Values are in the metric's unit and direction."""
 
     slug: str
+    name: str
     basis: Basis
     value: float | None  # None: no metric
     low: float | None  # the interval of an estimate
@@ -48,12 +49,12 @@ class ShownValue:
     estimate: ClaimEstimate | None
     change: float | None  # of an estimate: the difference from the baseline, signed as the metric is
     proof: str  # the same in words, with its interval and its runs; "" without one
-    words: str  # all of it, without the slug
+    words: str  # all of it, without the name
 
     @property
     def sentence(self) -> str:
-        """`lr-up: confirmed, pass@1 0.318, +0.041 against the baseline (...)`."""
-        return f"{self.slug}: {self.words}"
+        """`#2 lr=3e-3: confirmed, pass@1 0.318, +0.041 against the baseline (...)`."""
+        return f"{self.name}: {self.words}"
 
     @property
     def label(self) -> str:
@@ -65,9 +66,8 @@ class ShownValue:
         """The same for programs; a gain is positive where it is better, whatever the metric's direction."""
         numbers = {"value": self.value, "value_low": self.low, "value_high": self.high, "search_mean": self.search_mean}
         estimate = asdict(self.estimate or ClaimEstimate(adjusted=False)) | numbers
-        return {"slug": self.slug, "claim": self.claim or None, "basis": str(self.basis)} | estimate | {
-            "sentence": self.sentence
-        }  # fmt: skip
+        who = {"slug": self.slug, "name": self.name, "claim": self.claim or None, "basis": str(self.basis)}
+        return who | estimate | {"sentence": self.sentence}
 
 
 def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
@@ -87,7 +87,7 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     runs, proof = runs_of(state, idea), _proof(state, idea)
     words = _words(state, idea, basis, claim, value)
     return ShownValue(
-        idea.slug, basis, value, low, high, picked, runs, claim, idea.claim, change, proof, words
+        idea.slug, idea.name, basis, value, low, high, picked, runs, claim, idea.claim, change, proof, words
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from autoresearch.core.agents.turns import Research
 from autoresearch.core.campaign.claim import CLAIMS, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
@@ -81,6 +82,10 @@ class Idea:
     @property
     def slug(self) -> str:
         return self.hypothesis.slug
+
+    @property
+    def name(self) -> str:
+        return idea_name(self.index, self.hypothesis)
 
     @property
     def done(self) -> frozenset[str]:
@@ -475,17 +480,10 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
 
 
 def _idea(line: Mapping[str, Any]) -> Idea:
-    return Idea(
-        index=line["index"],
-        hypothesis=Hypothesis.from_json(line["hypothesis"]),
-        parent=line.get("parent", ""),
-        parent_commit=line.get("parent_commit", ""),
-        parent_branch=line.get("parent_branch", ""),
-        commit=line.get("commit", ""),
-        branch=line.get("branch", ""),
-        fingerprint=line.get("fingerprint", ""),
-        simpler=bool(line.get("simpler")),
-    )
+    names = ("parent", "parent_commit", "parent_branch", "commit", "branch", "fingerprint")
+    texts = {name: line.get(name, "") for name in names}
+    hypothesis = Hypothesis.from_json(line["hypothesis"])
+    return Idea(line["index"], hypothesis, simpler=bool(line.get("simpler")), **texts)
 
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:

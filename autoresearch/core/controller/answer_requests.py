@@ -102,9 +102,9 @@ def unrepairable(state: CampaignState, idea: Idea) -> tuple[str, str] | None:
         hint = f"repair it in your checkout, and begin another campaign: --set prefix={state.spec.prefix}-2"
         return "the baseline cannot be repaired: it is what all else is measured against", hint
     if idea.live:
-        return f"{idea.slug} runs now: it can be repaired when that run is over", "wait for it, or campaign skip IDEA"
+        return f"{idea.name} runs now: it can be repaired when that run is over", "wait for it, or campaign skip IDEA"
     if idea.slug in state.unwanted:
-        return f"{idea.slug} was skipped, so that it would not run again", "campaign add makes it another idea"
+        return f"{idea.name} was skipped, so that it would not run again", "campaign add makes it another idea"
     return None
 
 

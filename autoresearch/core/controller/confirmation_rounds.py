@@ -58,11 +58,11 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
         return None, f"a claim needs {needed} fresh runs, and `confirm_runs` allows {budget}: `campaign set` raises it"
     sizes, sides = found.sizes, fitting + 1
     each = f"{', '.join(map(str, sizes[:-1]))} or {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    names = ", ".join(idea.slug for idea in chosen[:fitting])
+    names = ", ".join(idea.name for idea in chosen[:fitting])
     total = " to ".join(str(sides * size) for size in dict.fromkeys((sizes[0], sizes[-1])))
     why = f"{each} fresh runs of {names} and as many of the baseline: {total} in all"
     if left := chosen[fitting:]:
-        why += f"; not {', '.join(idea.slug for idea in left)}: for all, `confirm_runs` would have to be {needed}"
+        why += f"; not {', '.join(idea.name for idea in left)}: for all, `confirm_runs` would have to be {needed}"
     return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), sizes), why
 
 
@@ -154,11 +154,11 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
             result = replace(result, reason=f"{result.reason} ({caveat})")
         claims[idea.index] = result.claim
         verdicts.append(_verdict(state, idea, result, caveat))
-        sentences.append(Say(f"idea {idea.index} ({idea.slug}): {result.reason}"))
+        sentences.append(Say(f"{idea.name}: {result.reason}"))
     marks = _newly_marked(state, claims)
     for idea, of in marks:
         verdicts.append(RecordVerdict("marked", {"index": idea.index, "slug": idea.slug, "of": of}))
-        sentences.append(Say(f"idea {idea.index} ({idea.slug}) was built on a demoted one"))
+        sentences.append(Say(f"{idea.name} was built on a demoted one"))
     return (*verdicts, Note("confirmed_round", {"round": ongoing.number}), *sentences)
 
 

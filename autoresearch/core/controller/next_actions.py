@@ -146,7 +146,7 @@ def _attend_agent(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
     if job.fix is None or job.fix.index in state.research.fixing:
         return (StartAgent(job),)
     run = job.fix.rows[-1].run_id if job.fix.rows else ""
-    text = f"{job.fix.slug}: {state.spec.research.agent} is asked to mend it"
+    text = f"{job.fix.name}: {state.spec.research.agent} is asked to mend it"
     return Note("fixing", {"index": job.fix.index, "run": run}), Say(text), StartAgent(job)
 
 
@@ -202,9 +202,7 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Action, 
     if planned is None:
         said = () if state.rounds else (Say(f"no confirmation: {why}"),)
         return (*(verdicts_without_test(state) or said), *_finish(state, machine))
-    best = state.best
-    assert best is not None
-    return (*begin_round(planned), Say(f"confirming {best.slug}: {why}"))
+    return (*begin_round(planned), Say(f"confirming: {why}"))
 
 
 def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[Action, ...]:

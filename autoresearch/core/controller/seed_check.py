@@ -68,7 +68,7 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
         if not state.unseeded:
             do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
-        actions += [RecordVerdict(do, fields), Say(f"idea {idea.index} ({idea.slug}): {do}: {reason}")]
+        actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
     return (*actions, Say(UNCLAIMED)) if actions and state.unseeded else tuple(actions)
 
 

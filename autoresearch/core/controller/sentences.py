@@ -17,12 +17,12 @@ UNCLAIMED = (
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
-    """One row in words: `[3/24] lr-0-003 (run 1): discard, pass@1 0.312; best 0.35 (idea 2, lr-up, confirmed)`."""
+    """`[3/24] #3 lr=3e-3, run 1: discard, pass@1 0.312; best 0.35 (#2 lr=1e-3, confirmed)`: one row in words."""
     row = next((r for r in idea.rows if r.run_id == run), None)
     count = state.spec.rules.count
     where = f"[{state.attempted}{f'/{count}' if count else ''}]"
     if row is None:
-        return f"{where} {idea.slug}: no row"
+        return f"{where} {idea.name}: no row"
     value = "no metric" if measured(row) is None else f"{row.metric_name} {row.metric_value:.4g}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
@@ -31,10 +31,10 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     top = ""
     if best and shown and shown.value is not None:
         label = f", {shown.label}" if shown.label else ""
-        top = f"; best {shown.value:.4g} (idea {best.index}, {best.slug}{label})"
+        top = f"; best {shown.value:.4g} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
-        return f"{where} {idea.slug}, fresh run {row.replicate}: {value}{failure}{top}"
-    return f"{where} {idea.slug}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
+        return f"{where} {idea.name}, fresh run {row.replicate}: {value}{failure}{top}"
+    return f"{where} {idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"
 
 
 def eta(state: CampaignState) -> str:

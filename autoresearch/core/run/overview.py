@@ -62,14 +62,16 @@ class RunLine:
     verdict: str = ""
     ended: float | None = None
     trouble: str = ""  # why it cannot be read, in a sentence
+    name: str = ""  # of its idea; "" for a lone run, or if its campaign was not read
 
     @property
     def idea(self) -> str:
-        """Campaign and idea for display: `sort #3 lr-up`."""
+        """Campaign and idea for display: `sort #3 lr=3e-3`, `sort #3.2 lr=3e-3` for its second run."""
         if not self.member:
             return self.slug
+        number, _, words = (self.name or f"#{self.index} {self.slug}").partition(" ")
         again = f".{self.replicate}" if self.replicate > 1 else ""
-        return f"{short_campaign(self.campaign)} #{self.index}{again} {self.slug}"
+        return f"{short_campaign(self.campaign)} {number}{again} {words}"
 
     def to_json(self) -> dict[str, Any]:
         """The flat JSON object; names that `status` also uses are the same."""
@@ -85,6 +87,7 @@ class RunLine:
             "unreachable_since": self.since if self.state is RunState.UNREACHABLE else None,
             "campaign": self.campaign or None,
             "slug": self.slug or None,
+            "name": self.name or None,
             "index": self.index or None,
             "replicate": self.replicate,
             "why": self.why or None,
@@ -161,6 +164,7 @@ class CampaignLine:
     remaining: int | None = None  # ideas; None: no count
     deadline_s: float | None = None  # until its deadline
     best: str = ""
+    best_name: str = ""
     best_index: int | None = None
     best_value: float | None = None
     best_label: str = ""  # what kind of number that is: confirmed, search mean; "" for the baseline
@@ -231,8 +235,9 @@ class OverviewFilter:
 
 
 def mentions(line: RunLine, words: Sequence[str]) -> bool:
-    """Whether every word occurs in the run, target, campaign, slug, state, job or node, ignoring case."""
-    text = "\n".join((line.run, line.place, line.campaign, line.slug, line.state, line.job, line.node)).lower()
+    """Whether every word occurs in the run, target, campaign, idea, state, job or node, ignoring case."""
+    idea = f"{line.slug}\n{line.name}"
+    text = "\n".join((line.run, line.place, line.campaign, idea, line.state, line.job, line.node)).lower()
     return all(word.lower() in text for word in words)
 
 

@@ -162,7 +162,7 @@ class AgentJobs:
         if parent is None:
             line = {"hypothesis": hypothesis.to_json(), "reason": f"its parent {hypothesis.parent!r} is gone"}
             return JobResult(lines=[("refused", line)], messages=[f"{hypothesis.slug}: refused: its parent is gone"])
-        self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.slug}")
+        self.say(f"{hypothesis.slug}: {self.researcher.name} edits the code of {parent.name}")
         workspace = self._affordable(state)
         edit = make_edit(workspace, hypothesis, parent.commit, self.turns.ask)
         if workspace.spec.review:

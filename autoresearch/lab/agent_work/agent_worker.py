@@ -196,7 +196,7 @@ class AgentWorker:
         else:
             story += f" came to nothing: {' '.join(why.split())[:500]}"
             self.context.note("fix_failed", index=idea.index, turns=list(turns), why=why, told=story)
-        self.context.say(f"{idea.slug}: {story}")
+        self.context.say(f"{idea.name}: {story}")
         if idea.rows and idea.rows[-1].result_dir:
             with contextlib.suppress(AutoresearchError, OSError):
                 journal.append(Path(idea.rows[-1].result_dir), story)

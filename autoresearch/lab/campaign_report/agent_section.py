@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from autoresearch.core.agents.agent import Usage
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import formatting
 
@@ -24,10 +25,10 @@ def words(state: CampaignState) -> list[str]:
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
     for idea in state.ideas:
-        found += [f"{idea.slug}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST]
-        found += [f"{idea.slug}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST]
+        found += [f"{idea.name}: suspicious: {flag}" for flag in idea.hypothesis.flags][:MOST]
+        found += [f"{idea.name}: {told}" for told in research.fix_story.get(idea.index, [])][:MOST]
     refused = research.refused[-MOST:]
-    found += [f"proposal {hypothesis.slug}: refused: {why}" for hypothesis, why in refused]
+    found += [f"proposal {idea_name(0, hypothesis)}: refused: {why}" for hypothesis, why in refused]
     return found
 
 

@@ -6,7 +6,7 @@ Both may be gone (a run directory removed, a branch deleted): what cannot be rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
@@ -36,6 +36,8 @@ class Diff:
     stat: str
     lines: tuple[tuple[str, str], ...]
     missing: str = ""  # why there is none
+    name: str = ""
+    parent_name: str = ""
 
 
 def curves_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
@@ -76,7 +78,8 @@ def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]
     found = []
     for line in kept[-MOST_DIFFS:]:
         idea = ideas[line.slug]
-        found.append(diff_of(repository, idea.parent_commit, line.commit, line.slug, line.parent))
+        diff = diff_of(repository, idea.parent_commit, line.commit, line.slug, line.parent)
+        found.append(replace(diff, name=line.name, parent_name=line.parent_name))
     return found
 
 

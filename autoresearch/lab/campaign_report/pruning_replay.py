@@ -23,6 +23,7 @@ class PastRun:
     run: str
     index: int
     slug: str
+    name: str
     curve: Curve
     seconds: float
     judged: bool  # a rule may end it; else it is only compared with
@@ -36,6 +37,7 @@ class Ended:
     run: str
     index: int
     slug: str
+    name: str
     step: int
     why: str
     saved_s: float  # by its share of steps
@@ -73,7 +75,7 @@ def past_runs(state: CampaignState) -> list[PastRun]:
         seconds = 60 * (rows[run].elapsed_min or 0.0)
         judged, was = may_end(idea, one), rows[run].failure == PRUNED
         if curve:
-            found.append(PastRun(run, idea.index, idea.slug, curve, seconds, judged, was))
+            found.append(PastRun(run, idea.index, idea.slug, idea.name, curve, seconds, judged, was))
     if not any(one.judged for one in found):
         raise NotFoundError(
             f"{state.spec.name} has no idea whose first run is over and was validated",
@@ -121,4 +123,5 @@ def _replayed(state: CampaignState, past_runs: Sequence[PastRun], name: str, war
 
 def _ended(past_run: PastRun, stopped: Stop) -> Ended:
     left = 1 - stopped.step / past_run.curve[-1][0] if past_run.curve[-1][0] else 0.0
-    return Ended(past_run.run, past_run.index, past_run.slug, stopped.step, str(stopped), past_run.seconds * left)
+    seconds = past_run.seconds * left
+    return Ended(past_run.run, past_run.index, past_run.slug, past_run.name, stopped.step, str(stopped), seconds)

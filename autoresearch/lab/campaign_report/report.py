@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.lab.agent_work import summarise
@@ -76,7 +77,7 @@ def write_report(
         "claims": summary.claims(state, verdicts),
         "counts": _counts(lines),
         "diffs": curves_and_diffs.diffs_of(state, lines),
-        "rows": [(summary.row_name(state, row), line.slug, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "rows": [(summary.row_name(state, row), line.name, row) for line in lines for row in line.rows][:MOST_ROWS],
         "outputs": run_outputs.words(state),
         "remarks": remarks,
         "picture": PICTURE if picture else "",
@@ -111,6 +112,7 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
         "skipped": state.skipped[-MOST_SKIPPED:],
         "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
         "directory": str(campaign_dir.path),
+        "idea_name": idea_name,
         "plain": formatting.plain,
         "cell": formatting.cell,
         "code": formatting.code,

@@ -48,7 +48,7 @@ def words(state: CampaignState) -> list[str]:
     """What the report says of it: the best idea's files first, then what was removed, by name."""
     every = outputs_of(state)
     best = [one for one in every if one.files and is_best(state, one.rundir)]
-    found = [f"{one.idea.slug}: {shown(one.files)} ({gb(one.bytes)}) in {one.rundir.outputs}" for one in best]
+    found = [f"{one.idea.name}: {shown(one.files)} ({gb(one.bytes)}) in {one.rundir.outputs}" for one in best]
     kept = [one for one in every if one.files and one not in best]
     if kept:
         size = gb(sum(one.bytes for one in kept))

@@ -47,11 +47,13 @@ class IdeaLine:
 
     index: int
     slug: str
+    name: str
     sentence: str
-    parent: str
+    parent: str  # its slug
+    parent_name: str
     standing: IdeaStatus
     shown: ShownValue
-    marked: str  # the demoted ancestor
+    marked: str  # the name of the demoted ancestor
     values: tuple[float, ...]
     confirming: tuple[float, ...]  # of the runs that were made for a claim
     mean: float | None
@@ -124,6 +126,7 @@ class ClaimText:
 
     index: int
     slug: str
+    name: str
     word: str
     detail: str
     t: float | None
@@ -165,11 +168,13 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
     return IdeaLine(
         index=idea.index,
         slug=idea.slug,
+        name=idea.name,
         sentence=idea.hypothesis.sentence,
         parent=idea.parent,
+        parent_name=parent.name if parent else idea.parent,
         standing=standing,
         shown=shown_value(state, idea),
-        marked=idea.marked,
+        marked=demoted.name if (demoted := ideas_by_slug.get(idea.marked)) else idea.marked,
         values=values,
         confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),
         mean=value,
@@ -180,7 +185,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
         changes=changes(idea),
-        why=_why(idea, standing, delta, sign, noise, deterministic=state.unseeded),
+        why=_why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded),
         rows=tuple(idea.rows),
     )
 
@@ -216,7 +221,14 @@ def changes(idea: Idea) -> str:
 
 
 def _why(
-    idea: Idea, standing: IdeaStatus, delta: float | None, sign: float, noise: float | None, *, deterministic: bool
+    idea: Idea,
+    parent: Idea | None,
+    standing: IdeaStatus,
+    delta: float | None,
+    sign: float,
+    noise: float | None,
+    *,
+    deterministic: bool,
 ) -> str:
     """Why it stands where it stands, from the numbers."""
     rows = idea.judged or idea.rows
@@ -235,7 +247,7 @@ def _why(
     final = deterministic or (standing is IdeaStatus.DISCARDED and rows[-1].standing != PENDING)
     if final and (reason := _decision(rows[-1])):
         return reason
-    size = f"{delta:+.3g} to {idea.parent}"
+    size = f"{delta:+.3g} to {parent.name if parent else idea.parent}"
     if noise:
         size += f", {abs(delta) / noise:.1f} sd of one run"
     if standing is IdeaStatus.DEMOTED:
@@ -271,15 +283,16 @@ def ended_badly(row: LedgerRow) -> str:
 
 def claims(state: CampaignState, verdicts: Iterable[Mapping[str, Any]]) -> list[ClaimText]:
     """Everything that was claimed later, oldest first."""
-    names = {idea.index: idea.slug for idea in state.ideas}
+    ideas = {idea.index: idea for idea in state.ideas}
     found = []
     for verdict in verdicts:
         word = str(verdict.get("do", ""))
         index = _index(verdict)
-        if word not in (*CLAIMS, "marked", "smoke") or index not in names:
+        if word not in (*CLAIMS, "marked", "smoke") or index not in ideas:
             continue
         t = verdict.get("t")
-        found.append(ClaimText(index, names[index], word, _detail(verdict), t if isinstance(t, int | float) else None))
+        idea, when = ideas[index], t if isinstance(t, int | float) else None
+        found.append(ClaimText(index, idea.slug, idea.name, word, _detail(verdict), when))
     return found
 
 
@@ -321,17 +334,17 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
             f"because they were {state.spec.objective.good}, so a part of what they show may be luck."
         )
     if gone:
-        names = "; ".join(f"{line.slug}, {proof}" if (proof := line.shown.proof) else line.slug for line in gone[:10])
+        names = "; ".join(f"{line.name}, {proof}" if (proof := line.shown.proof) else line.name for line in gone[:10])
         words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
     if built := [line for line in idea_lines if line.marked]:
-        names = ", ".join(f"{line.slug} (on {line.marked})" for line in built[:10])
+        names = ", ".join(f"{line.name} (on {line.marked})" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
     if state.unseeded:
         words.append(seed_words(state))
     if drifts := drift_words(state):
         words.append(drifts)
     if idle := [line for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.rows)]:
-        names = ", ".join(line.slug for line in idle[:10])
+        names = ", ".join(line.name for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
     return words
 
@@ -339,13 +352,13 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
 def _proved(idea_line: IdeaLine) -> str:
     """A confirmed idea with its caveat and its numbers."""
     words = idea_line.shown.words if idea_line.shown.basis is Basis.FRESH else idea_line.claim
-    return f"{idea_line.slug}{words.removeprefix('confirmed')}"
+    return f"{idea_line.name}{words.removeprefix('confirmed')}"
 
 
 def _picked(idea_line: IdeaLine) -> str:
     """A kept idea with its search mean, the runs of it that are missing included."""
     about = "undecided, " if idea_line.claim.startswith("undecided") else ""
-    return f"{idea_line.slug} {formatting.number(idea_line.mean)} ({about}{idea_line.shown.runs})"
+    return f"{idea_line.name} {formatting.number(idea_line.mean)} ({about}{idea_line.shown.runs})"
 
 
 def _more(items: Sequence[object], shown: int) -> str:

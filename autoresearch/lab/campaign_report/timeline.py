@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.lab.campaign_report import formatting, summary
 
@@ -19,9 +21,10 @@ def happenings(
     found: list[tuple[float, int, str]] = [
         (state.spec.created, 0, f"campaign {formatting.cell(state.spec.name)} was begun")
     ]
-    runs = {run.run: (idea.slug, run.why, run.replicate) for idea in state.ideas for run in idea.runs}
+    runs = {run.run: (idea.name, run.why, run.replicate) for idea in state.ideas for run in idea.runs}
+    names = {idea.slug: idea.name for idea in state.ideas}
     for line in state.timeline:
-        if said := _journal(line, runs):
+        if said := _journal(line, runs, names):
             found.append((_time(line), 1, said))
     found += [(row.ended or 0.0, 2, said) for row, said in _rows(state)]
     found += [(claim.t or 0.0, 3, _claimed(claim)) for claim in summary.claims(state, verdicts)]
@@ -29,7 +32,7 @@ def happenings(
     return [(t, text) for t, _, text in sorted(found, key=lambda one: one[:2])]
 
 
-def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) -> str:
+def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]], names: Mapping[str, str]) -> str:
     do = str(line.get("do", ""))
     match do:
         case "prepared" | "request" | "drafted" | "made" | "asked":
@@ -38,20 +41,18 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
             fault = f", {line['fault']}: {formatting.cell(str(line.get('said', '')))}" if line.get("fault") else ""
             return f"turn {formatting.cell(str(line.get('name')))} of {formatting.cell(str(line.get('agent')))}{fault}"
         case "proposed" | "refused":
-            slug = (line.get("hypothesis") or {}).get("slug", "")
             why = f": {formatting.cell(str(line['reason']))}" if line.get("reason") else ""
-            return f"{do} {formatting.cell(str(slug))}{why}"
+            return f"{do} {formatting.cell(_name(line))}{why}"
         case "idea":
-            hypothesis = line.get("hypothesis") or {}
-            on = f" on {formatting.cell(str(line.get('parent')))}" if line.get("parent") else ""
-            sentence = formatting.cell(str(hypothesis.get("sentence", "")))
-            return f"idea {line.get('index')}, {formatting.cell(str(hypothesis.get('slug', '')))}{on}: {sentence}"
+            parent = str(line.get("parent") or "")
+            on = f" on {formatting.cell(names.get(parent, parent))}" if parent else ""
+            sentence = formatting.cell(str((line.get("hypothesis") or {}).get("sentence", "")))
+            return f"idea {formatting.cell(_name(line))}{on}: {sentence}"
         case "skipped":
-            slug = (line.get("hypothesis") or {}).get("slug", "")
-            return f"skipped {formatting.cell(str(slug))}: {formatting.cell(str(line.get('reason', '')))}"
+            return f"skipped {formatting.cell(_name(line))}: {formatting.cell(str(line.get('reason', '')))}"
         case "started" | "withdrawn":
-            slug, why, replicate = runs.get(str(line.get("run")), ("", "", 0))
-            about = f" ({formatting.cell(slug)}, {why}, replicate {replicate})" if slug else ""
+            name, why, replicate = runs.get(str(line.get("run")), ("", "", 0))
+            about = f" ({formatting.cell(name)}, {why}, replicate {replicate})" if name else ""
             return f"{do} {formatting.cell(str(line.get('run')))}{about}"
         case "confirming":
             sizes = [str(n) for n in line.get("sizes") or ()] or [str(line.get("each"))]
@@ -73,17 +74,27 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]]) 
     return formatting.cell(_scalars(line))
 
 
+def _name(line: Mapping[str, Any]) -> str:
+    """Of the idea of a journal line; "" where it cannot be read."""
+    index = line.get("index")
+    try:
+        hypothesis = Hypothesis.from_json(line.get("hypothesis") or {})
+        return idea_name(index if isinstance(index, int) else 0, hypothesis)
+    except (TypeError, AttributeError, ValueError):  # a damaged line, which the fold passed over
+        return ""
+
+
 def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
     for idea in state.ideas:
         for row in idea.rows:
             value = "no metric" if measured(row) is None else f"{row.metric_name} = {row.metric_value:.4g}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""
             took = formatting.minutes(row.elapsed_min)
-            yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.slug}): {value}, {took}{bad}")
+            yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.name}): {value}, {took}{bad}")
 
 
 def _claimed(claim: summary.ClaimText) -> str:
-    return formatting.cell(f"{claim.word} {claim.slug}{f': {claim.detail}' if claim.detail else ''}")
+    return formatting.cell(f"{claim.word} {claim.name}{f': {claim.detail}' if claim.detail else ''}")
 
 
 def _scalars(entry: Mapping[str, Any]) -> str:

@@ -82,6 +82,7 @@ def running(idea: Idea, idea_run: IdeaRun) -> dict[str, Any]:
     seen = order_file.observed(rundir) if order else None
     return {
         "slug": idea.slug,
+        "name": idea.name,
         "index": idea.index,
         "run": idea_run.run,
         "replicate": idea_run.replicate,

@@ -95,7 +95,7 @@ class LiveRuns:
             ready = prepare_run(self._context, run_request, slot, self._pool.busy(self._live))
         except SharedOutputError as error:  # its turn comes when that run is over
             self._conflicting = frozenset(self._live)
-            self._context.say(f"{run_request.idea.slug} waits: {error.message}")
+            self._context.say(f"{run_request.idea.name} waits: {error.message}")
             return
         if ready is None:
             return
@@ -124,7 +124,7 @@ class LiveRuns:
         self._pool.take(ready.slot, ready.run.run, run_slot)
         idea, why = ready.request.idea, ready.request.why
         where = "" if run_slot.target.is_local else f" at {run_slot.target.name}"
-        context.say(f"{idea.slug}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
+        context.say(f"{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def withdraw(self) -> None:

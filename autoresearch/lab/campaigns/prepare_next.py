@@ -89,7 +89,7 @@ def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str
     evidence.record(context.campaign_dir.ledger, charged(row, context.state))
     failpoint("campaign.unmade")  # the row first: a started run without a row is taken for a lost one
     context.note("started", run=run.run)
-    context.say(f"{run_request.idea.slug}: {'not tried' if failure else 'could not be started'}: {reason}")
+    context.say(f"{run_request.idea.name}: {'not tried' if failure else 'could not be started'}: {reason}")
     context.write_documents()
 
 

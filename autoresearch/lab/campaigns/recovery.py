@@ -70,7 +70,7 @@ def _finish_draft(builder: CommitBuilder, state: CampaignState) -> tuple[Action,
     try:
         return (Note("idea", as_line(claim(builder, state.draft))),)
     except IdeaRefused as refused:  # its commit did not survive; it is proposed again
-        return (Say(f"{state.draft.slug}: forgotten: {refused.message}"),)
+        return (Say(f"{state.draft.name}: forgotten: {refused.message}"),)
 
 
 def _take_up(idea_run: IdeaRun, parts: Parts) -> tuple[Action, ...]:

@@ -54,7 +54,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         mark = "" if empty else _fingerprint(builder, made.commit, hypothesis)
         twin = next((idea for idea in state.ideas if mark and idea.fingerprint == mark), None)
         if twin is not None and not hypothesis.unmade:
-            raise IdeaRefused(f"it is the same as idea {twin.index}, {twin.slug}")
+            raise IdeaRefused(f"it is the same as {twin.name}")
     except IdeaRefused:
         raise
     except AutoresearchError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.hypothesis import baseline_hypothesis, renamed
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.controller import scheduler
@@ -64,7 +65,7 @@ def _commit(context: CampaignContext, idea_sources: IdeaSources, attempt: Attemp
             raise
         context.note("skipped", hypothesis=attempt.hypothesis.to_json(), reason=refused.message)
         idea_sources.tell(Attempt(0, attempt.hypothesis, "skipped"))
-        context.say(f"{attempt.hypothesis.slug}: skipped: {refused.message}")
+        context.say(f"{idea_name(0, attempt.hypothesis)}: skipped: {refused.message}")
         return False
     failpoint("campaign.conceived")
     context.note("idea", **idea_commit.as_line(idea))
@@ -89,6 +90,6 @@ def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tu
     try:
         commit = repair(builder, idea, from_entry(entry, Path("/")), note)
     except (IdeaRefused, Broken) as error:
-        return (Say(f"{idea.slug}: not repaired: {error}"),)
+        return (Say(f"{idea.name}: not repaired: {error}"),)
     fields = {"index": idea.index, "slug": idea.slug, "commit": commit, "note": note}
-    return Note("fixed", fields), Say(f"{idea.slug}: repaired ({note}); it runs again")
+    return Note("fixed", fields), Say(f"{idea.name}: repaired ({note}); it runs again")

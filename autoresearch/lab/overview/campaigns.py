@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autoresearch.core.campaign.shown_value import shown_value
-from autoresearch.core.run.overview import CampaignLine
+from autoresearch.core.campaign.state import Idea
+from autoresearch.core.run.overview import CampaignLine, RunLine
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -25,6 +26,7 @@ class RunningCampaigns:
         self._controlled: list[CampaignDir] = []
         self._looked = float("-inf")
         self._histories: dict[Path, CampaignHistory] = {}
+        self._ideas: dict[Path, list[Idea]] = {}  # as of the last look
 
     def lines(self, running: Counter[Path], now: float) -> list[CampaignLine]:
         """One line per campaign. running: how many runs live in each campaign directory."""
@@ -41,6 +43,11 @@ class RunningCampaigns:
         self._histories = {path: history for path, history in self._histories.items() if path in campaign_dirs}
         found = [self._line(campaign_dir, running[path], now) for path, campaign_dir in campaign_dirs.items()]
         return sorted((line for line in found if line), key=lambda line: line.name)
+
+    def name_of(self, run_line: RunLine) -> str:
+        """The name of the idea that a run of a running campaign is of; "" for any other run."""
+        ideas = self._ideas.get(Path(run_line.run_dir).parent, []) if run_line.member else []
+        return next((idea.name for idea in ideas if idea.index == run_line.index), "")
 
     def _line(self, campaign_dir: CampaignDir, running: int, now: float) -> CampaignLine | None:
         if not running and not campaign_dir.controlled:  # it ended since the last look
@@ -61,6 +68,7 @@ class RunningCampaigns:
         if history is None:
             history = self._histories[campaign_dir.path] = CampaignHistory(campaign_dir)
         state = history.state()
+        self._ideas[campaign_dir.path] = state.ideas
         spec = state.spec
         found = stand_at(state, now)
         best = shown_value(state, state.best) if state.best and state.best.value is not None else None
@@ -73,6 +81,7 @@ class RunningCampaigns:
             remaining=found.remaining_ideas,
             deadline_s=found.remaining_s,
             best=best.slug if best else "",
+            best_name=best.name if best else "",
             best_index=state.best.index if best and state.best else None,
             best_value=best.value if best else None,
             best_label=best.label if best else "",

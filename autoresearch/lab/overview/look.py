@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,14 +59,18 @@ class Looker:
             self._files_at = now + FILES_SHARE * (time.monotonic() - began)
         runs = tuple(lines[name] for name in self._runs)
         campaigns, remarks = self._campaign_lines(runs, now)
+        over = self._ended.last(ended, frozenset(lines))
         return Overview(
             now=now,
-            runs=runs,
-            over=tuple(self._ended.last(ended, frozenset(lines))),
+            runs=self._named(runs),
+            over=self._named(over),
             places=place_lines(runs, self._known_places()),
             campaigns=tuple(campaigns),
             remarks=tuple(remarks),
         )
+
+    def _named(self, run_lines: Iterable[RunLine]) -> tuple[RunLine, ...]:
+        return tuple(replace(line, name=self._campaigns.name_of(line)) for line in run_lines)
 
     def unattended(self) -> list[RunDir]:
         """One run of each target whose Follower is missing."""

@@ -58,7 +58,7 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert state.by_slug("smoke").value is None
     reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
     assert sorted(reasons) == ["patched", "same", "twin"]
-    assert "the same as idea 2, good" in reasons["twin"]
+    assert "the same as #2 " in reasons["twin"]
     assert "changes nothing" in reasons["same"]
     assert "patch 1 does not apply" in reasons["patched"]
     assert state.best.slug == "good"

@@ -33,7 +33,7 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
     state = made.state()
     assert confirmation_rounds.round_is_over(state)
     said = made.apply(confirmation_rounds.judge_round(state, made.curves()))
-    assert "not confirmed" in said[0] and said[1:] == ["idea 3 (child) was built on a demoted one"]
+    assert "not confirmed" in said[0] and said[1:] == ["#3 Try child was built on a demoted one"]
     after = made.state()
     assert (after.by_slug("fake").confirmed, after.by_slug("child").marked) == ("demoted", "fake")
     assert not after.open_round and after.best.slug != "fake"
@@ -77,7 +77,7 @@ def test_what_was_tampered_with_is_not_claimed(records: Callable[..., Any]) -> N
     made = records()
     made.idea("code", kind="code")
     made.run("code", 0.7, flags="knobs.py:3 sleeps; tampered: it had a row")
-    assert proved(made, "code") == ("undecided", "idea 2 (code): not claimed: tampered: it had a row")
+    assert proved(made, "code") == ("undecided", "#2 Try code: not claimed: tampered: it had a row")
 
 
 def test_a_runner_that_dies_is_the_fault_of_code_that_can_end_it(records: Callable[..., Any]) -> None:
@@ -96,7 +96,7 @@ def test_a_runner_that_dies_is_the_fault_of_code_that_can_end_it(records: Callab
     made.run("code", 0.7, why="retest")
     assert proved(made, "code") == (
         "undecided",
-        "idea 3 (code): not claimed: lost runs: 1 of its own, 0 of the baseline's",
+        "#3 Try code: not claimed: lost runs: 1 of its own, 0 of the baseline's",
     )
 
 
@@ -151,7 +151,7 @@ def test_an_idea_whose_fresh_runs_fail_is_demoted_and_stays_so(records: Callable
     made = opened(records)
     rounds(made, lambda slug, n: None if slug == "good" and n > 2 else 0.1 * (n % 3), never)
     said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
-    assert "good): not confirmed: it fails more often: 6 of 8 runs have no metric, 0 of all " in said[0]
+    assert "good: not confirmed: it fails more often: 6 of 8 runs have no metric, 0 of all " in said[0]
     state = made.state()
     assert state.by_slug("good").confirmed == "demoted" and state.best is state.baseline
     made.verdicts.append({"do": "undecided", "index": 2, "slug": "good", "reason": "too few"})
@@ -164,7 +164,7 @@ def test_a_round_of_one_look_has_one_size(records: Callable[..., Any]) -> None:
     made.idea("good")
     made.run("good", 0.7)
     _, why = confirmation_rounds.plan_round(made.state())
-    assert why == "4 fresh runs of good and as many of the baseline: 8 in all"
+    assert why == "4 fresh runs of #2 Try good and as many of the baseline: 8 in all"
 
 
 def test_runs_that_the_machine_ended_are_replaced(records: Callable[..., Any]) -> None:
@@ -178,7 +178,7 @@ def test_no_more_of_them_are_replaced_than_were_planned(records: Callable[..., A
     made = opened(records)
     assert rounds(made, lambda slug, n: 0.5, lambda slug, n: slug == "good")["good"] == 2 * 8
     said = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
-    assert said == ["idea 2 (good): not decided: the machine ended too many of its runs"]
+    assert said == ["#2 Try good: not decided: the machine ended too many of its runs"]
     assert made.state().by_slug("good").confirmed == "undecided"
 
 
@@ -214,7 +214,7 @@ def test_what_the_campaign_cannot_afford_is_said_first(records: Callable[..., An
     state.spec = state.spec.with_rules({"confirm_runs": 16})
     planned, why = confirmation_rounds.plan_round(state, ideas)
     assert planned is not None and planned.candidates == (3,), "the best one"
-    assert why.endswith("not good, worse: for all, `confirm_runs` would have to be 24")
+    assert why.endswith("not #2 Try good, #4 Try worse: for all, `confirm_runs` would have to be 24")
     state.spec = state.spec.with_rules({"confirm_runs": 9})
     assert confirmation_rounds.plan_round(state, ideas[:1]) == (
         None,

@@ -196,7 +196,7 @@ def test_the_verdict_at_the_end(records: Callable[..., Any], direction: Directio
     assert "better than the baseline by 0.3, resolution 0.1" in verdicts[1].fields["reason"]
     assert isinstance(due[-1], Finish) and not [one for one in due if isinstance(one, Note)]  # no round
     said = made.apply(due)
-    assert said[0].startswith("idea 2 (a): deterministic: better than the baseline by 0.2")
+    assert said[0].startswith("#2 Try a: deterministic: better than the baseline by 0.2")
     assert "To get a claim, read $AUTORESEARCH_SEED" in said[-1]
     state = made.state()
     assert [idea.confirmed for idea in state.ideas] == ["", "deterministic", "deterministic", ""]
@@ -252,7 +252,7 @@ def test_copies_of_one_idea_count_as_one_run(records: Callable[..., Any], value:
         assert confirmation_rounds.plan_round(state)[0] is None  # no run is spent on a claim, either
         actions = answer(state, {"do": "confirm", "slugs": ["lucky"]}, [])
         why = "its runs are copies of one another, as it fixes a seed itself"
-        assert made.apply(actions) == [f"idea 2 (lucky): undecided: {why}"]
+        assert made.apply(actions) == [f"#2 Try lucky: undecided: {why}"]
         assert made.state().by_slug("lucky").confirmed == "undecided"
 
 

@@ -192,7 +192,7 @@ def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(rec
     assert due(made, ready=held, **facts) == (LaunchRun(),)
     report, documents = due(made, **facts)
     assert isinstance(report, ReportRun) and (report.run, report.index, report.decided) == (run, 2, True)
-    assert report.lines[0].startswith("[3/12] one, run 1: discard, pass@1 0.4;")
+    assert report.lines[0].startswith("[3/12] #2 Try one, run 1: discard, pass@1 0.4;")
     assert "remaining" in report.lines[1]
     assert documents == WriteDocuments()
 
@@ -352,7 +352,7 @@ def test_an_improvement_is_put_to_the_proof_before_the_end(records: Make) -> Non
     withdrawn, begun, words = due(made)
     assert withdrawn == WithdrawRun()
     assert isinstance(begun, Note) and begun.do == "confirming" and begun.fields["candidates"] == [2]
-    assert isinstance(words, Say) and words.text.startswith("confirming good: ")
+    assert isinstance(words, Say) and words.text.startswith("confirming: ")
     made.apply((begun,))
     assert requested(due(made))[2] == "confirm"
     while isinstance(action := due(made)[0], PrepareRun):
@@ -489,7 +489,7 @@ def test_a_crashed_idea_is_fixed_before_the_end(records: Make) -> None:
     run = made.run("broken", None, "crash", failure="import_error")
     fixing, words, start = due(made)
     assert fixing == Note("fixing", {"index": 2, "run": run})
-    assert words == Say("broken: claude is asked to mend it")
+    assert words == Say("#2 Try broken: claude is asked to mend it")
     assert isinstance(start, StartAgent) and start.job.fix is not None and start.job.fix.slug == "broken"
     made.apply((fixing,))
     assert due(made, agent=AgentStatus(busy=True)) == (NewIdea(),) or due(made, agent=AgentStatus(busy=True)) == (

@@ -43,7 +43,7 @@ def test_the_timeline_has_one_line_for_each_thing_in_its_order(lived: Any) -> No
     lines = [line for line in written(lived)["timeline.md"].splitlines() if line.startswith("- 2026")]
     told = [line.partition("Z ")[2] for line in lines]
     assert told[0] == "campaign 20261121-sort was begun"
-    assert told[1] == "idea 1, baseline: Change nothing"
+    assert told[1] == "idea #1 baseline: Change nothing"
     assert told[-1] == "somebody asked: pause"
     assert "crash oom-000001 (oom): no metric, 5.0 min, crashed: cuda_oom" in told
     assert "skipped again: equal to lr-up" in told
