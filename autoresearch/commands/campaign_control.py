@@ -10,15 +10,13 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import follow
-from autoresearch.commands.campaign_status import payload_of, state_of
+from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign.idea_name import idea_index
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -85,19 +83,6 @@ def skip(
     if idea is not None and decided(state, idea):
         raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
     return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
-
-
-def idea_named(state: CampaignState, word: str) -> Idea | None:
-    """The idea that a person names: by its slug, `#7` or `7`."""
-    index = idea_index(word)
-    return state.by_slug(word) or next((idea for idea in state.ideas if idea.index == index), None)
-
-
-def known_idea(state: CampaignState, word: str) -> Idea:
-    """The same; NotFoundError where there is none."""
-    if idea := idea_named(state, word):
-        return idea
-    raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
 
 
 def refuse_baseline(slug: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign_control import Json, Name, ask, idea_named, known_idea
-from autoresearch.commands.campaign_status import payload_of, state_of
+from autoresearch.commands.campaign_control import Json, Name, ask
+from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 

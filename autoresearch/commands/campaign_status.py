@@ -11,6 +11,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import NotFoundError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea
@@ -137,6 +138,21 @@ def state_of(campaign_dir: CampaignDir) -> CampaignState:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
     return CampaignHistory(campaign_dir).state()
+
+
+def idea_named(state: CampaignState, word: str) -> Idea | None:
+    """The idea that a person names: by its slug, `#7` or `7`."""
+    from autoresearch.core.campaign.idea_name import idea_index
+
+    index = idea_index(word)
+    return state.by_slug(word) or next((idea for idea in state.ideas if idea.index == index), None)
+
+
+def known_idea(state: CampaignState, word: str) -> Idea:
+    """The same; NotFoundError where there is none."""
+    if idea := idea_named(state, word):
+        return idea
+    raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
 
 
 def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
