@@ -143,7 +143,8 @@ def _campaign_key(key: CampaignKey) -> Schema:
     elif key.type is ValueType.CHOICE:
         off = [False, "off"] if key.name in ("prune", "sandbox") else []
         words = _DIRECTIONS if key.name == "direction" else key.choices
-        made = {"enum": list(dict.fromkeys((*words, *off, None)))}
+        others = _plug_ins("proposers") if key.name == "proposer" else ()
+        made = {"enum": list(dict.fromkeys((*words, *others, *off, None)))}
     else:
         made = _TYPES[key.type]
     return _described(made, key.meaning, key.default)
@@ -174,22 +175,33 @@ def _launchers() -> Schema:
     slots = {"type": "integer", "minimum": 1, "maximum": MOST_SLOTS, "description": "runs of a campaign at a time"}
     options = {kind: options_of(kind) for kind in Kind}
     about: dict[str, str] = {name: meaning for one in options.values() for name, meaning in one.items()}
-    block = _closed(
-        "a target",
-        {
-            "kind": {"enum": [*Kind, "tmux", "k8s"], "description": "the launcher that starts runs there"},
+    kinds = [*Kind, "tmux", "k8s", *_plug_ins("launchers")]  # what a plug-in takes is not asked: that would import it
+    block: Schema = {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": kinds, "description": "the launcher that starts runs there"},
             "slots": slots,
             **{name: {"description": meaning} for name, meaning in about.items()},
         },
-        allOf=[{"if": _is_kind(kind), "then": _only(options[kind])} for kind in Kind],
-    )
-    own = {kind.value: {**block, "required": []} for kind in Kind}  # a name that is a kind needs no `kind:`
+        "allOf": [{"if": _is_kind(kind), "then": _only(options[kind])} for kind in Kind],
+    }
+    own = {  # a name that is a kind needs no `kind:`, and no other one will do
+        kind.value: {**block, **_only(options[kind]), "if": {"required": ["kind"]}, "then": _is_kind(kind)}
+        for kind in Kind
+    }
     return {
         "description": "targets for `--launcher`, by name: each a kind and its options",
         "type": ["object", "null"],
         "properties": own,
         "additionalProperties": {**block, "required": ["kind"]},
     }
+
+
+def _plug_ins(group: str) -> tuple[str, ...]:
+    """Names of the plug-ins of a group that are installed where the schema is written; none is imported."""
+    from autoresearch.lab.plugin_groups import every_group
+
+    return tuple(one.name for found in every_group() if found.group == group for one in found.installed())
 
 
 def _is_kind(launcher_kind: Kind) -> Schema:

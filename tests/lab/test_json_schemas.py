@@ -20,6 +20,7 @@ from autoresearch.lab import json_schemas, settings
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.lab.yaml_files import parse_any
+from tests.plugin_dirs import distribution, on_path
 
 ROOT = Path(__file__).parents[2]
 VALIDATORS = {name: Draft202012Validator(json_schemas.schema_of(name)) for name in json_schemas.NAMES}
@@ -132,7 +133,9 @@ PROJECTS: list[tuple[str, bool]] = [
     ("launchers: {gpu1: {kind: ssh, host: h, slots: 4}}", True), ("launchers: {slurm: {account: rl}}", True),
     ("launchers: {gpu1: {host: h}}", False), ("launchers: {gpu1: {kind: teleport}}", False), ("launchers: 3", False),
     ("launchers: {gpu1: {kind: ssh, host: h, slots: 0}}", False), ("launchers: {gpu1: 3}", False),
-    ("launchers: {gpu1: {kind: ssh, slots: many}}", False),
+    ("launchers: {gpu1: {kind: ssh, slots: many}}", False), ("launchers: {gpu1: {kind: ssh, hots: h}}", False),
+    ("launchers: {slurm: {acount: rl}}", False), ("launchers: {slurm: {kind: ssh, host: h}}", False),
+    ("launchers: {gpu1: {kind: k8s, image: i}}", True),
 ]  # fmt: skip
 NOTES: list[tuple[str, bool]] = [
     ("direction: maximize", True), ("direction: sideways", False), ("keep_children: true", True),
@@ -201,6 +204,16 @@ def passes(check: Callable[[], None]) -> bool:
     except (AutoresearchError, BlueprintInvalid):
         return False
     return True
+
+
+def test_plug_ins_that_are_installed_are_no_typos(tmp_path: Path) -> None:
+    points = {"launchers": {"teleport": "nowhere:x"}, "proposers": {"magic": "nowhere:y"}}
+    distribution(tmp_path, "autoresearch-mine", points)
+    with on_path(tmp_path):
+        campaign, project = (Draft202012Validator(json_schemas.schema_of(one)) for one in ("campaign", "autoresearch"))
+    assert campaign.is_valid({"blueprint": "b.md", "proposer": "magic"})
+    assert project.is_valid({"launchers": {"gpu1": {"kind": "teleport", "beam": 3}}})
+    assert not project.is_valid({"launchers": {"gpu1": {"kind": "slurm", "beam": 3}}})
 
 
 def test_the_file_that_editors_read_has_both_schemas(tmp_path: Path) -> None:
