@@ -1,9 +1,11 @@
-"""`autoresearch init`: the file with a project's defaults, and a first blueprint where there is something to train."""
+"""`autoresearch init`: the files of a project's first run and first campaign."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +13,8 @@ from autoresearch.commands import output
 from autoresearch.errors import ConflictError
 from autoresearch.lab import settings as project
 
-BLUEPRINT = "experiment.md"
+BLUEPRINT, CAMPAIGN = "experiment.md", "campaign.yaml"
+_COMMIT = "git init && git add -A && git commit -m start"
 
 
 def init(
@@ -20,51 +23,86 @@ def init(
     metric: Annotated[str, typer.Option(help="The number that counts, if not one that the script prints last.")] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Write autoresearch.yaml with every setting, commented out, and a blueprint of the training script."""
-    from autoresearch.lab.json_schemas import write_schema
+    """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
 
+    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept.
+    """
     root = Path(directory).absolute()
-    path = root / project.FILE
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(f"{write_schema(root)}\n{project.template()}")
-    except FileExistsError:
-        raise ConflictError(f"{path} exists already", hint="edit it; nothing was changed") from None
-    lines = [f"wrote {path}"]
-    first = _first_blueprint(root, command, metric)
-    payload = {"path": str(path), **first}
+    wrote = _settings_file(root)
+    first = _blueprint(root, command, metric, wrote)
+    campaign = _campaign(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
+    if not wrote:
+        raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
+    payload: dict[str, Any] = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign}
+    near = root == Path.cwd()
+    here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
     if first["blueprint"]:
-        counts = f"{first['metric']} counts ({first['direction']})" if first["metric"] else "no metric is named in it"
-        lines.append(f"wrote {first['blueprint']}: `{first['launch_command']}`; {counts}")
+        payload["next"] = [f"autoresearch run {here[BLUEPRINT]}", f"autoresearch campaign start {here[CAMPAIGN]}"]
     else:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         payload["next"] = ["autoresearch config show", new]
-    output.emit("init", payload, as_json=as_json, lines=lines)
+    shown = {os.path.relpath(path) if near else path: words for path, words in wrote.items()}
+    lines = [f"wrote {path}{words and f': {words}'}" for path, words in shown.items()]
+    output.emit("init", payload, as_json=as_json, lines=[*lines, *(f"note: {one}" for one in campaign["remarks"])])
+    output.remark_path()
     return 0
 
 
-def _first_blueprint(root: Path, command: str, metric: str) -> dict[str, object]:
-    """Write the blueprint, unless there is one or nothing to train; what it says, and what can be done with it."""
+def _settings_file(root: Path) -> dict[str, str]:
+    """Write autoresearch.yaml unless it is there; what was written, with a word about it."""
+    from autoresearch.lab.json_schemas import write_schema
+
+    path = root / project.FILE
+    if path.exists():
+        return {}
+    with path.open("x", encoding="utf-8") as file:
+        file.write(f"{write_schema(root)}\n{project.template()}")
+    return {str(path): "every setting, commented out"}
+
+
+def _blueprint(root: Path, command: str, metric: str, wrote: dict[str, str]) -> dict[str, Any]:
+    """Write the blueprint, unless there is one or nothing to train; on a terminal, ask first."""
     from autoresearch.lab.campaign_setup import first_blueprint as first
     from autoresearch.lab.render import render_blueprint
 
     path = root / BLUEPRINT
-    asked = not output.agent_or_pipe()
+    if path.exists():
+        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
+    asked, purpose = not output.agent_or_pipe(), ""
     command = command or first.training_command(root)
-    if asked and not path.exists():
+    if asked:
         command = str(typer.prompt("With which command is it trained (empty: none)?", default=command)).strip()
-    if not command or path.exists():
-        return {"blueprint": None, "launch_command": command, "metric": metric, "direction": ""}
+    if not command:
+        return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
     metric = metric or first.printed_metric(command, root)
     if asked:
         metric = str(typer.prompt("Which number that it prints counts (empty: none)?", default=metric)).strip()
-    fields = first.first_blueprint(root, command, metric, path)
+        purpose = str(typer.prompt("What is the experiment, in a sentence (empty: just try)?", default="")).strip()
+    fields = first.first_blueprint(root, command, metric, purpose, path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
-    here = BLUEPRINT if root == Path.cwd() else str(path)
-    return {
-        "blueprint": str(path),
-        "launch_command": command,
-        "metric": metric,
-        "direction": fields.direction,
-        "next": [f"autoresearch run {here} --dry-run", first.campaign_line(root, here, command, metric)],
-    }
+    counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
+    wrote[str(path)] = f"`{command}`; {counts}"
+    return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": fields.direction}
+
+
+def _campaign(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
+    """Write the campaign file of the blueprint, unless there is one."""
+    from autoresearch.git_repo import checkout
+    from autoresearch.lab.campaign_setup.first_campaign import first_campaign
+
+    path, remarks = root / CAMPAIGN, []
+    found = checkout.find(root)
+    if found is None or not found.head:
+        remarks.append(f"a campaign keeps each idea on a git branch; here is no commit yet, so type: {_COMMIT}")
+    if path.exists():
+        return {"campaign": str(path), "varies": [], "remarks": remarks}
+    campaign = first_campaign(root / BLUEPRINT, os.environ, path.name)
+    path.write_text(campaign.text, encoding="utf-8")
+    for name, text in campaign.files.items():
+        if not (root / name).exists():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+    varied = ", ".join(campaign.varies)
+    wrote[str(path)] = f"ideas vary {varied}" if varied else ""
+    remarks += [campaign.remark] if campaign.remark else []
+    return {"campaign": str(path), "varies": list(campaign.varies), "remarks": remarks}

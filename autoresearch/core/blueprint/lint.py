@@ -208,13 +208,14 @@ def _limits(blueprint: Blueprint) -> Iterator[Finding]:
 
 
 def _relative(blueprint: Blueprint) -> Iterator[Finding]:
+    """Warn of a relative path, unless it is written as one on purpose: `./results`."""
     for key, value in (
         ("exp_codebase_dir", blueprint.codebase_dir),
         ("exp_venv_exe", blueprint.venv_exe),
         ("exp_result_dir", blueprint.result_dir),
     ):
         bare = key == "exp_venv_exe" and "/" not in value
-        if value and key in blueprint.lines and not value.startswith(("/", "~/")) and not bare:
+        if value and key in blueprint.lines and not value.startswith(("/", "~/", "./")) and not bare:
             message = f"[{key}] is relative: {value}"
             hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
             yield Finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])

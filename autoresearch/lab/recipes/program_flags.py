@@ -94,6 +94,7 @@ def ask_help(program: Program, interpreter: Path, cwd: Path, environ: Mapping[st
     """
     words = [str(interpreter), *program.words, "--help"]
     quiet = {**environ, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    quiet |= {"PYTHONDONTWRITEBYTECODE": "1", "WANDB_MODE": "disabled"}  # it shall leave nothing behind
     try:
         with subprocess.Popen(
             words,

@@ -42,7 +42,13 @@ def test_a_campaign_from_init_and_one_command(camp: Any) -> None:
     project(bench)
     made = bench.ask("init")
     assert (made["launch_command"], made["metric"], made["direction"]) == ("python train.py", "val_bpb", "minimize")
-    assert made["next"][1] == "autoresearch campaign start experiment.md --count 8 --proposer agent --agent claude"
+    assert made["next"] == ["autoresearch run experiment.md", "autoresearch campaign start campaign.yaml"]
+    assert made["varies"] == ["matrix-lr-0-013", "matrix-lr-0-12"], "what the text sets, by patches"
+    planned = bench.ask("campaign", "start", "campaign.yaml", "--dry-run")
+    assert planned["plan"]["objective"].startswith("val_bpb, minimize") and planned["plan"]["stops at"][0] == "3"
+    assert not planned["remarks"]
+    assert bench.ask("init", check=5)["error"]["code"] == "conflict"
+    (bench.repo / "campaign.yaml").unlink()
     text = (bench.repo / "train.py").read_text()
     ideas = [("lr", "MATRIX_LR = 0.1"), ("worse", "MATRIX_LR = 0.001"), ("broken", "MATRIX_LR = 'x'")]
     (bench.repo / "ideas.yaml").write_text(
@@ -66,10 +72,22 @@ def test_init_names_a_space_where_the_script_takes_flags(camp: Any) -> None:
     project(bench, f"{flags}a = p.parse_args()\nfor n in range(3):\n    print('step:', n, 'reward =', a.lr)\n")
     made = bench.ask("init", "--command", "python train.py")
     assert (made["metric"], made["direction"]) == ("reward", "maximize")
-    line = made["next"][1]
-    assert line.endswith("--count 8 --set 'space={lr: {low: 0.1, high: 0.9, log: true}}'")
-    plan = bench.ask(*shlex.split(line)[1:])["plan"]
-    assert plan["space"].startswith("lr {'low': 0.1")
+    assert bench.ask("blueprint", "check", "experiment.md")["findings"] == []
+    planned = bench.ask(*shlex.split(made["next"][1])[1:])
+    assert planned["plan"]["space"].startswith("lr {'low': 0.1, 'high': 0.9, 'log': True}") and not planned["remarks"]
+
+
+def test_a_program_whose_text_shows_no_flag_is_asked(camp: Any) -> None:
+    """Its flags come from a table; that it is asked leaves nothing behind."""
+    bench = camp.bench
+    table = "import argparse\np = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)\n"
+    table += "for name, value in {'lr': 0.3, 'kl_coef': 0.02, 'seed': 1}.items():\n"
+    table += "    p.add_argument('--' + name, type=float, default=value, help='a number')\n"
+    project(bench, f"{table}a = p.parse_args()\nprint('reward =', a.lr)\n")
+    before = {*bench.repo.iterdir()}
+    assert bench.ask("init")["varies"] == ["lr", "kl_coef"]
+    new = {path.name for path in {*bench.repo.iterdir()} - before}
+    assert new == {"autoresearch.yaml", ".autoresearch.schema.json", "experiment.md", "campaign.yaml"}
 
 
 def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:

@@ -1,12 +1,21 @@
-"""Which script of a project is taken for its training."""
+"""What `init` makes of the training scripts that people have: see tests/samples/projects."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.campaign_setup.first_blueprint import training_command
+from autoresearch.core.blueprint.parser import parse_blueprint
+from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric, training_command
+from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
+from autoresearch.lab.campaign_setup.printed_names import best_name, printed_names
+from autoresearch.lab.render import render_blueprint
+from autoresearch.lab.yaml_files import parse_mapping
+
+PROJECTS = Path(__file__).parents[2] / "samples" / "projects"
 
 
 @pytest.mark.parametrize(
@@ -25,3 +34,102 @@ def test_the_script_of_a_usual_name_or_the_only_one(tmp_path: Path, files: list[
     for name in files:
         (tmp_path / name).touch()
     assert training_command(tmp_path) == command
+
+
+def made(root: Path, **environ: str) -> tuple[str, FirstCampaign]:
+    command = training_command(root)
+    metric = printed_metric(command, root)
+    path = root / "experiment.md"
+    path.write_text(render_blueprint(first_blueprint(root, command, metric, "", path)))
+    assert parse_blueprint(path.read_bytes(), path.name).notes.metric == metric
+    return metric, first_campaign(path, {**os.environ, **environ}, "campaign.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "varies"),
+    [
+        ("argparse", "score", "lr ent_coef clip-range gamma"),  # no seed, no number of steps, no interval of logs
+        ("click", "val_reward", "learning-rate kl-coef group-size"),
+        ("typer", "eval/accuracy", "lr beta batch-size"),
+        ("absl", "episode_return", "learning_rate gae_lambda"),
+        ("tyro", "episodic_return", "learning_rate ent_coef clip_coef gamma"),
+        ("jsonl", "mean_return", "lr temperature"),
+        ("hydra", "reward/mean", "optim.lr algo.kl_coef algo.clip_ratio optim.weight_decay"),
+        ("yamlcfg", "val_acc", "learning_rate entropy_coef minibatch_size"),
+    ],
+)
+def test_what_is_measured_and_what_is_searched(tmp_path: Path, name: str, metric: str, varies: str) -> None:
+    root = tmp_path / name
+    shutil.copytree(PROJECTS / name, root)
+    found, campaign = made(root)
+    assert (found, campaign.varies) == (metric, tuple(varies.split()))
+    data = parse_mapping(campaign.text.encode(), "campaign.yaml")
+    assert list(data["space"]) == varies.split() and data["blueprint"] == "experiment.md"
+    for values in data["space"].values():
+        numbers = values if isinstance(values, list) else [values["low"], values["high"]]
+        assert numbers == sorted(numbers) and all(type(number) in (int, float) for number in numbers)
+
+
+@pytest.mark.parametrize(("name", "metric", "ideas"), [
+    ("constants", "score", "lr-0-0001 lr-0-0009 beta-0-013 beta-0-12"),
+    ("notebook", "val_accuracy", "learning-rate-0-0033 learning-rate-0-03"),
+])  # fmt: skip
+def test_a_script_without_flags_is_varied_by_patches(tmp_path: Path, name: str, metric: str, ideas: str) -> None:
+    root = tmp_path / name
+    shutil.copytree(PROJECTS / name, root)
+    found, campaign = made(root)
+    assert (found, campaign.varies) == (metric, tuple(ideas.split()))
+    queue = parse_mapping(campaign.text.encode(), "campaign.yaml")["queue"]
+    assert [entry["slug"] for entry in queue] == ideas.split()
+    assert [entry["patches"][0] for entry in queue] == list(campaign.files)
+    changed = [line for line in campaign.files[f"ideas/{ideas.split()[0]}.diff"].splitlines() if line[:1] in "+-"]
+    assert [line.partition(" =")[0].lower() for line in changed[2:]] == [
+        f"{sign}{'lr' if name == 'constants' else 'learning_rate'}" for sign in "-+"
+    ]
+
+
+@pytest.mark.system
+def test_trl_in_a_script_of_ones_own(tmp_path: Path) -> None:
+    root = tmp_path / "trl"
+    shutil.copytree(PROJECTS / "trl", root)
+    metric, campaign = made(root)
+    notes = parse_blueprint((root / "experiment.md").read_bytes(), "b.md").notes
+    assert (metric, notes.trainer, notes.direction) == ("reward", "trl", "maximize")
+    assert campaign.remark and not campaign.varies, "TRL is not installed here: its --help fails"
+
+
+def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import nothing_of_the_kind\nnothing_of_the_kind.go()\n")
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.touch(0o755)
+    metric, campaign = made(tmp_path, PATH=str(program.parent))
+    assert metric == "" and "# metric: NAME" in campaign.text
+    assert parse_mapping(campaign.text.encode(), "c")["agent"] == "codex" and "coding agent" in campaign.remark
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("print(f'score {w}')", ["score"]),
+        ("print(f'step {s} reward {r:.2f} loss {l}')", ["reward", "loss"]),
+        ("print('loss: %.4f acc: %d' % (a, b))", ["loss", "acc"]),
+        ("print('acc = {:.3f}'.format(a))", ["acc"]),
+        ("print('Epoch', e, 'val_loss', v)", ["val_loss"]),
+        ("log.info('it %d return=%.2f', i, r)", ["return"]),
+        ("print(json.dumps({'reward': r, 'run': name()}))", ["reward", "run"]),
+        ("print('done')", []),
+        ("x = {'loss': 1}", []),
+        ("print('a' b)", []),  # no Python
+    ],
+)
+def test_names_that_a_text_prints(tmp_path: Path, text: str, names: list[str]) -> None:
+    (tmp_path / "x.py").write_text(text)
+    assert printed_names(tmp_path / "x.py") == names
+
+
+def test_held_out_before_reward_before_loss() -> None:
+    assert best_name(["val_loss", "reward", "loss"]) == "val_loss"
+    assert best_name(["reward", "loss", "lr"]) == "reward"
+    assert best_name(["loss", "lr"]) == "loss"
+    assert best_name(["lr", "sps"]) == ""

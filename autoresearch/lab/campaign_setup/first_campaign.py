@@ -1,0 +1,161 @@
+"""The first campaign file of a project: what its launch can vary, searched around the values that it has.
+
+A script without flags is varied where its text sets numbers: each idea of the queue is a patch of one line.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import os.path
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autoresearch.core.campaign.usual_space import usual_space
+from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.lab.campaign_setup.first_blueprint import program_paths
+from autoresearch.lab.json_schemas import first_line
+from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint
+from autoresearch.lab.resolve.launch_texts import flags_of_help
+from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
+from autoresearch.trainers import registry
+
+COUNT = 8
+IDEAS = "ideas"  # the directory of the patches
+_AGENTS = ("claude", "codex", "opencode", "gemini", "qwen", "aider")
+_HEAD = """{schema}
+# A campaign of `autoresearch`: the unchanged baseline first, then one idea after another, each on a branch of its own.
+# `autoresearch campaign start {name}` prints the plan and asks; `autoresearch config schema` lists all keys.
+blueprint: {blueprint}
+count: {count}  # ideas, the baseline among them; or, for a night: deadline: 10h
+{metric}"""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCampaign:
+    """The text of a campaign file, further files by their path from its directory, and what its ideas vary."""
+
+    text: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    varies: tuple[str, ...] = ()
+    remark: str = ""  # why nothing is varied yet
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number that the text of a script sets: `LR = 3e-4`."""
+
+    name: str
+    value: float | int
+    line: int  # from 0
+    start: int
+    stop: int
+
+
+def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> FirstCampaign:
+    """The campaign file of this name beside a blueprint; the program's `--help` is asked if its text shows no flag.
+
+    Raises BlueprintError for a blueprint that is invalid.
+    """
+    resolved = resolve_blueprint(read_blueprint(blueprint), environ=environ)
+    trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
+    settings = ask_trainer(trainer, resolved)
+    metric = "" if resolved.blueprint.notes.metric or settings.objective else (
+        "# metric: NAME  # the number that counts; without it, the one that a first run shows to be a score\n"
+    )  # fmt: skip
+    head = _HEAD.format(schema=first_line("campaign"), name=name, blueprint=blueprint.name, count=COUNT, metric=metric)
+    if trainer.space(settings.whole):
+        return FirstCampaign(f"{head}# space: left out, so it is that of {trainer.name}: low-risk keys of the recipe\n")
+    if space := _space(settings, base_of(blueprint), environ):
+        lines = [f"  {key}: {_flow(values)}" for key, values in space.items()]
+        return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
+    command, codebase = resolved.blueprint.launch_command, resolved.codebase
+    for path in program_paths(command, codebase):
+        if ideas := _ideas(path, base_of(blueprint)):
+            return _queued(head, ideas)
+    agent = next((one for one in _AGENTS if shutil.which(one, path=environ.get("PATH"))), "")
+    remark = (
+        f"`{command}` takes no number that could be varied: a coding agent has to change the code"
+        + ("" if agent else "; none is installed (or write your own ideas: `queue:`)")
+    )
+    return FirstCampaign(f"{head}proposer: agent\nagent: {agent or _AGENTS[0]}\n", remark=remark)
+
+
+def _space(settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> dict[str, object]:
+    launch = settings.launch(root)
+    if not (space := usual_space(launch.settings)):
+        resolved = settings.resolved
+        variables = resolved.blueprint.notes.env
+        command = resolved.blueprint.launch_command
+        named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
+        space = usual_space(replace(launch, flags={**named, **launch.flags}).settings)
+    return dict(space)
+
+
+def _flow(value: object) -> str:
+    """A value on one line of YAML, with numbers that YAML 1.1 takes for numbers: 1.0e-05."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_flow(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, float):
+        mantissa, exponent, power = repr(value).partition("e")
+        return mantissa + (".0" if exponent and "." not in mantissa else "") + exponent + power
+    return json.dumps(value)
+
+
+def _queued(head: str, ideas: Mapping[str, tuple[str, str]]) -> FirstCampaign:
+    """A campaign whose queue is the file itself. `ideas`: slug -> (sentence, patch)."""
+    entries = [
+        f"- slug: {slug}\n  sentence: {json.dumps(sentence)}\n  parent: baseline\n  patches: [{IDEAS}/{slug}.diff]\n"
+        for slug, (sentence, _) in ideas.items()
+    ]
+    files = {f"{IDEAS}/{slug}.diff": patch for slug, (_, patch) in ideas.items()}
+    note = "# The script takes no flags: each idea is a patch of one number in its text. `overrides`, `files` and\n" \
+           "# `patches` of your own may follow; `proposer: agent` and `agent: claude` would let an agent have ideas.\n"
+    text = head.replace(f"count: {COUNT} ", f"count: {len(ideas) + 1} ")
+    return FirstCampaign(f"{text}{note}queue:\n{''.join(entries)}", files, tuple(ideas))
+
+
+def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
+    """Patches of the numbers that a script sets at its top level, a third and three times each: slug -> (words, patch).
+    """
+    try:
+        source = path.read_bytes().decode("utf-8")
+        numbers = {one.name: one for one in _numbers(source)}
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return {}
+    name = os.path.relpath(path, root)
+    before = source.splitlines(keepends=True)
+    ideas: dict[str, tuple[str, str]] = {}
+    for key, around in list(usual_space({one.name: one.value for one in numbers.values()}).items())[:3]:
+        number = numbers[key]
+        for value in [around["low"], around["high"]] if isinstance(around, dict) else around:
+            if value == number.value:
+                continue
+            line = before[number.line]
+            own, new = line[number.start : number.stop], f"{value:g}"
+            after = [*before]
+            after[number.line] = f"{line[: number.start]}{new}{line[number.stop :]}"
+            patch = "".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+            ideas[slugify(f"{key}-{new}")] = (f"{key} = {new} instead of {own}", patch)
+    return ideas if before and before[-1].endswith("\n") else {}
+
+
+def _numbers(source: str) -> list[_Number]:
+    """The numbers that names are set to at the top level of a text, each on one line; only ASCII lines."""
+    lines = source.splitlines(keepends=True)
+    found = []
+    for node in ast.parse(source).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if not isinstance(target, ast.Name) or not isinstance(value, ast.Constant):
+            continue
+        number, n = value.value, value.lineno - 1
+        if isinstance(number, int | float) and not isinstance(number, bool) and lines[n].isascii():
+            found.append(_Number(target.id, number, n, value.col_offset, value.end_col_offset or value.col_offset))
+    return found

@@ -1,0 +1,17 @@
+import argparse, math, random
+p = argparse.ArgumentParser(description="PPO on CartPole")
+p.add_argument("--lr", type=float, default=3e-4)
+p.add_argument("--clip-range", type=float, default=0.2)
+p.add_argument("--ent_coef", type=float, default=0.01)
+p.add_argument("--gamma", type=float, default=0.99)
+p.add_argument("--batch-size", type=int, default=64)
+p.add_argument("--total-steps", type=int, default=30)
+p.add_argument("--seed", type=int, default=0)
+p.add_argument("--cuda", action="store_true")
+p.add_argument("--log-interval", type=int, default=10)
+a = p.parse_args()
+random.seed(a.seed)
+for step in range(1, a.total_steps + 1):
+    r = 100 - 20 * abs(math.log10(a.lr) + 3) - 50 * abs(a.clip_range - 0.15) + random.gauss(0, 1)
+    print(f"step {step} reward {r:.3f} loss {1/step:.4f}", flush=True)
+print(f"score {r}")
