@@ -676,7 +676,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
     (bench.repo / "topic.md").write_text("Is the learning rate too low?\n")
     (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")
     (bench.repo / "ideas").mkdir()
-    assert set(words) == set(commands()) - {("demo",)}  # test_demo.py
+    assert set(words) == set(commands())
     begun(bench, blueprint)
     refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
     refused |= {("campaign", "skip"): 4}  # there is no such idea

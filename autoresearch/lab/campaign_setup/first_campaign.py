@@ -46,7 +46,7 @@ class FirstCampaign:
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class _NumberSet:
     """A number that the text of a script sets: `LR = 3e-4`."""
 
     name: str
@@ -85,10 +85,10 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
     return FirstCampaign(f"{head}proposer: agent\nagent: {agent or _AGENTS[0]}\n", remark=remark)
 
 
-def _space(settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> dict[str, object]:
-    launch = settings.launch(root)
+def _space(trainer_settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> dict[str, object]:
+    launch = trainer_settings.launch(root)
     if not (space := usual_space(launch.settings)):
-        resolved = settings.resolved
+        resolved = trainer_settings.resolved
         variables = resolved.blueprint.notes.env
         command = resolved.blueprint.launch_command
         named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
@@ -146,7 +146,7 @@ def _ideas(path: Path, root: Path) -> dict[str, tuple[str, str]]:
     return ideas if before and before[-1].endswith("\n") else {}
 
 
-def _numbers(source: str) -> list[_Number]:
+def _numbers(source: str) -> list[_NumberSet]:
     """The numbers that names are set to at the top level of a text, each on one line; only ASCII lines."""
     lines = source.splitlines(keepends=True)
     found = []
@@ -157,5 +157,5 @@ def _numbers(source: str) -> list[_Number]:
             continue
         number, n = value.value, value.lineno - 1
         if isinstance(number, int | float) and not isinstance(number, bool) and lines[n].isascii():
-            found.append(_Number(target.id, number, n, value.col_offset, value.end_col_offset or value.col_offset))
+            found.append(_NumberSet(target.id, number, n, value.col_offset, value.end_col_offset or value.col_offset))
     return found
