@@ -14,6 +14,7 @@ import importlib
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -166,7 +167,14 @@ CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "con
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its exit code."""
+    warnings.showwarning = _show_warning
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, line: int, *_: object) -> None:
+    """A plug-in that cannot be used is named in one sentence; what libraries warn of is shown with its place."""
+    start = "warning: " if category.__name__ == "PluginWarning" else f"{filename}:{line}: {category.__name__}: "
+    sys.stderr.write(f"{start}{message}\n")
 
 
 def run(argv: list[str]) -> int:

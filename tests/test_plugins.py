@@ -104,3 +104,12 @@ def test_a_function_may_be_a_plugin(tmp_path: Path) -> None:
             "two": "",
             "one": "it does not take (path, offset)",
         }
+
+
+def test_the_page_about_plugins_shows_the_example_as_it_is() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "plugins.md").read_text()
+    files = [root / "tests/example_plugin/pyproject.toml", *(root / "tests/example_plugin").rglob("[a-z]*.py")]
+    assert len(files) == 7
+    for file in files:
+        assert f"\n{file.read_text()}```\n" in page, file

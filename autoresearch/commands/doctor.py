@@ -16,6 +16,7 @@ from autoresearch.errors import EnvironmentUnusable
 if TYPE_CHECKING:
     from autoresearch.lab.remote.inspect import Inspected
     from autoresearch.lab.settings import Settings
+    from autoresearch.plugins import Plugin
 
 WIDTH = 80
 
@@ -33,6 +34,7 @@ def doctor(
 ) -> int:
     """Check tmux, git, disk, GPUs and sandboxes on this host. Exits 6 where a run could not start."""
     from autoresearch.git_repo import checkout as repository
+    from autoresearch.lab import plugin_groups
     from autoresearch.lab import settings as project
     from autoresearch.launchers import host, host_sandbox_check, volume
     from autoresearch.launchers.tmux import TmuxLauncher
@@ -46,6 +48,7 @@ def doctor(
     inspections = _inspected(settings, blueprint, home if canary else None) if launcher or canary else []
     around = host.look([here, state_home()], git_directory=repo.git_dir if repo else None)
     found = host.findings(around, TmuxLauncher(settings.text("tmux_socket")))
+    plugins = plugin_groups.faults()
     big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
@@ -60,6 +63,7 @@ def doctor(
         ["driven by", host_sandbox_check.driven_by(os.environ) or "a person"],
         *(["disk", f"{d.free_bytes / 1e9:.1f} GB free for {d.directory}"] for d in around.disks),
         ["big volume", big.sentence],
+        *(["plug-in", f"{one.name} ({one.group}), {one.origin}: {fault or 'ok'}"] for one, fault in plugins.items()),
         *([f.severity.value, str(f)] for f in found),
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
@@ -75,6 +79,7 @@ def doctor(
             "repository": str(repo.root) if repo else None,
             "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
             "big_volume": {"path": big.path or None, "why": big.why or None, "variables": dict(big.variables)},
+            "plugins": [_plugin(one, fault) for one, fault in plugins.items()],
             "findings": [_finding(f) for f in found],
             "places": [_payload(one) for one in inspections],
             "next": ["autoresearch run BLUEPRINT"] if fit else [],
@@ -152,6 +157,11 @@ def _payload(inspected: Inspected) -> dict[str, Any]:
         },
         "findings": [_finding(f) for f in inspected.findings],
     }
+
+
+def _plugin(plugin: Plugin, fault: str) -> dict[str, str | None]:
+    names = {"group": plugin.group, "name": plugin.name}
+    return {**names, "distribution": plugin.distribution, "version": plugin.version, "fault": fault or None}
 
 
 def _finding(finding: Finding) -> dict[str, str]:

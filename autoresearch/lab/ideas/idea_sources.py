@@ -71,7 +71,7 @@ class IdeaSources:
     def _proposer_inputs(self) -> ProposerInputs:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
-        if mine.space:
+        if mine.space or f"proposers.{mine.name}" in self.spec.plugins:
             baseline = self.builder.whole(self.spec.base_commit) if self.builder.recipe_path == self.spec.recipe else {}
         return ProposerInputs(
             directory=self.campaign_dir.path,
