@@ -171,7 +171,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, line: int, *_: object) -> None:
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, line: int, file: object = None, text: object = None
+) -> None:
     """A plug-in that cannot be used is named in one sentence; what libraries warn of is shown with its place."""
     start = "warning: " if category.__name__ == "PluginWarning" else f"{filename}:{line}: {category.__name__}: "
     sys.stderr.write(f"{start}{message}\n")
