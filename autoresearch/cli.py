@@ -172,7 +172,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _show_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: object = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: object = None,
 ) -> None:
     """A plug-in that cannot be used is named in one sentence; what libraries warn of is shown with its place."""
     start = "warning: " if category.__name__ == "PluginWarning" else f"{filename}:{lineno}: {category.__name__}: "

@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "commands": (*_LOW, *_SIDE, "lab"),
     "cli": (*_LOW, *_SIDE, "lab", "commands"),
     "__main__": ("cli",),
+    "api": (*_LOW, *_SIDE, "lab", "commands"),  # of `commands` only the composition root, wiring.py
     "runner": (),
     "tinygrpo": (),
 }

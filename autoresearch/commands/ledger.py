@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,13 +33,14 @@ def show(
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.campaign_report import formatting
+    from autoresearch.lab.results.ledger_file import ledger_path
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_records import CampaignDir, entries
     from autoresearch.records.ledger import Ledger
 
     if style not in FORMATS:
         raise UsageError(f"--format {style!r} is not one of {', '.join(FORMATS)}")
-    path = _ledger(run)
+    path = ledger_path(run, real_parts())
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
     ledger = Ledger(path)
@@ -136,19 +135,3 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
     if "metric_name" not in sizes and len(measured) == 1:
         lines.append(cut(f"metric_value is {measured.pop()}", width))
     return lines
-
-
-def _ledger(name: str) -> Path:
-    from autoresearch.lab.runs import sessions
-
-    if name.endswith(".tsv"):
-        return Path(name).absolute()
-    parts = real_parts()
-    try:
-        return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
-    except NotFoundError as unknown:
-        from autoresearch.lab.campaign_setup import campaign_registry
-
-        with contextlib.suppress(NotFoundError):
-            return campaign_registry.find(name, parts).ledger
-        raise unknown from None

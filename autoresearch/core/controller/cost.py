@@ -170,7 +170,7 @@ def _simulated(baseline: int, retests: int) -> _Simulated:
 
 
 @dataclass(slots=True)
-class _Campaign:
+class _SimulatedCampaign:
     """One simulated campaign: of each tried idea its re-tests and whether it was kept."""
 
     noise: Noise
@@ -179,11 +179,11 @@ class _Campaign:
     effect: float = 0.0  # of the last kept idea
 
 
-def _campaign(number: int, baseline: int, retests: int) -> _Campaign:
+def _campaign(number: int, baseline: int, retests: int) -> _SimulatedCampaign:
     """Try HORIZON ideas, each built on the last kept one and run until it is decided; a run has an sd of 1."""
     draws = iter(NormalDist().samples(baseline + HORIZON * (2 + retests), seed=number))
     incumbent = list(islice(draws, baseline))
-    campaign, rule = _Campaign(noise_of([incumbent])), rule_for(retests)
+    campaign, rule = _SimulatedCampaign(noise_of([incumbent])), rule_for(retests)
     for _ in range(HORIZON):
         own = campaign.effect + (EFFECT if next(draws) > BETTER else 0.0)
         values = [own + next(draws)]

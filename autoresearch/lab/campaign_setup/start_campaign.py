@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from autoresearch.git_repo.exclude import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.campaign_setup.continue_campaign import continue_with, refuse_other_code, refuse_other_terms
-from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
+from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.plugin_groups import used_by
 from autoresearch.lab.resolve.host_check import check_local
@@ -18,6 +19,23 @@ from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked
+
+
+def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
+    """Start the campaign of a file or a blueprint without asking. pairs: KEY=VALUE, laid over the file.
+
+    Raises UsageError, BlueprintError, ConflictError or EnvironmentUnusable.
+    """
+    from autoresearch.lab.campaign_setup import controller_session
+    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.preflight import preflight
+
+    campaign_file = read_campaign_file(str(source), {}, start=source.parent, now=parts.clock(), pairs=pairs)
+    proposed = resolve_campaign(campaign_file, parts)
+    preflight(proposed)
+    campaign_dir = create(proposed, parts)
+    controller_session.start_and_wait(campaign_dir, parts)
+    return campaign_dir
 
 
 def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
