@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import shlex
 import sys
 import warnings
@@ -152,6 +153,10 @@ FORMER = {  # merged into another command, or moved below `campaign`
     "campaign proposals": "campaign approve",
 }
 
+# What other programs call it.
+MEANT = {"kill": "stop", "ls": "status", "ps": "status", "list": "status", "start": "run", "tail": "logs",
+         "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
+
 # What those meant that named nothing, where the command of today means a run.
 UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign",
            "plan wait": "last-plan", "plan report": "last-plan"}  # fmt: skip
@@ -195,6 +200,7 @@ def run(argv: list[str]) -> int:
         return 0
     try:
         _refuse_former(argv)
+        _refuse_meant(argv)
         argv = _started(argv)
         code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
@@ -216,6 +222,26 @@ def _refuse_former(argv: Sequence[str]) -> None:
         if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
             line = shlex.join(_named(former, argv[count:]))
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
+
+
+def _refuse_meant(argv: Sequence[str]) -> None:
+    """UsageError that names our verb for a word of other programs; in a group, the verb of that group."""
+    group = argv[0] if argv[:1] and argv[0] in GROUPS else ""
+    word, rest = (argv[1:2], argv[2:]) if group else (argv[:1], argv[1:])
+    now = MEANT.get(word[0]) if word else None
+    if now is None or os.path.lexists(word[0]):
+        return
+    if not group and word == ["start"] and any(one.endswith((".yaml", ".yml")) for one in rest):
+        now = "campaign start"
+    verbs: Collection[str] = GROUPS[group][1] if group else COMMANDS
+    if now.partition(" ")[0] not in {*verbs, *(() if group else GROUPS)} or word[0] in verbs:
+        return
+    from autoresearch.errors import UsageError
+
+    words = [*([group] if group else []), *now.split(), *rest]
+    there = " ".join([*([group] if group else []), word[0]])
+    raise UsageError(f"there is no command `{there}`. Did you mean `{' '.join(words[: len(words) - len(rest)])}`?",
+                     fix=f"autoresearch {shlex.join(words)}", code="no_such_command")  # fmt: skip
 
 
 def _named(former: str, words: Sequence[str]) -> list[str]:
@@ -344,7 +370,9 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if former := _former_option(argv, error):
         return _fail(argv, former)
     if wording is not None:
-        return _fail(argv, UsageError(str(wording()), fix=" ".join(["autoresearch", *_known(argv), "--help"])))
+        meant = re.match(r"No such command '(\S+)'\. Did you mean '([\w-]+)'\?", text := str(wording()))
+        words = [meant[2] if word == meant[1] else word for word in argv] if meant else [*_known(argv), "--help"]
+        return _fail(argv, UsageError(text, fix=f"autoresearch {shlex.join(words)}"))
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, OSError) and (error.filename is not None or error.errno == errno.ENOSPC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -42,15 +43,19 @@ def logs(
     lines = _matching(rundir.log, grep, tail) if grep else tail_lines(rundir.log, tail)
     if out:
         Path(out).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    payload = {
-        "run": spec.run,
-        "log_path": str(rundir.log),
-        "lines": [] if out else lines,
-        "count": len(lines),
-        "out": out or None,
-        "next": [f"autoresearch status {spec.run}"],
-    }
     if as_json:
+        shown = [] if out else output.newest(lines, output.ROOM)
+        left = 0 if out else len(lines) - len(shown)
+        rest = [f"autoresearch logs {spec.run} --tail {tail} --out run.log{_grep(grep)}"] if left else []
+        payload = {
+            "run": spec.run,
+            "log_path": str(rundir.log),
+            "lines": shown,
+            "count": len(lines),
+            "left_off": left,
+            "out": out or None,
+            "next": [*rest, f"autoresearch status {spec.run}"],
+        }
         output.emit("logs", payload, as_json=True)
         return 0
     for line in () if out else lines:
@@ -58,6 +63,10 @@ def logs(
     if follow:
         _follow(rundir)
     return 0
+
+
+def _grep(pattern: str) -> str:
+    return f" --grep {shlex.quote(pattern)}" if pattern else ""
 
 
 def _events(run: str, since: int, tail: int, *, as_json: bool) -> int:
@@ -69,10 +78,12 @@ def _events(run: str, since: int, tail: int, *, as_json: bool) -> int:
     spec = sessions.spec_of(rundir)
     found, upto = read_events(rundir.events, since)
     shown = found[-tail:] if tail else []
+    objects = [{"seq": e.seq, "t": e.t, "s": e.s, "event": e.event, **e.fields} for e in shown]
+    objects = output.newest(objects, output.ROOM)
     payload = {
         "run": spec.run,
-        "events": [{"seq": e.seq, "t": e.t, "s": e.s, "event": e.event, **e.fields} for e in shown],
-        "left_off": len(found) - len(shown),
+        "events": objects,
+        "left_off": len(found) - len(objects),
         "seq": upto,
         "events_path": str(rundir.events),
         "next": [f"autoresearch logs {spec.run} --events --since {upto}"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +48,10 @@ def metrics(
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
     written = metric_frame.write(found.shown, Path(out)) if out else None
-    payload = {**_payload(found, last), "next": _next(name, log, out, empty=not found.best.readings)}
+    payload = _payload(found, last)
+    if as_json:
+        _cap(payload)
+    payload["next"] = _next(name, log, out, empty=not found.best.readings)
     if out:
         payload["out"], payload["rows"] = str(Path(out).absolute()), written
     output.emit("metrics", payload, as_json=as_json, lines=[] if as_json else _lines(name, found, payload))
@@ -99,6 +103,15 @@ def _payload(readout: Readout, last: int) -> dict[str, Any]:
         "failure": {"class": readout.failure[0], "line": readout.failure[1]} if readout.failure else None,
         "warnings": list(readout.warnings),
     }
+
+
+def _cap(payload: dict[str, Any]) -> None:
+    """Leave off the oldest readings of what is longer than an agent should read; `next` has a file with all of them."""
+    room = output.ROOM - len(json.dumps({**payload, "steps": [], "validations": []}, default=str))
+    validations = output.newest(payload["validations"], room // 2)
+    steps = output.newest(payload["steps"], room - len(json.dumps(validations)))
+    payload["left_off"] += len(payload["steps"]) + len(payload["validations"]) - len(steps) - len(validations)
+    payload |= {"steps": steps, "validations": validations}
 
 
 def _reading(reading: Reading) -> dict[str, Any]:

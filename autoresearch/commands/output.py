@@ -14,13 +14,15 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from autoresearch.errors import AutoresearchError
 from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
+T = TypeVar("T")
 typed: list[str] = []  # the words of this command line, for one that says how to be agreed to
+ROOM = 8000  # characters of JSON that hold a series: about 2,000 tokens of an agent's context
 MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
 
 
@@ -77,6 +79,17 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
             say(line)
         for line in payload.get("next", ())[:3]:
             say(f"next: {line}")
+
+
+def newest(items: Sequence[T], room: int) -> list[T]:
+    """The last items whose JSON fits in so many characters; of what does not fit at all, the last one."""
+    count = 0
+    for item in reversed(items):
+        room -= len(json.dumps(clean(item), ensure_ascii=False)) + 2
+        if room < 0 and count:
+            break
+        count += 1
+    return list(items[len(items) - count :])
 
 
 def clean(value: Any) -> Any:

@@ -129,3 +129,22 @@ def test_a_slip_of_a_verb_is_no_file(typed: str, meant: str, capsys: pytest.Capt
     assert cli.run(typed.split()) == 2
     assert f"Did you mean '{meant}'" in capsys.readouterr().err
     assert cli.run([typed.split()[0], "nights", "--json"]) == 4  # no verb is called so: it may be a file
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("kill", "last"), "autoresearch stop last"),
+        (("ls",), "autoresearch status"),
+        (("start", "a.md"), "autoresearch run a.md"),
+        (("start", "a.yaml"), "autoresearch campaign start a.yaml"),
+        (("campaign", "kill", "night"), "autoresearch campaign stop night"),
+        (("stauts", "last"), "autoresearch status last"),
+    ],
+)
+def test_a_word_of_other_programs_names_our_verb(
+    words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(list(words)) == 2
+    told = capsys.readouterr().err
+    assert "Did you mean" in told and f"type: {line}\n" in told

@@ -166,7 +166,8 @@ def test_a_file_that_grows_while_it_is_read(ask: Ask, tmp_path: Path) -> None:
         done.set()
         writer.join()
     numbers = [row["step"] for row in found["steps"]]
-    assert len(numbers) >= 1999 and numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) + found["left_off"] == numbers[-1] >= 1999
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
 def test_a_table_for_people_and_a_file_for_pandas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -318,3 +319,12 @@ def test_a_broken_expression_is_refused_before_anything_starts(bench: Any) -> No
         assert bench.picture("home") == before
         campaign = bench.ask("campaign", "start", path, "--count", 2, "--yes", check=None)["error"]
         assert campaign["message"] == told["message"] or code == campaign["code"] == "no_direction"
+
+
+def test_an_answer_for_an_agent_is_small_and_says_how_to_get_the_rest(ask: Ask, tmp_path: Path) -> None:
+    log = tmp_path / "m.jsonl"
+    log.write_text("".join(json.dumps({"step": n, "loss": 1 / n, "val/acc": n / 3000}) + "\n" for n in range(1, 3001)))
+    found = ask("--log", log)
+    assert len(json.dumps(found)) < 9000 and found["steps"][-1]["step"] == 3000
+    assert len(found["steps"]) > 20 and found["left_off"] + len(found["steps"]) + len(found["validations"]) >= 3000
+    assert any("--out" in line for line in found["next"])

@@ -24,7 +24,7 @@ async def main(blueprint: str, program: str, arguments: list[str]) -> dict[str, 
     async with Client(stdio_client(server)) as client:
         tools = (await client.list_tools()).tools
         run = (await client.call_tool("run", {"blueprint": blueprint})).structured_content
-        asked = {"name": run["run"], "seconds": 60}
+        asked = {"run": run["run"], "seconds": 60}
         news = (await client.call_tool("wait", asked, progress_callback=progress)).structured_content
         while news["state"] != "ended":
             since = {**asked, "since": news["seq"]}

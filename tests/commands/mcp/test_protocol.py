@@ -41,7 +41,7 @@ def test_an_id_is_used_once_at_a_time_and_may_be_a_text(client: Any) -> None:
 
 
 def test_too_many_calls_at_a_time_are_told_so(client: Any) -> None:
-    asked = [client.call("wait", name="gone") for _ in range(12)]
+    asked = [client.call("wait", run="gone") for _ in range(12)]
     said = [client.answer(id)["result"]["structuredContent"]["error"]["code"] for id in asked]
     assert set(said) == {"not_found", "busy"}
 

@@ -39,8 +39,8 @@ metrics_jsonl_path: out/metrics.jsonl
 """
 LOOP = (
     {"mcp": {"server": "autoresearch", "tool": "run", "arguments": {"blueprint": "grpo.md"}}},
-    {"mcp": {"server": "autoresearch", "tool": "wait", "arguments": {"name": "last", "seconds": 60, "since": 1000}}},
-    {"mcp": {"server": "autoresearch", "tool": "status", "arguments": {"what": "run", "name": "last"}}},
+    {"mcp": {"server": "autoresearch", "tool": "wait", "arguments": {"run": "last", "seconds": 60, "since": 1000}}},
+    {"mcp": {"server": "autoresearch", "tool": "status", "arguments": {"what": "run", "run": "last"}}},
     {"text": "It has been run."},
 )
 

@@ -63,12 +63,12 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
     assert planned["state"] == "planned" and not bench.git("branch", "--list", "autoresearch/*")
     run = client.tool("run", blueprint="exp.md", max_time="9m")
     assert run["session"] in bench.tmux("list-sessions").stdout and bench.git("branch", "--list", run["branch"])
-    ended = client.tool("wait", name=run["run"], seconds=300)
+    ended = client.tool("wait", run=run["run"], seconds=300)
     while ended["state"] != "ended":
-        ended = client.tool("wait", name=run["run"], seconds=300, since=ended["seq"])
+        ended = client.tool("wait", run=run["run"], seconds=300, since=ended["seq"])
     assert (ended["ending"], ended["verdict"]) == ("finished", "keep")
     assert ended["metrics"]["task_pass_rate@1"] == 0.5
-    assert client.tool("status", name=run["run"]) == bench.ask("status", run["run"])
+    assert client.tool("status", run=run["run"]) == bench.ask("status", run["run"])
     assert client.tool("logs", grep="hello", last=3)["count"] == 1
     assert client.tool("logs", what="metrics", key=["*kl_loss"])["ok"] is True
     assert client.tool("logs", what="events", last=2)["left_off"] > 0
@@ -77,18 +77,18 @@ def test_the_whole_loop(bench: Any, client: Any) -> None:
         (row,) = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     assert (row["run_id"], row["driven_by"]) == (run["run"], "codex-mcp-client")
     assert client.tool("status", what="ledger")["rows"][0]["run_id"] == run["run"]
-    assert client.tool("status", what="compare", name="last", other="last")["metric_name"] == "task_pass_rate@1"
+    assert client.tool("status", what="compare", run="last", other="last")["metric_name"] == "task_pass_rate@1"
     assert client.leave() == 0 and client.errors() == ""
 
 
 def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
     """Message, hint, fix and exit code; also where a path begins with a dash, and for what this file did not send."""
     for tool, arguments, argv, code in (
-        ("status", {"name": "gone"}, ("status", "gone"), 4),
+        ("status", {"run": "gone"}, ("status", "gone"), 4),
         ("run", {"blueprint": "gone.md"}, ("run", "gone.md"), 4),
         ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
         ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
-        ("campaign", {"verb": "report", "name": "-x"}, ("report", "--", "-x"), 4),
+        ("campaign", {"verb": "report", "campaign": "-x"}, ("report", "--", "-x"), 4),
         ("logs", {"grep": "("}, ("logs", "--grep", "("), 4),
     ):
         (bench.repo / "bad.md").write_text("# nothing\n")
@@ -112,21 +112,21 @@ def test_another_directory_by_argument(bench: Any, client: Any) -> None:
 
 def test_a_status_is_answered_while_a_wait_waits_and_a_wait_can_be_cancelled(bench: Any, client: Any) -> None:
     run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    waiting = client.call("wait", name=run["run"], seconds=500)
+    waiting = client.call("wait", run=run["run"], seconds=500)
     child = begun(bench, client)
-    assert client.tool("status", name=run["run"])["state"] == "running"
+    assert client.tool("status", run=run["run"])["state"] == "running"
     assert client.ask("ping")["result"] == {} and not gone(child)
     client.send(method="notifications/cancelled", params={"requestId": "not one of ours"})
     client.send(method="notifications/cancelled", params={"requestId": waiting, "reason": "bored"})
     bench.until(lambda: gone(child))
-    assert client.tool("stop", name=run["run"], reason="enough")["ending"] == "stopped"
+    assert client.tool("stop", run=run["run"], reason="enough")["ending"] == "stopped"
     assert client.leave() == 0
     assert not [message for message in client.kept if message.get("id") == waiting], "cancelled, and answered"
 
 
 def test_the_end_of_stdin_ends_the_server_and_what_waits_but_no_run(bench: Any, client: Any) -> None:
     run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    client.call("wait", name=run["run"], seconds=500)
+    client.call("wait", run=run["run"], seconds=500)
     child = begun(bench, client)
     assert client.leave() == 0
     assert gone(child)
@@ -146,7 +146,7 @@ def test_a_launch_is_finished_though_the_client_goes(bench: Any, client: Any) ->
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_server_leaves_only_the_run(bench: Any, client: Any, number: int) -> None:
     run = client.tool("run", blueprint=str(bench.blueprint("silent")))
-    client.call("wait", name=run["run"], seconds=500)
+    client.call("wait", run=run["run"], seconds=500)
     child = begun(bench, client)
     client.process.send_signal(number)
     bench.until(lambda: client.process.poll() is not None and gone(child))

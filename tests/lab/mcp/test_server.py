@@ -73,7 +73,7 @@ def test_and_to_nobody_else(meta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
     monkeypatch.setattr(calls, "BEYOND_S", -1000.0)
-    (answer,) = said(name, **({"blueprint": "gone.md"} if name == "run" else {"name": "gone"}))
+    (answer,) = said(name, **({"blueprint": "gone.md"} if name == "run" else {"run": "gone"}))
     error = answer["result"]["structuredContent"]["error"]
     assert (error["code"], error["hint"]) == ("no_answer", hint)
 

@@ -101,7 +101,7 @@ def test_what_is_declared() -> None:
             tool.name == "stop",  # Codex then asks a person, and refuses where there is none
         )
     assert TOOLS["run"].declared()["inputSchema"]["required"] == ["blueprint"]
-    assert TOOLS["stop"].declared()["inputSchema"]["required"] == ["name", "reason"]
+    assert TOOLS["stop"].declared()["inputSchema"]["required"] == ["reason"]
     assert TOOLS["campaign"].declared()["inputSchema"]["required"] == ["verb"]
 
 
@@ -134,7 +134,7 @@ def test_a_wait_is_capped() -> None:
         ("logs", {"last": 2.5}, "logs tail: last must be a whole number"),
         ("logs", {"what": "metrics", "key": "loss"}, "logs metrics: key must be a list of strings"),
         ("logs", {"what": "metrics", "key": ["loss", 3]}, "logs metrics: key must be a text"),
-        ("stop", {"name": "last"}, "stop run needs reason"),
+        ("stop", {"run": "last"}, "stop run needs reason"),
     ],
 )
 def test_what_cannot_be_understood_is_one_sentence(tool: str, given: dict[str, Any], said: str) -> None:
