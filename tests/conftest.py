@@ -38,6 +38,7 @@ pytest_plugins = [
     "tests.far.plugin",  # what every launcher must do, and a small one
     "tests.engines.ssh",  # real sshds, links that can be cut
     "tests.engines.ray.plugin",  # a Ray of the tests' own, and a server that answers like one
+    "tests.hook",  # a web hook on loopback
 ]
 
 _UNWANTED = (

@@ -11,6 +11,7 @@ import typer
 
 from autoresearch.commands import output, target_option
 from autoresearch.commands.campaign_status import best_words, headline, payload_of, seed_lines, state_of
+from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
@@ -73,6 +74,7 @@ def start(
         "gpus": gpus,
         "agent": agent,
     }
+    from autoresearch.commands.notice_checks import warn_of_recipients
     from autoresearch.trainers import ask
 
     parts = real_parts()
@@ -85,6 +87,7 @@ def start(
         output.remark(f"first step: {proposed.first_step_rule}")
     campaign_dir = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(campaign_dir, parts)
+    warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     if detach:
         state = state_of(campaign_dir)
         lines = [
@@ -311,6 +314,7 @@ def follow(
         )
     lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
     output.emit(command, payload, as_json=as_json, lines=lines)
+    ring(f"{payload['campaign']}: {payload['state']}")
     return 0
 
 

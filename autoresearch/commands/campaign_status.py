@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 
@@ -89,6 +90,8 @@ def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json
         name = next((idea.name for idea in state.ideas if idea.index == last.index), f"#{last.index}")
         lines.insert(1, f"last: {name}: {last.shown_status}, {last.description}"[:300])
     output.emit("wait", payload, as_json=as_json, lines=lines)
+    if payload["state"] in (CampaignPhase.ENDED, CampaignPhase.PAUSED, CampaignPhase.WAITING, CampaignPhase.DEAD):
+        ring(f"{payload['campaign']}: {payload['state']}")
     return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.notice_checks import checked_recipients, events_of
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
 
@@ -21,17 +22,24 @@ def show(
     found = project.load(Path(directory), environ=os.environ)
     rows = [[v.key.name, v.text or "-", v.source, v.key.meaning] for v in found.values.values()]
     declared = [_declared(name, found) for name in found.launchers]
+    recipients, problems = checked_recipients(found, os.environ)
     if as_json:
         settings = {v.key.name: {"value": v.text, "source": v.source} for v in found.values.values()}
         payload = {
             "settings": settings,
             "launchers": declared,
+            "notify": [{"to": one.shown, "events": list(one.kinds)} for one in recipients.each],
+            "notify_problems": list(problems),
             "file": str(found.file) if found.file else None,
             "next": [f"autoresearch doctor --launcher {one['name']}" for one in declared if not one["error"]],
         }
         output.emit("config show", payload, as_json=True)
     else:
-        output.table([*rows, *([f"launchers.{one['name']}", _words(one), str(found.file), ""] for one in declared)])
+        rows += [[f"launchers.{one['name']}", _words(one), str(found.file), ""] for one in declared]
+        rows += [["notify", one.shown, found.notify_source, events_of(one)] for one in recipients.each]
+        output.table(rows)
+        for problem in problems:
+            output.remark(f"warning: {problem}")
     return 0
 
 
@@ -60,6 +68,7 @@ def schema(
         project.FILE: [
             *((key.name, key.takes, key.builtin or None, key.meaning) for key in project.KEYS),
             (project.LAUNCHERS, "mapping", None, "targets for --launcher, by name: each a kind and its options"),
+            (project.NOTIFY, "text, mapping or list", None, project.NOTIFY_MEANING),
         ],
     }
     if as_json:

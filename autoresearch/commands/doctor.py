@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output, target_option
+from autoresearch.commands.notice_checks import look_at_notices
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import EnvironmentUnusable
@@ -29,6 +30,9 @@ def doctor(
     ] = "",
     canary: Annotated[
         bool, typer.Option("--canary", help="Send each a job: does it find our files, and the interpreter?")
+    ] = False,
+    notify: Annotated[
+        bool, typer.Option("--notify", help="Send a test to everyone in `notify:`; 6 if one failed.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -52,6 +56,7 @@ def doctor(
     big = volume.find(settings.text("big_volume"), os.environ)
     errors = [f for f in found if f.severity is Severity.ERROR]
     gpus = ", ".join(f"{g.index}: {g.name} {g.uuid}" for g in around.gpus) or "none"
+    notices = look_at_notices(settings, os.environ, send=notify)
     fit = not errors and all(one.fit for one in inspections)
     rows = [
         ["system", around.system],
@@ -65,6 +70,7 @@ def doctor(
         ["big volume", big.sentence],
         *(["plug-in", f"{one.name} ({one.group}), {one.origin}: {fault or 'ok'}"] for one, fault in plugins.items()),
         *([f.severity.value, str(f)] for f in found),
+        *notices.rows,
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
     if canary and not inspections:
@@ -82,6 +88,8 @@ def doctor(
             "plugins": [_plugin(one, fault) for one, fault in plugins.items()],
             "findings": [_finding(f) for f in found],
             "places": [_payload(one) for one in inspections],
+            "notify": notices.payload,
+            "notify_problems": list(notices.problems),
             "next": ["autoresearch run BLUEPRINT"] if fit else [],
         }
         output.emit("doctor", payload, as_json=True)
@@ -89,7 +97,7 @@ def doctor(
         output.table(rows)
         for one in inspections:
             _show(one)
-    return 0 if fit else EnvironmentUnusable.exit_code
+    return 0 if fit and not (notify and notices.failed) else EnvironmentUnusable.exit_code
 
 
 def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output, target_option
+from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.outcome import show_outcome
+from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
@@ -74,6 +76,7 @@ def run(
         started = begin(experiment)
     for line in started.remarks:
         output.remark(line)
+    warn_of_recipients(path.absolute().parent, os.environ)
     if detach:
         return _detached(started.launched, as_json=as_json)
     return follow_to_end("run", started.launched, experiment.parts, as_json=as_json)
@@ -238,4 +241,5 @@ def follow_to_end(
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise
     show_outcome(command, outcome, rundir, as_json=as_json, more=more)
+    ring(f"{spec.slug}: {outcome.exit.ending.wording}")
     return outcome.exit_code

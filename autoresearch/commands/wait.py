@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
@@ -97,6 +98,7 @@ def _wait_for_event(
         from autoresearch.commands.outcome import show_outcome
 
         show_outcome("wait", outcome, rundir, as_json=as_json)
+        ring(f"{spec.slug}: {outcome.exit.ending.wording}")
         return 1 if as_exit_code else 0
     event = news[-1].event if news else "tick"
     brief = as_json and not news

@@ -12,11 +12,14 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.notifiers.recipients import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
 
 FILE = "autoresearch.yaml"
 PLUGINS = PluginNames("launchers")
-LAUNCHERS = "launchers"  # the one key that is not a single value
+LAUNCHERS = "launchers"  # this key and the next are not single values
+NOTIFY = "notify"
+NOTIFY_MEANING = "who is told of an end, a pause ...: a URL as Apprise takes it, {command: ...}, or a list of them"
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
@@ -66,6 +69,7 @@ KEYS = (
     SettingKey("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
     SettingKey("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
     SettingKey("prefix", "autoresearch", False, "first part of branch names"),
+    SettingKey("bell", "yes", False, "no: a terminal that waited neither rings nor shows a notice at the end"),
     SettingKey("require_snapshot", "no", False, "yes: refuse a run whose code no commit can hold"),
 )
 BY_NAME = {key.name: key for key in KEYS}
@@ -92,6 +96,8 @@ class Settings:
     values: Mapping[str, SettingValue]
     file: Path | None
     launchers: Declared = field(default_factory=dict)  # the `launchers:` block
+    notify: object = None  # the value of `notify:`, not checked: what is wrong with it refuses no run
+    notify_source: str = "built-in"
 
     def text(self, name: str) -> str:
         """The value as typed."""
@@ -151,7 +157,7 @@ def find_file(start: Path) -> Path | None:
 def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
     """Read the settings for a directory; UsageError names the file or variable of a bad value."""
     file = find_file(start.absolute())
-    typed, launchers = _read(file) if file else ({}, {})
+    typed, launchers, notify = _read(file) if file else ({}, {}, None)
     values: dict[str, SettingValue] = {}
     for key in KEYS:
         value = SettingValue(key, key.builtin, "built-in")
@@ -163,21 +169,25 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
             value = SettingValue(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
         _check(value)
         values[key.name] = value
-    return Settings(values, file, launchers)
+    source = str(file) if notify else "built-in"
+    if environ.get(VARIABLE):
+        notify, source = split_variable(environ[VARIABLE]), f"environment {VARIABLE}"
+    return Settings(values, file, launchers, notify, source)
 
 
-def _read(file: Path) -> tuple[dict[str, str], Declared]:
+def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
     from autoresearch.lab.yaml_files import load_mapping
 
     try:
         data = dict(load_mapping(file))
     except BlueprintError as error:  # not YAML: the file is no blueprint, and has another exit code
         raise UsageError(error.message, hint=error.hint) from error
-    launchers = _declared(file, data)
+    launchers, notify = _declared(file, data), data.pop(NOTIFY, None)
     unknown = sorted(set(data) - set(BY_NAME))
     if unknown:
-        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {', '.join([*BY_NAME, LAUNCHERS])}")
-    return {name: "" if value is None else str(value) for name, value in data.items()}, launchers
+        known = ", ".join([*BY_NAME, LAUNCHERS, NOTIFY])
+        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {known}")
+    return {name: "" if value is None else str(value) for name, value in data.items()}, launchers, notify
 
 
 def _declared(file: Path, data: dict[str, Any]) -> Declared:
@@ -223,6 +233,8 @@ def template() -> str:
 
 
 _EXAMPLE = (
+    f"# {NOTIFY}: [ntfy://my-topic]  # {NOTIFY_MEANING}",
+    "# (docs/notifications.md; `autoresearch doctor --notify` sends a test). Tokens: slack://${SLACK_TOKEN}.",
     "# Targets for --launcher, by name: each a kind, its options (`autoresearch doctor --launcher NAME` tries them),",
     "# and how many runs a campaign may have there at a time. No tokens here: those come from the environment.",
     "# launchers:",

@@ -86,7 +86,17 @@ def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
                 campaign_records.add(campaign_dir.journal, "fault", reason=_reason(error))
                 with campaign_dir.log.open("a", encoding="utf-8") as log:
                     log.write("".join(traceback.format_exception(error)))
+            if isinstance(error, Exception):
+                _announce(campaign_dir, error)
             raise
+
+
+def _announce(campaign_dir: CampaignDir, error: Exception) -> None:
+    """Tell who wants to know of a pause: nobody looks after the campaign from now on."""
+    from autoresearch.lab.notices.campaign_notifier import announce_fault
+
+    with contextlib.suppress(AutoresearchError, OSError):
+        announce_fault(campaign_dir, CampaignHistory(campaign_dir).state(), _reason(error))
 
 
 def _reason(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.failpoint import failpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,4 @@ class CampaignContext:
     def write_documents(self) -> None:
         """Bring the documents that people and agents read up to date."""
         progress.write_documents(self.campaign_dir, self.state, self.stand)
+        failpoint("campaign.told")

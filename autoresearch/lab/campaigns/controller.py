@@ -26,11 +26,11 @@ from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.campaigns.trouble import is_full, is_trouble
 from autoresearch.lab.ideas import new_ideas
 from autoresearch.lab.ideas.idea_sources import IdeaSources
+from autoresearch.lab.notices.campaign_notifier import CampaignNotifier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import read_json, write_json
 
 LOOK_S = 1.0  # between checks for requests; everything else wakes the controller
@@ -49,6 +49,7 @@ class Controller:
         self._agent = AgentWorker(self._context)
         self._runs = LiveRuns(self._context)
         self._sources = IdeaSources(self._context)
+        self._notifier = CampaignNotifier(campaign_dir, parts)
         self._dry = False  # the proposers had no idea when they were last asked
         self._tried: set[Action] = set()  # what came to nothing since something last happened
         self._requests_read = 0  # size of the requests' file when the last one of them was carried out, in bytes
@@ -74,6 +75,8 @@ class Controller:
                     self._context.say(f"the controller ends: {error}")
                     raise
                 self._context.say(str(error))
+                if is_full(error):
+                    self._notifier.full_disk(self._context.spec, str(error))
                 self._drop_memory()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):
@@ -153,7 +156,6 @@ class Controller:
                 campaign_records.add(context.campaign_dir.verdicts, do, **fields)
             case actions.WriteDocuments():
                 context.write_documents()
-                failpoint("campaign.told")
             case actions.CheckSeeds():
                 return self._check_seeds()
             case actions.JudgeRound():
@@ -166,11 +168,12 @@ class Controller:
             case actions.NewIdea(baseline):
                 return self._new_idea(baseline=baseline)
             case actions.Finish(reason):
-                finish(context, reason, self._runs, self._sources, self._agent)
+                finish(context, reason, self._runs, self._sources, self._agent, self._notifier)
                 self._ended = True
             case actions.Sleep():
                 self._runs.attend_followers()
                 self._healthy = True
+                self._notifier.look(context.state)
                 self._sleep()
             case actions.CollectAgent() | actions.StartAgent() | actions.SuspendAgent() | actions.ReadmitAgent():
                 self._apply_to_agent(action)

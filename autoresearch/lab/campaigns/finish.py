@@ -16,12 +16,18 @@ from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.ideas.idea_sources import IdeaSources
+from autoresearch.lab.notices.campaign_notifier import CampaignNotifier
 from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 
 
 def finish(
-    context: CampaignContext, reason: str, live_runs: LiveRuns, idea_sources: IdeaSources, worker: AgentWorker
+    context: CampaignContext,
+    reason: str,
+    live_runs: LiveRuns,
+    idea_sources: IdeaSources,
+    worker: AgentWorker,
+    notifier: CampaignNotifier,
 ) -> None:
     """Write what the campaign leaves; remove its worktrees, close panes. After a crash all of it is done again."""
     for sentence in recovery.restore_ledger(context.campaign_dir):
@@ -42,6 +48,8 @@ def finish(
     live_runs.remove_worktrees()
     recovery.close_panes(context.campaign_dir, context.spec.tmux_socket, context.parts)  # those that stayed open
     failpoint("campaign.removed")
+    notifier.end(state, reason)
+    failpoint("campaign.announced")
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")

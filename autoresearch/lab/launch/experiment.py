@@ -14,6 +14,7 @@ from autoresearch.lab.launch.launch import launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.launch.snapshot_code import check_snapshot
+from autoresearch.lab.notices.project_recipients import keep_variables
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.blueprint_file import read_bytes
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
@@ -83,6 +84,8 @@ def begin(experiment: Experiment) -> Begun:
             _finish_records(run.spec.result_dir, parts)
             run = checked(run, parts)
         check_snapshot(run)
+        with contextlib.suppress(OSError):  # then only the message about its end is lost
+            keep_variables(run.spec.run, experiment.settings, parts.environ)
         launched = launch(run, parts)
     if experiment.note:
         journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")

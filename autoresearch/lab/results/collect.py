@@ -16,8 +16,8 @@ from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import Collected, collected_run
 from autoresearch.lab.results.finished_run import FinishedRun, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
@@ -45,6 +45,7 @@ def collect(rundir: RunDir, index: Index) -> Outcome:
         failpoint("collect.collected")
         index.discard_live(finished.spec.run)
         evidence.forget_key(finished.spec.run)
+        run_notices.forget(finished.spec.run)
     return outcome
 
 
@@ -60,7 +61,7 @@ def _finished(rundir: RunDir) -> FinishedRun:
 def _recorded(finished: FinishedRun) -> Outcome | None:
     """The outcome of a run whose records are complete; None if some are missing."""
     done = read_json(finished.rundir.collected)
-    return from_collected(finished.spec, finished.end, done) if done and _has_row(finished.spec) else None
+    return from_collected(finished.spec, finished.end, done) if done and _has_row(finished) else None
 
 
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
@@ -85,6 +86,9 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     _write_row(run, directory, state)
     finish_flag.write(directory, _flag(run))
     failpoint("collect.flag_written")
+    if state is None:  # before the last record: after a kill between the two, it is handed over again
+        run_notices.announce_end(run.outcome)
+        failpoint("collect.announced")
     write_json(finished.rundir.collected, collected(run.outcome))
     return run.outcome
 
@@ -103,9 +107,9 @@ def _write_row(collected: Collected, directory: Path, state: CampaignState | Non
             _append_journal(directory, collected.outcome)
 
 
-def _has_row(spec: RunSpec) -> bool:
+def _has_row(finished: FinishedRun) -> bool:
     """Whether the ledger has the row of a collected run; a row that was torn off or edited away is restored."""
-    ledger = Path(spec.ledger)
+    spec, ledger = finished.spec, Path(finished.spec.ledger)
     if not Ledger(ledger).holds(spec.run) and Ledger(evidence.path_of(ledger)).holds(spec.run):
         evidence.restore_row(ledger, spec.run)
     return Ledger(ledger).holds(spec.run)

@@ -1,0 +1,72 @@
+"""What is said of a lone run: that it is over, or that its records cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from autoresearch.core.campaign.stop_rules import span
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.lab.notices.project_recipients import forget_variables, kept_variables, project_recipients
+from autoresearch.lab.runs.outcome import Outcome
+from autoresearch.notifiers.hand_over import hand_over
+from autoresearch.notifiers.notice import Notice, NoticeKind
+from autoresearch.records.campaign_records import CampaignDir
+
+
+def announce_end(outcome: Outcome) -> None:
+    """Hand over the notice of a lone run's end; safe to repeat. Returns at once and raises nothing."""
+    _hand_over(outcome.spec, end_notice(outcome, os.uname().nodename))
+
+
+def announce_full_disk(spec: RunSpec, error: Exception) -> None:
+    """Hand over that a run is over, and that its records cannot be written, if it is a lone one."""
+    if CampaignDir(Path(spec.ledger).parent).spec.exists():
+        return  # its controller says so
+    lines = (
+        f"{spec.run} is over, and its records cannot be written: {error}",
+        f"next: free some space, then: autoresearch status {spec.run}",
+        f"on {os.uname().nodename}: {spec.run_dir}",
+    )
+    _hand_over(spec, Notice(NoticeKind.DISK_FULL, "disk_full", f"{spec.slug}: the disk is full", lines))
+
+
+def forget(run: str) -> None:
+    """Delete what was kept for the notice of a run, when it is recorded."""
+    with contextlib.suppress(OSError):
+        forget_variables(run)
+
+
+def end_notice(outcome: Outcome, host: str) -> Notice:
+    """Its ending, its number, and what to type next."""
+    spec, end = outcome.spec, outcome.exit
+    code = "unknown" if end.returncode is None else end.returncode
+    crashed = outcome.verdict.value == "crash"
+    lines = [
+        f"{spec.run}: {end.ending.wording} after {span(end.duration_s)}, return code {code}",
+        _number(outcome),
+        f"{outcome.failure}: {outcome.failure_line or end.reason}" if outcome.failure else "",
+        *outcome.warnings[:1],
+        f"next: autoresearch {f'explain {spec.run}' if crashed else f'ledger show {spec.run}'}",
+        f"on {host}: {spec.run_dir}",
+    ]
+    title = f"{spec.slug}: {end.ending.wording.partition(':')[0]}; verdict {outcome.standing}"
+    return Notice(NoticeKind.RUN_END, "run_end", title, tuple(filter(None, lines)))
+
+
+def _number(outcome: Outcome) -> str:
+    """One run has a value and no interval, and it is said so."""
+    objective = outcome.spec.objective
+    if objective is None:
+        return ""
+    if not outcome.measured:
+        return f"{objective.metric} could not be read"
+    best = "" if outcome.best_value is None else f", best {outcome.best_value:.4g}"
+    step = "" if outcome.metric_step is None else f" at step {outcome.metric_step}"
+    return f"{objective.metric} = {outcome.metric_value:.4g}{step}{best} (one run: its noise is not known)"
+
+
+def _hand_over(spec: RunSpec, notice: Notice) -> None:
+    environ = {**os.environ, **kept_variables(spec.run)}
+    hand_over(Path(spec.run_dir), notice, project_recipients(Path(spec.blueprint).parent, environ), environ)

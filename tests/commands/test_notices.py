@@ -1,0 +1,165 @@
+"""A lone run's end is told to whom `notify:` names: once, by whoever records it, and never at the run's expense."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.notifiers.sending import NAME
+from tests.hook import TOKEN
+
+pytestmark = pytest.mark.system
+
+
+def settings(bench: Any, *entries: object, **keys: object) -> None:
+    """An autoresearch.yaml of the bench's own; JSON is YAML."""
+    (bench.repo / "autoresearch.yaml").write_text(json.dumps({"notify": list(entries), **keys}))
+
+
+def lines_of(payload: dict[str, Any]) -> list[dict[str, Any]]:
+    path = Path(payload["run_dir"]) / NAME
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def all_sent(bench: Any, payload: dict[str, Any], count: int = 1) -> list[dict[str, Any]]:
+    """Wait until so many lines are there and nobody sends any more."""
+
+    def found() -> list[dict[str, Any]]:
+        lines = lines_of(payload)
+        return lines if len(lines) >= count and not senders(bench) else []
+
+    return list(bench.until(found))
+
+
+def senders(bench: Any) -> list[Any]:
+    return [process for process in bench.carriers() if "autoresearch.notifiers" in process.command]
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(bench: Any) -> Iterator[None]:
+    bench.env["NO_PROXY"] = "127.0.0.1"
+    yield
+
+
+@pytest.mark.smoke
+def test_the_end_of_a_run_is_told_with_its_number_and_the_token_is_nowhere(bench: Any, hook: Any) -> None:
+    """The token comes from the environment of `run`; the collector is started by the Runner, which has another one."""
+    settings(bench, hook.url.replace(TOKEN, "${HOOK_PATH}"))
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach", HOOK_PATH=TOKEN)
+    assert not [path for path in bench.root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+    bench.until(lambda: hook.posts)
+    (line,) = all_sent(bench, payload)
+    (post,) = hook.posts
+    assert post["title"] == "try-ok: finished by itself; verdict keep"
+    first, number, following, where = post["message"].splitlines()
+    assert first.startswith(f"{payload['run']}: finished by itself after ") and first.endswith(", return code 0")
+    assert number == "task_pass_rate@1 = 0.5 at step 2, best 0.5 (one run: its noise is not known)"
+    assert following == f"next: autoresearch ledger show {payload['run']}"
+    assert where == f"on {os.uname().nodename}: {payload['run_dir']}"
+    assert (line["do"], line["to"]) == ("sent", f"json://127.0.0.1:{hook.port}/***")
+    kept = Path(bench.env["XDG_STATE_HOME"]) / "autoresearch" / "notify"
+    assert list(kept.iterdir()) == []
+    bench.ask("wait", payload["run"])  # records nothing twice
+    bench.ask("status", payload["run"])
+    assert len(hook.posts) == 1
+
+
+def test_a_run_that_crashed_says_why_and_what_to_type(bench: Any, hook: Any) -> None:
+    settings(bench, hook.url)
+    payload = bench.ask("run", bench.blueprint("oom"), check=10)
+    all_sent(bench, payload)
+    (post,) = hook.posts
+    assert post["title"] == "try-oom: crashed; verdict crash"
+    assert "CUDA out of memory" in post["message"] and f"next: autoresearch explain {payload['run']}" in post["message"]
+
+
+@pytest.mark.parametrize("point", ["collect.flag_written", "collect.announced", "collect.collected"])
+def test_a_collector_that_was_killed_is_made_up_for_once(bench: Any, hook: Any, point: str) -> None:
+    settings(bench, hook.url)
+    payload = bench.ask("run", bench.blueprint("ok"), "--detach", AUTORESEARCH_FAILPOINT=f"{point}:kill")
+    bench.until(lambda: Path(payload["run_dir"], "collect.log").exists() and not bench.carriers())
+    assert len(hook.posts) == (0 if point == "collect.flag_written" else 1)
+    assert bench.ask("wait", payload["run"])["state"] == "ended"
+    all_sent(bench, payload)
+    bench.until(lambda: not senders(bench))
+    assert len(hook.posts) == 1
+
+
+def test_a_hook_that_does_not_answer_delays_nothing(bench: Any) -> None:
+    """192.0.2.0/24 is nobody's (RFC 5737). The run ends, is recorded and its code is that of any other."""
+    settings(bench, "json://192.0.2.1/x", "json://no-such-host.invalid/x")
+    done = bench.ask("run", bench.blueprint("ok"))
+    assert done["verdict"] == "keep" and done["elapsed_s"] < 60
+    for process in bench.until(lambda: senders(bench)):
+        process.end()
+    assert {line["do"] for line in lines_of(done)} <= {"failed"}
+
+
+def test_bad_entries_are_said_at_the_start_and_refuse_nothing(bench: Any) -> None:
+    settings(bench, "slack://abc", "hello", {"command": "true", "events": ["never"]})
+    code, _, err = bench.here("run", bench.blueprint("ok"))
+    assert code == 0
+    source = bench.repo / "autoresearch.yaml"
+    assert f"warning: {source}: notify: entry 2: it is no URL" in err
+    assert f"warning: {source}: notify: entry 3: events: 'never' is no event; known: run_end" in err
+    assert "warning: notify: slack://***: An invalid Slack (second) Token" in err and "slack://abc" not in err
+    bench.until(lambda: not senders(bench))
+
+
+def test_config_show_names_everyone_and_no_token(bench: Any, hook: Any) -> None:
+    settings(bench, hook.url, {"command": "true", "events": ["pause"]}, "slack://${SLACK_TOKEN}")
+    shown = bench.ask("config", "show")
+    assert [(one["to"], len(one["events"])) for one in shown["notify"]] == [
+        (f"json://127.0.0.1:{hook.port}/***", 7), ("command `true`", 1),
+    ]  # fmt: skip
+    (problem,) = shown["notify_problems"]
+    assert problem.endswith("notify: entry 3: slack://***: the variable SLACK_TOKEN is not set")
+    by_variable = bench.ask("config", "show", AUTORESEARCH_NOTIFY=f"{hook.url} ntfy://mine")
+    assert [one["to"] for one in by_variable["notify"]] == [f"json://127.0.0.1:{hook.port}/***", "ntfy://***"]
+    assert bench.ask("config", "show", AUTORESEARCH_NOTIFY="none")["notify"] == []
+    assert TOKEN not in json.dumps([shown, by_variable])
+
+
+def test_doctor_sends_a_test_to_each_and_says_which_worked(bench: Any, hook: Any) -> None:
+    settings(bench, hook.url)
+    assert bench.ask("doctor")["notify"][0]["sent"] is None and hook.posts == []
+    found = bench.ask("doctor", "--notify")
+    assert found["notify"] == [
+        {"to": f"json://127.0.0.1:{hook.port}/***", "events": found["notify"][0]["events"], "sent": True, "error": None}
+    ]
+    assert len(hook.posts) == 1 and hook.titles[0].startswith("autoresearch: a test from ")
+    settings(bench, hook.url, {"command": "echo no pager; exit 4"})
+    code, out, _ = bench.here("doctor", "--notify")
+    assert code == 6
+    assert "command `echo no pager; exit 4`: it ended with 4: no pager" in out
+    assert f"json://127.0.0.1:{hook.port}/***: a test arrived there" in out and TOKEN not in out
+    (bench.repo / "autoresearch.yaml").unlink()
+    code, _, err = bench.here("doctor", "--notify")
+    assert code == 0 and "no test is sent: `notify:` of autoresearch.yaml names nobody" in err
+
+
+@pytest.mark.real
+def test_a_disk_that_is_full_at_the_end_is_told_though_no_record_can_be_written(
+    bench: Any, hook: Any, disk: Any
+) -> None:
+    small = disk(bench.root / "small", size="2m")
+    settings(bench, hook.url)
+    blueprint = bench.blueprint("long", result_dir=str(small / "results"))
+    payload = bench.ask("run", blueprint, "--detach")
+    bench.event(payload["run_dir"], "first_step")
+    for folder in (small,):
+        disk.fill(folder)
+    records = Path(payload["run_dir"])
+    assert records.exists()
+    os.kill(bench.runner(payload["run_dir"])["trainer_pid"], signal.SIGKILL)
+    bench.until(lambda: hook.posts)
+    assert payload["run"] in hook.posts[0]["message"]
+    (small / "rest").unlink()
+    bench.ask("wait", payload["run"])
+    bench.until(lambda: not senders(bench))
