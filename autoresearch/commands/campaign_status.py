@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 
@@ -68,31 +66,6 @@ def _brief(state: CampaignState, now: float) -> list[str]:
     from autoresearch.lab.campaign_report.memory import brief
 
     return brief(state, stand_at(state, now))
-
-
-def wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
-    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
-    from autoresearch.core.campaign.spec import CampaignPhase
-
-    rows, phase = mark_of(campaign_dir)
-    before = (rows if since < 0 else since, phase)
-    until = time.monotonic() + limit
-    while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
-        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
-    state = state_of(campaign_dir)
-    payload = payload_of(campaign_dir, state)
-    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
-    payload |= {"event": "tick" if before == mark_of(campaign_dir) else "news"}
-    if campaign_dir.controlled:
-        payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
-    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
-    if last is not None:
-        name = next((idea.name for idea in state.ideas if idea.index == last.index), f"#{last.index}")
-        lines.insert(1, f"last: {name}: {last.shown_status}, {last.description}"[:300])
-    output.emit("wait", payload, as_json=as_json, lines=lines)
-    if payload["state"] in (CampaignPhase.ENDED, CampaignPhase.PAUSED, CampaignPhase.WAITING, CampaignPhase.DEAD):
-        ring(f"{payload['campaign']}: {payload['state']}")
-    return 1 if as_exit_code and payload["state"] == CampaignPhase.ENDED else 0
 
 
 def headline(payload: dict[str, Any]) -> str:

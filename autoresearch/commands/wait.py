@@ -19,6 +19,7 @@ from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
+    from autoresearch.records.campaign_records import CampaignDir
     from autoresearch.records.events import Event
 
 LINES = 5  # of the log
@@ -28,6 +29,7 @@ RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 ON_A_TICK = frozenset(
     ("run", "state", "event", "step", "metric_name", "metric_value", "elapsed_s", "deadline_s", "first_step_left_s")
 ) | {"seq", "next", "place", "job", "reason", "unreachable_since"}
+STOOD_STILL = ("ended", "paused", "waiting", "dead")  # phases of a campaign in which a person is needed, or none
 UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is something in them
 
 
@@ -61,12 +63,35 @@ def wait(
     from autoresearch.records.campaign_records import CampaignDir
 
     if isinstance(named, CampaignDir):
-        from autoresearch.commands.campaign_status import wait_for_row
-
-        return wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+        return _wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
     from autoresearch.commands.plan_status import wait_for_record
 
     return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+
+
+def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
+    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
+    from autoresearch.commands.campaign_status import best_words, headline, mark_of, payload_of, seed_lines, state_of
+
+    rows, phase = mark_of(campaign_dir)
+    before = (rows if since < 0 else since, phase)
+    until = time.monotonic() + limit
+    while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
+        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
+    state = state_of(campaign_dir)
+    payload = payload_of(campaign_dir, state)
+    last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
+    payload |= {"event": "tick" if before == mark_of(campaign_dir) else "news"}
+    if campaign_dir.controlled:
+        payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
+    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
+    if last is not None:
+        name = next((idea.name for idea in state.ideas if idea.index == last.index), f"#{last.index}")
+        lines.insert(1, f"last: {name}: {last.shown_status}, {last.description}"[:300])
+    output.emit("wait", payload, as_json=as_json, lines=lines)
+    if payload["state"] in STOOD_STILL:
+        ring(f"{payload['campaign']}: {payload['state']}")
+    return 1 if as_exit_code and payload["state"] == "ended" else 0
 
 
 def _wait_for_event(
