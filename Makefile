@@ -70,6 +70,7 @@ docs: setup
 	@$(BIN)/python -c "import material" 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --quiet
+	@echo "site/index.html is there; with search: $(BIN)/python -m http.server --directory site" >&2
 
 bench: setup
 	@$(BIN)/python -m tests.bench
