@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from autoresearch import cli
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
@@ -214,6 +216,19 @@ def test_plug_ins_that_are_installed_are_no_typos(tmp_path: Path) -> None:
     assert campaign.is_valid({"blueprint": "b.md", "proposer": "magic"})
     assert project.is_valid({"launchers": {"gpu1": {"kind": "teleport", "beam": 3}}})
     assert not project.is_valid({"launchers": {"gpu1": {"kind": "slurm", "beam": 3}}})
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["argparse", "constants", "hydra"])
+def test_what_init_writes_passes(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = tmp_path / name
+    shutil.copytree(ROOT / "tests/samples/projects" / name, project)
+    assert cli.run(["init", str(project), "--json"]) == 0, capsys.readouterr().out
+    schema = json.loads((project / json_schemas.FILE).read_text())
+    text = (project / "campaign.yaml").read_text()
+    assert text.startswith(f"{json_schemas.first_line('campaign')}\n")
+    Draft202012Validator(schema["$defs"]["campaign"]).validate(parse_any(text.encode(), "campaign.yaml"))
+    assert (project / settings.FILE).read_text().startswith(f"{json_schemas.first_line('autoresearch')}\n")
 
 
 def test_the_file_that_editors_read_has_both_schemas(tmp_path: Path) -> None:
