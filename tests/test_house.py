@@ -59,6 +59,7 @@ OWNERS = {
     "plotly": "autoresearch/",
     "apprise": "autoresearch/notifiers/",
 }
+SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
 # Files that parse data of the package, which is a constant as any other in the source.
 PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/failure_kinds.py", "yaml")})
 # A parser: it computes, and touches nothing.
@@ -282,7 +283,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
                     faults.append(f"{source.path}:{found.line}: {found.top} belongs to {owner}")
             if found.top in HEAVY and not found.lazy:
                 faults.append(f"{source.path}:{found.line}: {found.top} is heavy; import it inside a function")
-    shared = {library: paths for library, paths in users.items() if len(paths) > 1}
+    shared = {library: paths for library, paths in users.items() if len(paths) > 1 and library not in SEVERAL}
     return faults + [f"{library} has several owners: {', '.join(sorted(p))}" for library, p in shared.items()]
 
 

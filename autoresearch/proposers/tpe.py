@@ -10,7 +10,7 @@ turns away from its neighbourhood. FAIL would hide it (on a landscape where half
 many ideas crashed then); a made-up bad value would need a scale. An idea that never ran teaches nothing and is told
 FAIL.
 
-The only file that knows optuna (half a second to import). Sampler: Watanabe, "Tree-structured Parzen estimator",
+Optuna takes half a second to import. Sampler: Watanabe, "Tree-structured Parzen estimator",
 arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.
 """
 

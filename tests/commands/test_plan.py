@@ -166,7 +166,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     assert registered <= json.loads(there.spec.read_bytes())["created"]
     report = Path(news["report"]).read_text()
     assert "refine is done." in report and "Nothing is confirmed: no idea of this plan may be claimed." in report
-    assert (planned.directory / "figures" / "lr-screen.svg").exists()
+    assert (planned.directory / "figures" / "lr-screen.png").exists()
     assert json.loads((planned.directory / "finish.flag").read_text())["plan"] == "lr"
     assert bench.ask("plan", "run", "lr")["state"] == "ended"  # nothing is left to do
     assert bench.ask("report", "lr")["files"][0] == news["report"]

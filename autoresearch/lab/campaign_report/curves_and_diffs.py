@@ -5,7 +5,10 @@ Both may be gone (a run directory removed, a branch deleted): what cannot be rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,17 +17,33 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.campaign_report.plot_data import Curve, thinned
+from autoresearch.lab.campaign_report.plot_data import KEPT
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, measure
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
-MOST_RUNS = 300
+MOST_RUNS = 2000
+MOST_POINTS = 120_000  # of the objective, of all runs together
+MOST_WHOLE = 40  # runs whose other metrics are shown as well
+MOST_METRICS = 16
 MOST_DIFFS = 40
 DIFF_LINES = 160
 BLUEPRINT = ".autoresearch/blueprint.md"  # what we commit beside the code, and differs always
+
+Series = tuple[tuple[int, float], ...]  # (step, value)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCurves:
+    """The metrics of one run over its steps, the objective first."""
+
+    run: str
+    index: int
+    name: str  # of its idea
+    standing: IdeaStatus
+    series: Mapping[str, Series]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +59,75 @@ class Diff:
     parent_name: str = ""
 
 
-def curves_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[list[Curve], int]:
-    """The objective over steps of each run that is over, and how many measured runs could not be read."""
-    found: list[Curve] = []
-    missing = 0
+def curves_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[list[RunCurves], int]:
+    """The curves of all runs, and how many measured runs could not be read.
+
+    Every run has its objective; the baseline's first run, those of kept ideas and those under way have other metrics
+    as well.
+    """
     rows = [(line, row) for line in idea_lines for row in line.rows]
+    most = max(40, min(200, MOST_POINTS // max(1, len(rows))))
+    whole = {row.run_id for line, row in rows if line.standing in KEPT or (line.index, row.replicate) == (1, 1)}
+    whole = set(sorted(whole)[:MOST_WHOLE])
+    metric = state.spec.objective.metric
+    found, missing = [], max(0, len(rows) - MOST_RUNS)
     for line, row in rows[:MOST_RUNS]:
-        points = series_of(row) if row.run_dir else ()
-        if points:
-            found.append(Curve(row.run_id, line.index, line.slug, line.standing, thinned(points)))
+        series = _ended(row, metric, most, row.run_id in whole) if row.run_dir else ()
+        if series:
+            found.append(RunCurves(row.run_id, line.index, line.name, line.standing, dict(series)))
         elif row.metric_value is not None:
             missing += 1
-    return found, missing + max(0, len(rows) - MOST_RUNS)
+    lines = {line.index: line for line in idea_lines}
+    for idea, run in state.live[:MOST_WHOLE]:
+        line = lines[idea.index]
+        if series := _series(read_again(run.run_dir), metric, most, whole=True):
+            found.append(RunCurves(run.run, line.index, line.name, IdeaStatus.RUNNING, dict(series)))
+    return found, missing
 
 
-def series_of(row: LedgerRow) -> tuple[tuple[int, float], ...]:
-    """Every value of the objective with its step, read again from what the run left; () where that is gone."""
-    return tuple(measured_again(row).series)
+@functools.lru_cache(maxsize=2 * MOST_RUNS)  # a page that is served is made anew every few seconds
+def _ended(row: LedgerRow, metric: str, most: int, whole: bool) -> tuple[tuple[str, Series], ...]:
+    return _series(measured_again(row), metric, most, whole=whole)
+
+
+def _series(measurement: Measurement, metric: str, most: int, *, whole: bool) -> tuple[tuple[str, Series], ...]:
+    """(metric, its points): the objective, and with `whole` the metrics that have most values."""
+    found = [(metric, thinned(measurement.series, most))]
+    if whole:
+        readings = measurement.readings
+        counts = Counter(key for reading in readings for key in reading.metrics if key not in (metric, "step"))
+        for key, count in counts.most_common(MOST_METRICS):
+            if count > 1:
+                points = sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics)
+                found.append((key, thinned(points, most)))
+    return tuple((key, points) for key, points in found if points)
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int = 120) -> Series:
+    """At most so many finite points of a curve, the last one always among them."""
+    finite = [p for p in points if math.isfinite(p[1])]
+    kept = finite[:: max(1, math.ceil(len(finite) / most))]
+    return tuple(kept if not finite or kept[-1] == finite[-1] else [*kept, finite[-1]])
 
 
 def measured_again(row: LedgerRow) -> Measurement:
-    """What the run left, read again; nothing where that is gone."""
-    rundir = RunDir(Path(row.run_dir))
+    """What a run left, read again; nothing where that is gone."""
+    return read_again(row.run_dir, ended=row.returncode == 0)
+
+
+def read_again(run_dir: str, *, ended: bool = False) -> Measurement:
+    """The metrics in a run directory; nothing where it cannot be read."""
+    rundir = RunDir(Path(run_dir))
     try:
         spec = spec_file.read(rundir)
-        trainer = registry.of_run(spec)
-        return measure(spec, trainer, rundir.log, ended=row.returncode == 0)
+        return measure(spec, registry.of_run(spec), rundir.log, ended=ended)
     except (OSError, ValueError, AutoresearchError):
         return Measurement(())
 
 
 def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]:
     """What each kept idea changed, the best last; at most 40 ideas, 160 lines each."""
-    kept = [line for line in idea_lines if line.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)]
+    kept = [line for line in idea_lines if line.standing in KEPT]
     ideas = {idea.slug: idea for idea in state.ideas}
     repository = Path(state.spec.repository)
     found = []
@@ -83,6 +138,7 @@ def diffs_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[Diff]
     return found
 
 
+@functools.lru_cache(maxsize=4 * MOST_DIFFS)  # a commit never changes
 def diff_of(repository: Path, before: str, after: str, slug: str = "", parent: str = "") -> Diff:
     """The bounded diff of two commits, without each one's blueprint; `missing` where git cannot give one.
 

@@ -1,19 +1,26 @@
-"""What the plots of a campaign show, as numbers: the same for the page and for the picture to share."""
+"""What the plots of a campaign show, as numbers: one model for the page and for the picture to share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from autoresearch.core.campaign.attempted import points
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Direction
-from autoresearch.lab.campaign_report import formatting, summary
+from autoresearch.errors import AutoresearchError
+from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.lab.campaign_report import summary
 from autoresearch.lab.campaign_report.summary import Band, IdeaLine, IdeaStatus
+from autoresearch.lab.yaml_files import parse_mapping
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
 USUAL = 0.85  # unless so large a share of all ideas would be
+KEPT = (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)
 ABSURD = 50.0  # spans of best line and band: no metric that means anything lies further out
 
 
@@ -24,10 +31,9 @@ class Point:
     x: int
     y: float | None
     standing: IdeaStatus
-    slug: str
-    title: str
+    name: str  # as people read it: `#7 lr=4.4e-3`
+    words: str  # the number in words, with its interval and its runs
     replicates: tuple[float, ...] = ()
-    best: bool = False  # it moved the best-so-far line
     low: float | None = None  # the interval of `y`, where that is an estimate from fresh runs
     high: float | None = None
     selected: float | None = None  # the search mean, where `y` is such an estimate
@@ -37,6 +43,7 @@ class Point:
 class Progress:
     """The objective over ideas."""
 
+    title: str  # `24 ideas, 3 kept, 1 confirmed`
     metric: str
     better: str  # "higher is better"
     maximize: bool
@@ -48,70 +55,51 @@ class Progress:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetCurve:
-    """One budget over wall time: (seconds since the epoch, share of it that is left, 0 to 1)."""
-
-    name: str
-    whole: str  # how much it is, in words
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The objective over the steps of one run."""
-
-    run: str
-    index: int
-    slug: str
-    standing: IdeaStatus
-    points: tuple[tuple[int, float], ...]
-
-
 def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progress:
     """Every attempt as a point, the best-so-far line, the band; the range of the axis."""
     objective = state.spec.objective
     band = summary.band_of(state)
     values = summary.best_path(state)
     path = tuple((line.index, v) for line, v in zip(idea_lines, values, strict=True) if v is not None)
-    moved = {x for n, (x, v) in enumerate(path) if n == 0 or v != path[n - 1][1]}
-    points = tuple(
-        _point(line, best=line.index in moved)
-        for line in idea_lines
-        if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
+    marks = tuple(
+        _point(line) for line in idea_lines if line.standing not in (IdeaStatus.RUNNING, IdeaStatus.PREPARED)
     )
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
-    low, high = _range(points, path, band, target, 1.0 if maximize else -1.0)
-    return Progress(objective.metric, objective.better_words, maximize, points, path, band, target, low, high)
+    low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
+    title = counted(state, idea_lines)
+    return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
 
 
-def _point(idea_line: IdeaLine, *, best: bool) -> Point:
+def counted(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
+    """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
+    kept = sum(line.standing in KEPT for line in idea_lines)
+    sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)
+    return f"{state.attempted} {'idea' if state.attempted == 1 else 'ideas'}, {kept} kept, {sure} confirmed"
+
+
+def _point(idea_line: IdeaLine) -> Point:
     """An idea at the number to show of it, which is its estimate if fresh runs gave one."""
-    shown = idea_line.shown
-    words = f"{idea_line.standing}, {shown.words}" if shown.basis is Basis.SEARCH else shown.words
-    text = f"{idea_line.index} {shown.slug}: {words}. {idea_line.sentence} {idea_line.why}"
-    if idea_line.standing is IdeaStatus.SMOKE:  # its runs judge nothing
-        text = f"{idea_line.index} {shown.slug}: smoke, {formatting.number(idea_line.mean)}. {idea_line.sentence}"
+    shown, smoke = idea_line.shown, idea_line.standing is IdeaStatus.SMOKE  # the runs of a smoke test judge nothing
     estimated = shown.change is not None
-    y = idea_line.mean if idea_line.standing is IdeaStatus.SMOKE else shown.value
+    replicates = idea_line.confirming if estimated else idea_line.values
+    if shown.basis is Basis.BASELINE:
+        replicates = (*idea_line.values, *idea_line.confirming)
     return Point(
         x=idea_line.index,
-        y=y,
+        y=idea_line.mean if smoke else shown.value,
         standing=idea_line.standing,
-        slug=idea_line.slug,
-        title=formatting.plain(text, 400),
-        replicates=(*idea_line.values, *idea_line.confirming) if shown.basis is Basis.BASELINE
-        else idea_line.confirming if estimated else idea_line.values,
-        best=best,
+        name=idea_line.name,
+        words=shown.words,
+        replicates=replicates,
         low=shown.low,
         high=shown.high,
         selected=shown.search_mean if estimated else None,
-    )  # fmt: skip
+    )
 
 
 def _range(
-    points: Sequence[Point], path: Sequence[tuple[int, float]], band: Band | None, target: float | None, sign: float
+    marks: Sequence[Point], path: Sequence[tuple[int, float]], band: Band | None, target: float | None, sign: float
 ) -> tuple[float, float]:
     """Wide enough for what counts (best line, band, whatever is better), and for most of what is worse.
 
@@ -120,14 +108,14 @@ def _range(
     core = [v for _, v in path]
     if band:
         core += [band.mean - (band.sd or 0.0), band.mean + (band.sd or 0.0)]
-    core += [v for p in points for v in (p.low, p.high) if v is not None and math.isfinite(v)]
-    values = [v for p in points if p.y is not None for v in (p.y, *p.replicates)]
+    core += [v for p in marks for v in (p.low, p.high) if v is not None and math.isfinite(v)]
+    values = [v for p in marks if p.y is not None for v in (p.y, *p.replicates)]
     core = core or values or [0.0, 1.0]
     floor, top = min(v * sign for v in core), max(v * sign for v in core)
     most = ABSURD * (top - floor or abs(top) or 1.0)
     shown = [v for v in values if floor <= v * sign <= top + most] + core
     span = max(v * sign for v in shown) - floor or abs(floor) or 1.0
-    short = sorted(max(0.0, floor - p.y * sign) for p in points if p.y is not None)
+    short = sorted(max(0.0, floor - p.y * sign) for p in marks if p.y is not None)
     usual = short[math.ceil(USUAL * len(short)) - 1] if short else 0.0
     depth = min(max(FAR * span, FAR * usual), most)
     shown += [v for v in values if floor - depth <= v * sign < floor]
@@ -138,43 +126,26 @@ def _range(
     return low - pad, high + pad
 
 
-def budgets_of(state: CampaignState, now: float) -> list[BudgetCurve]:
-    """Ideas, time and GPU hours that are left, over wall time; those that have a rule."""
-    spec, rules = state.spec, state.spec.rules
-    rows = sorted((row for row in state.rows if row.ended is not None), key=lambda row: row.ended or 0.0)
-    end = max([now if not rows else rows[-1].ended or now, spec.created])
+def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[tuple[dict[str, object], float]]:
+    """The settings and the value of each measured idea, kept ones first; the recipe's own where an idea changes none.
+
+    Ideas of code are left out: no setting says what they are.
+    """
+    base = _recipe(state)
+    changes = points(state.attempts())
     found = []
-    if rules.count:
-        begun = sorted(_begun(state))
-        steps = [(spec.created, 1.0)]
-        for n, t in enumerate(begun, 1):
-            steps += [(t, steps[-1][1]), (t, max(0.0, 1 - n / rules.count))]
-        found.append(BudgetCurve("ideas", f"{rules.count} ideas", (*steps, (max(end, steps[-1][0]), steps[-1][1]))))
-    if rules.deadline is not None and rules.deadline > spec.created:
-        left = max(0.0, 1 - (end - spec.created) / (rules.deadline - spec.created))
-        found.append(
-            BudgetCurve("time", f"until {formatting.stamp(rules.deadline)}", ((spec.created, 1.0), (end, left)))
-        )
-    if rules.budget_gpu_hours:
-        spent, points = 0.0, [(spec.created, 1.0)]
-        for row in rows:
-            spent += (row.elapsed_min or 0.0) / 60 * spec.gpus_per_run
-            points.append((row.ended or end, max(0.0, 1 - spent / rules.budget_gpu_hours)))
-        found.append(BudgetCurve("GPU hours", f"{rules.budget_gpu_hours:g} GPU hours", (*points, (end, points[-1][1]))))
+    for line in sorted(idea_lines, key=lambda one: (one.standing not in (*KEPT, IdeaStatus.BASELINE), -one.index)):
+        value = line.mean if line.shown.value is None else line.shown.value
+        if line.slug in changes and value is not None and math.isfinite(value):
+            found.append(({**base, **changes[line.slug]}, value))
     return found
 
 
-def _begun(state: CampaignState) -> Iterable[float]:
-    """When the first run of each idea began, as far as its rows say so."""
-    for idea in state.ideas:
-        times = [row.started for row in idea.rows if row.started is not None]
-        if times:
-            yield min(times)
-
-
-def thinned(points: Sequence[tuple[int, float]], most: int = 120) -> tuple[tuple[int, float], ...]:
-    """At most so many finite points of a curve, the last one always among them."""
-    finite = [p for p in points if math.isfinite(p[1])]
-    stride = max(1, math.ceil(len(finite) / most))
-    kept = finite[::stride]
-    return tuple(kept if not finite or kept[-1] == finite[-1] else [*kept, finite[-1]])
+def _recipe(state: CampaignState) -> dict[str, object]:
+    """The recipe's values at the base commit, as far as it can be read."""
+    spec = state.spec
+    try:
+        text = Git(Path(spec.repository), timeout_s=60.0).run("show", f"{spec.base_commit}:{spec.recipe}")
+        return {**flatten(parse_mapping(text, spec.recipe)), **spec.flags}
+    except (GitFailed, OSError, AutoresearchError):
+        return dict(spec.flags)

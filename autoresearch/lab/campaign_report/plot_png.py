@@ -1,102 +1,161 @@
-"""progress.png, the picture to share; the only file that knows matplotlib."""
+"""progress.png, the picture to share. The only file of the report that knows matplotlib."""
 
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from autoresearch.lab.campaign_report.plot_data import Progress
-from autoresearch.lab.campaign_report.plot_svg import BAND, SELECTED
+from autoresearch.lab.campaign_report.plot_data import KEPT, Point, Progress
 from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.records.rundir import write_atomically
 
-# marker, size, face, edge; the colours are those of the page (Okabe and Ito's, told apart by all eyes)
-STYLES: dict[IdeaStatus, tuple[str, float, str, str]] = {
-    IdeaStatus.SMOKE: ("s", 20, "none", "#8a8f98"),
-    IdeaStatus.DISCARDED: ("o", 34, "none", "#8a8f98"),
-    IdeaStatus.PENDING: ("o", 34, "none", "#0072b2"),
-    IdeaStatus.DEMOTED: ("v", 60, "none", "#b35900"),
-    IdeaStatus.BASELINE: ("s", 52, "#4a4f57", "#4a4f57"),
-    IdeaStatus.KEPT: ("o", 58, "#0072b2", "#0072b2"),
-    IdeaStatus.CONFIRMED: ("*", 190, "#00805d", "#00805d"),
+INK, SOFT, BASE, BLUE, GREEN, ORANGE, RED = "#1c1f23", "#5b626b", "#4a4f57", "#0072b2", "#00805d", "#b35900", "#c0392b"
+# from back to front: marker, size, face, edge, words; the colours are those of the page, which all eyes tell apart
+STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
+    IdeaStatus.SMOKE: ("s", 18, "none", "#c3c7cd", "smoke run"),
+    IdeaStatus.DISCARDED: ("o", 30, "#c9cdd2", "none", "discarded"),
+    IdeaStatus.PENDING: ("o", 40, "none", BLUE, "pending"),
+    IdeaStatus.DEMOTED: ("v", 60, "none", ORANGE, "demoted"),
+    IdeaStatus.CRASHED: ("x", 30, RED, "face", "crashed, at the edge"),
+    IdeaStatus.BASELINE: ("s", 56, BASE, BASE, "baseline ± sd of one run"),
+    IdeaStatus.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
+    IdeaStatus.CONFIRMED: ("*", 260, GREEN, "white", "confirmed: fresh runs, with interval"),
 }
+LONGEST = 36  # characters of a label
+Box = tuple[float, float, float, float]  # left, right, bottom, top in pixels
 
-WORDS = {IdeaStatus.KEPT: "kept, not confirmed: search mean", IdeaStatus.CONFIRMED: "confirmed: fresh runs"}
+
+def write_png(path: Path, progress: Progress) -> None:
+    """Draw and replace the picture: 1760 by 880 pixels."""
+    write_figure(path, lambda axes: _draw(axes, progress), title=progress.title, size=(11, 5.5))
 
 
-def write_png(path: Path, data: Progress, title: str) -> None:
-    """Draw and replace the picture."""
+def write_figure(path: Path, draw: Callable[[Any], None], *, title: str, size: tuple[float, float]) -> None:
+    """Draw into the axes of a new figure (inches, 160 dots each) and replace the file at `path` with it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(11, 5), dpi=160, layout="constrained")
+    figure = Figure(figsize=size, dpi=160, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    _lines(axes, data)
-    _points(axes, data)
-    axes.set_ylim(data.low, data.high)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("idea, in the order of the attempts")
-    axes.set_ylabel(_safe(f"{data.metric} ({data.better})"))
-    axes.set_title(_safe(title), loc="left", fontsize=11)
-    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:  # nothing is drawn before the first row
-        figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    axes.set_title(plain(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=12)
+    axes.grid(axis="y", color="#eceef0", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color("#c3c7cd")
+    axes.tick_params(colors=SOFT, labelsize=10, length=0)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks is drawn as a box
+        draw(axes)
+        figure.savefig(picture, format="png")
     write_atomically(path, picture.getvalue(), durable=False)
 
 
-def _lines(axes: Any, data: Progress) -> None:
-    last = max([p.x for p in data.points] + [x for x, _ in data.path] + [1])
-    if data.band:
-        axes.axhline(data.band.mean, color="#4a4f57", linewidth=0.9, linestyle="--")
-        if data.band.sd:
-            low, high = data.band.mean - data.band.sd, data.band.mean + data.band.sd
-            axes.axhspan(low, high, color="#4a4f57", alpha=0.12, linewidth=0, label=BAND)
-    if data.target is not None and data.low <= data.target <= data.high:
-        axes.axhline(data.target, color="#b35900", linewidth=0.9, linestyle=":", label=f"target {data.target:g}")
-    if data.path:
-        xs, ys = [*(x for x, _ in data.path), last], [*(y for _, y in data.path), data.path[-1][1]]
-        axes.step(xs, ys, where="post", color="#0072b2", linewidth=1.6, label="best search mean so far")
+def _draw(axes: Any, progress: Progress) -> None:
+    last = max([p.x for p in progress.points] + [x for x, _ in progress.path] + [2])
+    axes.set_xlim(0.4, last + 0.6)
+    axes.set_ylim(progress.low, progress.high)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("idea, in the order of the attempts", color=SOFT, fontsize=10.5)
+    axes.set_ylabel(plain(f"{progress.metric} ({progress.better})"), color=SOFT, fontsize=10.5)
+    _lines(axes, progress, last + 0.6)
+    _points(axes, progress)
+    _labels(axes, progress)
+    if axes.get_legend_handles_labels()[0]:  # nothing is drawn before the first row
+        axes.figure.legend(loc="outside lower left", ncols=4, fontsize=9.5, frameon=False, labelcolor=SOFT)
 
 
-def _points(axes: Any, data: Progress) -> None:
-    edge = data.low if data.maximize else data.high
-    small = [(p.x, v) for p in data.points if len(p.replicates) > 1 for v in p.replicates]
-    if small:
-        axes.scatter(*zip(*small, strict=True), s=6, color="#8a8f98", alpha=0.7, linewidths=0, zorder=2)
-    for standing, colour in ((IdeaStatus.CONFIRMED, "#00805d"), (IdeaStatus.DEMOTED, "#b35900")):
-        bars = [(p.x, _within(p.low, data), _within(p.high, data)) for p in data.points
-                if p.standing is standing and p.low is not None and p.high is not None]  # fmt: skip
-        if bars:
-            xs, lows, highs = zip(*bars, strict=True)
-            axes.vlines(xs, lows, highs, color=colour, linewidth=1.6, zorder=2, label=f"interval of it ({standing})")
-    chosen = [(p.x, _within(p.selected, data)) for p in data.points if p.selected is not None]
+def _lines(axes: Any, progress: Progress, end: float) -> None:
+    if progress.band:
+        mean, sd = progress.band.mean, progress.band.sd or 0.0
+        axes.axhspan(mean - sd, mean + sd, color=BASE, alpha=0.10, linewidth=0)
+        axes.axhline(mean, color=BASE, linewidth=1, linestyle="--")
+    if progress.target is not None and progress.low <= progress.target <= progress.high:
+        axes.axhline(progress.target, color=ORANGE, linewidth=1, linestyle=":", label=f"target {progress.target:g}")
+    if progress.path:
+        xs, ys = zip(*progress.path, (end, progress.path[-1][1]), strict=True)
+        axes.step(xs, ys, where="post", color=BLUE, linewidth=1.8, label="best search mean so far")
+
+
+def _points(axes: Any, progress: Progress) -> None:
+    low, high = progress.low, progress.high
+    edge = low if progress.maximize else high
+    several = [(p.x, v) for p in progress.points if len(p.replicates) > 1 for v in p.replicates if low <= v <= high]
+    if several:
+        axes.scatter(*zip(*several, strict=True), s=7, color="#8a8f98", alpha=0.6, linewidths=0, zorder=2)
+    chosen = [(p.x, min(max(p.selected, low), high)) for p in progress.points if p.selected is not None]
     if chosen:
-        xs, ys = zip(*chosen, strict=True)
-        look = {"s": 48, "facecolors": "none", "edgecolors": "#5b626b", "linewidths": 1.1, "label": SELECTED}
-        axes.scatter(xs, ys, **look, zorder=2)
-    for standing, (marker, size, face, colour) in STYLES.items():
-        found = [(p.x, _within(p.y, data)) for p in data.points if p.standing is standing and p.y is not None]
-        if found:
-            word = WORDS.get(standing, str(standing))
-            xs, ys = zip(*found, strict=True)
-            look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": colour, "label": word}
-            axes.scatter(xs, ys, **look, clip_on=False, zorder=3)
-    lost = [p.x for p in data.points if p.y is None]
-    if lost:
-        at_edge = [edge] * len(lost)
-        axes.scatter(lost, at_edge, marker="x", s=36, color="#c0392b", label="crashed", clip_on=False, zorder=3)
+        look = {"s": 50, "facecolors": "none", "edgecolors": SOFT, "linewidths": 1.1, "label": "search mean (selected)"}
+        axes.scatter(*zip(*chosen, strict=True), **look, zorder=3)
+    for standing, (marker, size, face, line, words) in STYLES.items():
+        own = [p for p in progress.points if (IdeaStatus.CRASHED if p.y is None else p.standing) is standing]
+        if own:
+            ys = [edge if p.y is None else min(max(p.y, low), high) for p in own]
+            look = {"s": size, "marker": marker, "facecolors": face, "edgecolors": line, "label": words}
+            axes.scatter([p.x for p in own], ys, **look, linewidths=1.2, clip_on=False, zorder=4)
+        for p in own:
+            if p.low is not None and p.high is not None:
+                colour = face if face != "none" else line
+                axes.vlines(p.x, max(p.low, low), min(p.high, high), color=colour, linewidth=2, zorder=3)
 
 
-def _within(value: float, data: Progress) -> float:
-    return min(max(value, data.low), data.high)
+def _labels(axes: Any, progress: Progress) -> None:
+    """The names of kept ideas, each at the first free place near its mark, a confirmed one with what it gained."""
+    figure = axes.figure
+    figure.draw_without_rendering()  # now the axes have their size
+    kept = [p for p in progress.points if p.standing in KEPT and p.y is not None]
+    inside, pixels = axes.get_window_extent(), axes.transData.transform
+    marks = [(p, *pixels((p.x, p.y)), pixels((p.x, p.y if p.high is None else p.high))[1]) for p in kept]
+    taken: list[Box] = [(x - 14, x + 14, y - 14, max(y, top) + 14) for _, x, y, top in marks]
+    for point, x, y, top in sorted(marks, key=lambda mark: (mark[0].standing is not IdeaStatus.CONFIRMED, -mark[0].x)):
+        sure = point.standing is IdeaStatus.CONFIRMED
+        text = axes.annotate(
+            plain(_label(point)), (x, y), (x, y), xycoords="figure pixels", ha="center", va="center",
+            fontsize=10 if sure else 9, color=GREEN if sure else INK, fontweight="bold" if sure else "normal", zorder=6,
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
+        )  # fmt: skip
+        box = text.get_window_extent()
+        spot = _free((x, y, top), box.width + 10, box.height + 6, inside, taken)
+        if spot is None:
+            text.remove()
+            continue
+        text.set_position(spot)
+        if not y - 50 < spot[1] < top + 50 or abs(spot[0] - x) > box.width / 2:
+            axes.annotate("", (x, y), spot, xycoords="figure pixels", textcoords="figure pixels", zorder=5,
+                          arrowprops={"arrowstyle": "-", "color": "#8a8f98", "linewidth": 0.7, "shrinkA": 9,
+                                      "shrinkB": 7})  # fmt: skip
 
 
-def _safe(text: str) -> str:
+def _free(
+    mark: tuple[float, float, float], width: float, height: float, inside: Any, taken: list[Box]
+) -> tuple[float, float] | None:
+    """The middle of the nearest box of this size that overlaps none of those taken, and takes it.
+
+    `mark`: x, and y of its middle and its top.
+    """
+    x, middle, top = mark
+    first = 16 + height / 2
+    for y in (side for n in range(24) for side in (top + first + height * n, middle - first - height * n)):
+        for centre in (x, x + width / 2 + 8, x - width / 2 - 8):
+            box = (centre - width / 2, centre + width / 2, y - height / 2, y + height / 2)
+            within = box[0] >= inside.x0 and box[1] <= inside.x1 and box[2] >= inside.y0 and box[3] <= inside.y1
+            if within and not any(box[0] < b[1] and box[1] > b[0] and box[2] < b[3] and box[3] > b[2] for b in taken):
+                taken.append(box)
+                return centre, y
+    return None
+
+
+def _label(point: Point) -> str:
+    name = point.name if len(point.name) <= LONGEST else f"{point.name[: LONGEST - 1]}…"
+    if point.low is None or point.high is None:
+        return name
+    return f"{name}: {point.y:.4g} [{point.low:.4g}, {point.high:.4g}]"
+
+
+def plain(text: str) -> str:
     """A dollar sign would begin a formula."""
     return text.replace("$", r"\$")

@@ -8,7 +8,7 @@ any time, also while the campaign runs; it reads run directories and asks git, s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,17 @@ from autoresearch.lab.campaign_report import (
     formatting,
     memory,
     plot_data,
-    plot_svg,
     run_outputs,
     summary,
 )
-from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.page import page_html
+from autoresearch.lab.campaign_report.page_data import MOST_ROWS, MOST_SKIPPED, page_data
+from autoresearch.lab.campaign_report.plot_png import write_png
 from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now
 from autoresearch.records.campaign_records import CampaignDir, entries
-from autoresearch.records.rundir import write_page
+from autoresearch.records.rundir import write_atomically, write_page
 
 MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
-MOST_SKIPPED = 200
-MOST_ROWS = 2000  # that are told how to be reproduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +54,40 @@ def write_report(
 ) -> CampaignReport:
     """Write report.md, report.html and (unless `png` is False) progress.png.
 
-    Raises OSError where the directory cannot be written; everything else that is missing becomes a remark.
+    Raises OSError where the directory cannot be written, and leaves the files of before as they were; everything else
+    that is missing becomes a remark.
     """
     from autoresearch.lab.render import render
 
     wall = time.time() if now is None else now
-    verdicts = list(entries(campaign_dir.verdicts))
+    data = page_data(campaign_dir, state, stand, wall)
     lines = summary.idea_lines(state)
     progress = plot_data.progress_of(state, lines)
-    curves, missing = curves_and_diffs.curves_of(state, lines)
-    remarks = [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"] if missing else []
-    picture = _picture(campaign_dir, state, progress) if png else None
+    picture = campaign_dir.path / PICTURE if png else None
+    if picture:
+        write_png(picture, progress)
     values: dict[str, Any] = {
         **_words(campaign_dir, state, stand, wall),
         "lines": lines,
+        "outcome": data["outcome"],
         "best": summary.best_line(state, lines),
         "band": progress.band,
         "honest": summary.honest(state, lines),
         "researcher": agent_section.words(state),
         "tried": memory.tried(lines),  # what was skipped has a section of its own
-        "claims": summary.claims(state, verdicts),
-        "counts": _counts(lines),
+        "claims": summary.claims(state, list(entries(campaign_dir.verdicts))),
+        "cost": data["cost"],
         "diffs": curves_and_diffs.diffs_of(state, lines),
         "rows": [(summary.row_name(state, row), line.name, row) for line in lines for row in line.rows][:MOST_ROWS],
         "outputs": run_outputs.words(state),
-        "remarks": remarks,
+        "remarks": data["remarks"],
         "picture": PICTURE if picture else "",
     }
-    drawings = {
-        "progress_svg": plot_svg.progress_svg(progress),
-        "legend": plot_svg.legend(progress),
-        "budget_svg": plot_svg.budget_svg(plot_data.budgets_of(state, wall)),
-        "curves_svg": plot_svg.curves_svg(curves, state.spec.objective.metric),
-        "multiples": plot_svg.small_multiples(curves),
-    }
     markdown, page = campaign_dir.path / MARKDOWN, campaign_dir.path / PAGE
-    _write(markdown, render(f"{MARKDOWN}.j2", **values))
-    _write(page, render(f"{PAGE}.j2", **values, **drawings))
-    return CampaignReport(markdown, page, picture, tuple(remarks))
+    write_page(markdown, render(f"{MARKDOWN}.j2", **values), durable=False)
+    # the data are masked already, and base64 must not be
+    write_atomically(page, page_html(data).encode(), durable=False)
+    return CampaignReport(markdown, page, picture, tuple(data["remarks"]))
 
 
 def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: float) -> Mapping[str, Any]:
@@ -124,21 +119,3 @@ def _words(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, wall: 
         "minutes": formatting.minutes,
         "differences": memory.DIFFERENCES,
     }
-
-
-def _counts(idea_lines: Sequence[IdeaLine]) -> list[tuple[str, int]]:
-    """How many ideas ended in which way, in a fixed order, those without any left out."""
-    found = [(str(s), sum(line.standing is s for line in idea_lines)) for s in IdeaStatus]
-    return [(word, count) for word, count in found if count]
-
-
-def _picture(campaign_dir: CampaignDir, state: CampaignState, progress: plot_data.Progress) -> Path:
-    from autoresearch.lab.campaign_report.plot_png import write_png
-
-    path = campaign_dir.path / PICTURE
-    write_png(path, progress, f"{state.spec.name}: {state.attempted} ideas attempted")
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    write_page(path, text, durable=False)

@@ -93,9 +93,8 @@ def _stage_report(
     honest: tuple[str, ...] = ()
     try:
         view = CampaignHistory(campaign_dir_of(plan_dir, stage_run)).state()
-        campaign_figures = figures.draw_campaign(plan_dir.directory, stage_run.campaign, view)
-        drawn += campaign_figures
-        figure = _relative(plan_dir, campaign_figures[0])
+        drawn.append(figures.draw_campaign(plan_dir.directory, stage_run.campaign, view))
+        figure = _relative(plan_dir, drawn[-1])
         honest = tuple(summary.honest(view, summary.idea_lines(view)))
     except (AutoresearchError, OSError) as error:
         remarks.append(f"stage {stage_run.stage}: its campaign can no longer be read: {error}")

@@ -1,0 +1,235 @@
+"""All that the report of a campaign shows, as one JSON object: the page is drawn from it, and the picture.
+
+    page_data(campaign_dir, state, stand, now) -> dict
+
+The page leaves out each part whose key is missing, so an object with only `name`, `ideas` or `curves` is a page, too:
+
+    name, subtitle, goal, phase, stand, written    what it is and how it stands, in words
+    outcome, honest                                the outcome in three sentences; all that may be said, and may not
+    tiles             [[number, what it is]]
+    progress          the plot of the objective over ideas (`plot_data.Progress`)
+    ideas             one object for each attempt, see `_idea`
+    curves            [{run, index, name, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
+    parallel, importance   figures of Optuna's for plotly, or {missing: why there is none}
+    diffs, claims, tried, skipped, cost, rules, agent, rows, places, remarks
+
+Strings are on one line (but for diffs), cut, without control characters and with secrets masked; numbers have six
+digits and are finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from autoresearch.core.campaign.shown_value import Basis
+from autoresearch.core.campaign.state import CampaignState, measured
+from autoresearch.core.campaign.stop_rules import Stand
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.agent_work import summarise
+from autoresearch.lab.campaign_report import (
+    agent_section,
+    curves_and_diffs,
+    formatting,
+    memory,
+    plot_data,
+    run_outputs,
+    summary,
+)
+from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
+from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now
+from autoresearch.proposers import plots
+from autoresearch.records.campaign_records import CampaignDir, entries
+from autoresearch.records.secrets import mask_values
+
+MOST_SKIPPED = 200
+MOST_ROWS = 2000  # that are told how to be reproduced
+plain = formatting.plain
+
+
+def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now: float) -> dict[str, Any]:
+    """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark."""
+    spec, lines = state.spec, summary.idea_lines(state)
+    phase = phase_now(campaign_dir, state)
+    curves, missing = curves_and_diffs.curves_of(state, lines)
+    progress = plot_data.progress_of(state, lines)
+    parallel, importance = plots.figures(spec.objective, plot_data.settings_of(state, lines))
+    data = {
+        "schema": 1,
+        "name": spec.name,
+        "metric": spec.objective.metric,
+        "better": spec.objective.better_words,
+        "subtitle": progress.title,
+        "goal": plain(memory.goal(spec), 400),
+        "phase": str(phase),
+        "stand": plain(stand.met or stand.remaining),
+        "written": formatting.stamp(now),
+        "outcome": outcome(state, lines),
+        "honest": [plain(words, 900) for words in summary.honest(state, lines)],
+        "tiles": _tiles(state, lines),
+        "progress": asdict(progress),
+        "ideas": [_idea(line, spec.prefix) for line in lines],
+        "curves": [_curves(curve) for curve in curves],
+        "parallel": parallel,
+        "importance": importance,
+        "diffs": [_diff(diff) for diff in reversed(curves_and_diffs.diffs_of(state, lines))],
+        "claims": [_claim(claim) for claim in summary.claims(state, list(entries(campaign_dir.verdicts)))],
+        "differences": memory.DIFFERENCES,
+        "tried": [plain(words, 1200) for words in memory.tried(lines)],
+        "skipped": [[plain(idea.slug), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
+        "cost": cost(state),
+        "rules": [plain(words) for words in memory.rule_words(state)],
+        "agent": [plain(words, 600) for words in agent_section.words(state)],
+        "rows": [_row(state, line.name, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
+        "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
+        "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
+        "next": next_commands(state, phase),
+        "remarks": [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"]
+        if missing
+        else [],
+    }
+    masked: dict[str, Any] = _brief(mask_values(data))
+    return masked
+
+
+def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
+    """What came of it in three sentences: how much was tried, the number that may be told, and what may not be."""
+    counts = {status: [line for line in idea_lines if line.standing is status] for status in IdeaStatus}
+    sure, luck, gone = counts[IdeaStatus.CONFIRMED], counts[IdeaStatus.KEPT], counts[IdeaStatus.DEMOTED]
+    band, objective = summary.band_of(state), state.spec.objective
+    took = formatting.minutes(_minutes(state))
+    tried = f"{plot_data.counted(state, idea_lines)}, in {took}" + (
+        f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
+    )
+    base = f"The baseline's {objective.metric} is {band.words}" if band else "The baseline has not been measured yet"
+    if sure:
+        best = max(sure, key=lambda line: line.shown.estimate.gain or 0.0 if line.shown.estimate else 0.0)
+        number = f"The best confirmed idea is {best.name}: {best.shown.words.removeprefix('confirmed, ')}"
+    elif exact := [line for line in luck if line.shown.basis is Basis.DETERMINISTIC]:
+        number = f"Nothing is confirmed; {exact[-1].name} is {exact[-1].shown.words}"
+    else:
+        number = "Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline"
+    caution = []
+    if luck:
+        caution.append(f"{_ideas(len(luck))} kept on search means, which look too good because they were picked")
+    if gone:
+        caution.append(f"{_ideas(len(gone))} demoted, because fresh runs did not confirm what the search saw")
+    third = f"{base}; {'; '.join(caution)}" if caution else base
+    return [f"{plain(words, 600).rstrip('.')}." for words in (tried, number, third)]
+
+
+def _ideas(count: int) -> str:
+    return "1 idea is" if count == 1 else f"{count} ideas are"
+
+
+def _minutes(state: CampaignState) -> float | None:
+    """Wall time from the start to the last end of a run."""
+    ends = [row.ended for row in state.rows if row.ended is not None]
+    return (max(ends) - state.spec.created) / 60 if ends else None
+
+
+def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[str]]:
+    best, band, spec = summary.best_line(state, idea_lines), summary.band_of(state), state.spec
+    counts = [(str(status), sum(line.standing is status for line in idea_lines)) for status in IdeaStatus]
+    limit = f" / {spec.rules.count}" if spec.rules.count else ""
+    words = "" if best is None else f": {best.name}"
+    if best is not None:
+        words += ", which nothing beats" if best.standing is IdeaStatus.BASELINE else f", {best.shown.words}"
+    noise = "" if band is None or band.sd is None else f" ± {band.sd:.2g}"
+    return [
+        [formatting.number(best.shown.value if best else None), plain(f"best {spec.objective.metric}{words}", 460)],
+        [
+            f"{formatting.number(band.mean if band else None)}{noise}",
+            f"baseline, ± sd of one run; {band.runs}" if band else "baseline: not measured",
+        ],
+        [f"{state.attempted}{limit}", "ideas: " + ", ".join(f"{count} {word}" for word, count in counts if count)],
+        [formatting.minutes(_minutes(state)), f"from {formatting.stamp(spec.created)}"],
+    ]
+
+
+def cost(state: CampaignState) -> list[list[str]]:
+    """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
+    rules, usage, spec = state.spec.rules, state.research.usage, state.spec
+    spent = sum(row.elapsed_min or 0.0 for row in state.rows)
+    found = [
+        ["ideas", str(state.attempted), str(rules.count or "")],
+        ["runs", str(len(state.rows)), ""],
+        ["wall time", formatting.minutes(_minutes(state)), ""],
+        ["time of all runs", formatting.minutes(spent), ""],
+    ]
+    if rules.deadline is not None:
+        found[2][2] = f"until {formatting.stamp(rules.deadline)}"
+    if spec.gpus_per_run or rules.budget_gpu_hours:
+        found.append(["GPU hours", f"{state.gpu_hours:.2f}", f"{rules.budget_gpu_hours or ''}"])
+    if spec.research.agent and state.research.turns:
+        found.append(["agent", spec.research.agent, f"{len(state.research.turns)} turns"])
+        found.append(["agent's time", formatting.minutes(usage.seconds / 60), ""])
+        if usage.usd is not None:
+            found.append(["agent, USD", f"{usage.usd:.2f}", f"{rules.budget_usd or ''}"])
+        if usage.tokens is not None:
+            limit = "" if rules.budget_tokens is None else f"{rules.budget_tokens:,}"
+            found.append(["agent, tokens", f"{usage.tokens:,}", limit])
+    return found
+
+
+def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
+    """One row of the table; `value` is the number to show of it, `low` and `high` its interval."""
+    return {
+        "index": idea_line.index,
+        "name": plain(idea_line.name),
+        "slug": idea_line.slug,
+        "sentence": plain(idea_line.sentence, 400),
+        "changes": plain(idea_line.changes, 300),
+        "why": plain(idea_line.why, 300),
+        "parent": plain(idea_line.parent_name),
+        "standing": str(idea_line.standing),
+        "note": plain(idea_line.note),
+        "words": plain(idea_line.shown.words, 400),
+        "fresh": plain(idea_line.fresh, 300),
+        "value": idea_line.shown.value if idea_line.standing is not IdeaStatus.SMOKE else idea_line.mean,
+        "low": idea_line.shown.low,
+        "high": idea_line.shown.high,
+        "mean": idea_line.mean,
+        "runs": plain(idea_line.shown.runs),
+        "delta": idea_line.delta,
+        "gain": idea_line.gain,
+        "noise": idea_line.noise,
+        "minutes": idea_line.minutes,
+        "time": formatting.minutes(idea_line.minutes),
+        "branch": plain(idea_line.branch.removeprefix(f"{prefix}/")),
+        "commit": idea_line.commit[:12],
+    }
+
+
+def _curves(run_curves: curves_and_diffs.RunCurves) -> dict[str, Any]:
+    series = {key: dict(zip("xy", zip(*points, strict=True), strict=True)) for key, points in run_curves.series.items()}
+    words = {"run": run_curves.run, "index": run_curves.index, "name": plain(run_curves.name)}
+    return {**words, "standing": str(run_curves.standing), "series": series}
+
+
+def _diff(kept_diff: curves_and_diffs.Diff) -> dict[str, Any]:
+    named = {"name": plain(kept_diff.name), "parent": plain(kept_diff.parent_name)}
+    return {**named, "stat": kept_diff.stat, "lines": kept_diff.lines, "missing": plain(kept_diff.missing)}
+
+
+def _claim(claim_text: summary.ClaimText) -> list[str]:
+    words = [claim_text.name, claim_text.word, claim_text.detail]
+    return [formatting.stamp(claim_text.t), *(plain(word, 400) for word in words)]
+
+
+def _row(state: CampaignState, name: str, row: LedgerRow) -> list[Any]:
+    """Its own name, its idea's, status, ending, value, seed."""
+    words = [summary.row_name(state, row), name, row.shown_status, row.ending]
+    return [*map(plain, words), measured(row), "" if row.seed is None else row.seed]
+
+
+def _brief(value: Any) -> Any:
+    """The same with finite numbers of six digits, None for others; tuples as lists."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _brief(item) for key, item in value.items()}
+    return [_brief(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,84 @@
+"""Optuna's own plots of the ideas that were tried: parallel coordinates, and which setting mattered."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autoresearch.core.campaign.overrides import canonical
+from autoresearch.core.metrics.objective import Objective
+
+FEWEST = 5  # measured ideas
+MOST_TRIALS = 250  # each is a line
+MOST_KEYS = 10
+WIDE = 20.0  # positive numbers that are so many times apart belong on a logarithmic axis
+
+Tried = tuple[Mapping[str, object], float]  # settings, and what the objective came to
+Figures = tuple[dict[str, Any], dict[str, Any]]
+
+
+def figures(objective: Objective, ideas: Sequence[Tried]) -> Figures:
+    """Parallel coordinates and importances as plotly figures ({data, layout}), or {missing: a sentence}."""
+    keys = _varied([settings for settings, _ in ideas])
+    ideas = [one for one in ideas if one[0].keys() >= set(keys)][:MOST_TRIALS]
+    if not keys or len(ideas) < FEWEST:
+        some = len(ideas) if keys else 0
+        why = f"This plot needs at least {FEWEST} measured ideas that differ in settings; {some} do."
+        return {"missing": why}, {"missing": why}
+    return _drawn(objective, keys, ideas)
+
+
+def _varied(settings: Sequence[Mapping[str, object]]) -> list[str]:
+    """The keys with more than one value that most ideas have; those that vary most come first."""
+    spread: dict[str, set[str]] = {}
+    for params in settings:
+        for key, value in params.items():
+            spread.setdefault(key, set()).add(canonical(value))
+    common = [key for key in spread if len(spread[key]) > 1 and sum(key in p for p in settings) >= len(settings) / 2]
+    return sorted(common, key=lambda key: -len(spread[key]))[:MOST_KEYS]
+
+
+def _drawn(objective: Objective, keys: Sequence[str], ideas: Sequence[Tried]) -> Figures:
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction=objective.direction.value)
+    scales = {key: _scale([params[key] for params, _ in ideas]) for key in keys}
+    for params, value in ideas:
+        own = {key: params[key] if hasattr(scales[key], "low") else _word(params[key]) for key in keys}
+        study.add_trial(optuna.trial.create_trial(params=own, distributions=scales, value=value))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "experimental"
+        parallel = optuna.visualization.plot_parallel_coordinate(study, target_name=objective.metric)
+        try:
+            importance = _figure(optuna.visualization.plot_param_importances(
+                study, evaluator=PedAnovaImportanceEvaluator(), target_name=objective.metric
+            ))  # fmt: skip
+        except (ValueError, RuntimeError) as error:
+            importance = {"missing": f"Optuna cannot tell the importances apart: {error}"}
+    return _figure(parallel), importance
+
+
+def _scale(values: Sequence[object]) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    if all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values):
+        numbers = [float(str(v)) for v in values]
+        low, high = min(numbers), max(numbers)
+        return FloatDistribution(low, high, log=low > 0 and high / low >= WIDE)
+    return CategoricalDistribution(sorted({_word(v) for v in values}))
+
+
+def _word(value: object) -> str:
+    return canonical(value).strip('"')
+
+
+def _figure(figure: Any) -> dict[str, Any]:
+    """Data and layout without the template, which is long and has colours of its own."""
+    whole: dict[str, Any] = json.loads(figure.to_json())
+    whole["layout"].pop("template", None)
+    return {"data": whole["data"], "layout": whole["layout"]}
