@@ -17,6 +17,7 @@ from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, CampaignKey
 from autoresearch.lab.key_values import ValueType
+from autoresearch.notifiers.notice import GROUPS, NoticeKind
 
 Schema = dict[str, Any]
 
@@ -156,7 +157,8 @@ def _described(made: Schema, meaning: str, default: Any = None) -> Schema:
 
 def _project() -> Schema:
     properties = {key.name: _setting(key) for key in settings.KEYS}
-    return _closed("the defaults of a project of autoresearch", {**properties, settings.LAUNCHERS: _launchers()})
+    blocks = {settings.LAUNCHERS: _launchers(), settings.NOTIFY: _recipients()}
+    return _closed("the defaults of a project of autoresearch", {**properties, **blocks})
 
 
 def _setting(setting_key: settings.SettingKey) -> Schema:
@@ -167,6 +169,28 @@ def _setting(setting_key: settings.SettingKey) -> Schema:
     else:
         made = _SWITCH if setting_key.builtin in ("yes", "no") else _TEXT
     return _described(made, setting_key.meaning, setting_key.builtin)
+
+
+def _recipients() -> Schema:
+    texts: Schema = {"type": ["string", "array"], "items": {"type": "string"}}
+    events: Schema = {"enum": [*NoticeKind, *GROUPS]}
+    keys: dict[str, Schema] = {
+        "url": {**texts, "description": "as Apprise takes it; ${NAME} is filled in from the environment"},
+        "command": {**texts, "description": "runs in bash, with AUTORESEARCH_TITLE and AUTORESEARCH_MESSAGE"},
+        "events": {"description": "which ones; default all", "anyOf": [events, {"type": "array", "items": events}]},
+    }
+    entry: Schema = {
+        "type": ["string", "object"],
+        "properties": keys,
+        "additionalProperties": False,
+        "if": {"type": "object"},
+        "then": {"oneOf": [{"required": ["url"]}, {"required": ["command"]}]},
+    }
+    return {
+        "description": settings.NOTIFY_MEANING,
+        **{**entry, "type": ["string", "object", "array", "null"]},
+        "items": entry,
+    }
 
 
 def _launchers() -> Schema:

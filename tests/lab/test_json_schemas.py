@@ -22,6 +22,7 @@ from autoresearch.lab import json_schemas, settings
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.lab.yaml_files import parse_any
+from autoresearch.notifiers.recipients import parse_recipients
 from tests.plugin_dirs import distribution, on_path
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +99,7 @@ def test_the_notes_of_every_blueprint_pass() -> None:
 
 def test_every_line_of_the_template_passes() -> None:
     keys = dict(re.findall(r"(?m)^# (\w+): (.*?)  # ", settings.template()))
-    assert len(keys) == len(settings.KEYS)
+    assert keys.keys() == {*settings.BY_NAME, settings.NOTIFY}
     for key, value in keys.items():
         assert value == "..." or errors("autoresearch", {key: parse_any(value.encode(), key)}) == [], key
 
@@ -137,7 +138,11 @@ PROJECTS: list[tuple[str, bool]] = [
     ("launchers: {gpu1: {kind: ssh, host: h, slots: 0}}", False), ("launchers: {gpu1: 3}", False),
     ("launchers: {gpu1: {kind: ssh, slots: many}}", False), ("launchers: {gpu1: {kind: ssh, hots: h}}", False),
     ("launchers: {slurm: {acount: rl}}", False), ("launchers: {slurm: {kind: ssh, host: h}}", False),
-    ("launchers: {gpu1: {kind: k8s, image: i}}", True),
+    ("launchers: {gpu1: {kind: k8s, image: i}}", True), ("bell: no", True),
+    ("notify: ntfy://topic", True), ("notify: [ntfy://a, {command: ring}]", True), ("notify:", True),
+    ("notify: {url: 'ntfy://a', events: end}", True), ("notify: {url: 'ntfy://a', command: ring}", False),
+    ("notify: {url: 'ntfy://a', events: [confirmed, pause]}", True), ("notify: {events: end}", False),
+    ("notify: {url: 'ntfy://a', events: dinner}", False), ("notify: {uri: 'ntfy://a'}", False), ("notify: 3", False),
 ]  # fmt: skip
 NOTES: list[tuple[str, bool]] = [
     ("direction: maximize", True), ("direction: sideways", False), ("keep_children: true", True),
@@ -181,6 +186,7 @@ def test_project_keys_agree_with_our_check(text: str, good: bool, tmp_path: Path
     def ours() -> None:
         loaded = settings.load(tmp_path, environ={})
         loaded.targets()
+        assert not parse_recipients(loaded.notify, "test", {}).problems
         for name in loaded.launchers:
             settings.targets_of(name, loaded.launchers, "test")
 
@@ -203,7 +209,7 @@ def test_notes_agree_with_our_check(text: str, good: bool) -> None:
 def passes(check: Callable[[], None]) -> bool:
     try:
         check()
-    except (AutoresearchError, BlueprintInvalid):
+    except (AutoresearchError, BlueprintInvalid, AssertionError):
         return False
     return True
 
