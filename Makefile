@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo test test-all test-real check house bench docs setup tmux tools trl ray aider skills-ref mcp agents clean always
+.PHONY: demo wheel test test-all test-real check house bench docs setup tmux tools trl ray aider skills-ref mcp agents clean always
 
 setup: $(STAMP) tmux
 
@@ -33,6 +33,10 @@ tmux:
 
 demo: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/autoresearch demo
+
+# wheel and sdist, into dist/
+wheel: setup
+	@$(BIN)/python -m hatchling build
 
 test: setup
 	@$(BIN)/python -m pytest

@@ -345,3 +345,20 @@ def test_a_result_directory_of_the_system_is_refused(project: Path, target: str)
 def test_directories_that_users_have_are_taken(project: Path, target: str) -> None:
     text = f"## [exp_result_dir]\n- dir: {target}\n"
     assert not [f for f in checked(project, text).findings if f.code == "system_result_dir"]
+
+
+def test_the_interpreter_of_a_tools_environment_is_not_the_trainers(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`uv tool install` makes an environment with our packages alone: torch is in the one that is active."""
+    tool, active = tmp_path / "tool", tmp_path / "active" / "bin"
+    for folder in (tool / "bin", active):
+        folder.mkdir(parents=True)
+        (folder / "python").touch(0o755)
+    path = write(project, "## [exp_codebase_dir]\n- dir: ./\n")
+    environ = {**ENV, "PATH": f"{tool}/bin:{active}"}
+    monkeypatch.setattr(sys, "prefix", str(tool))
+    assert resolve_blueprint(read_blueprint(path), environ=environ).interpreter_source == "cli"
+    (tool / "uv-receipt.toml").touch()
+    r = resolve_blueprint(read_blueprint(path), environ=environ)
+    assert (r.interpreter, r.interpreter_source) == (active / "python", "PATH")

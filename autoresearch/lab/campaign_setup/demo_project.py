@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,9 @@ def demo_project(environ: Mapping[str, str]) -> Path:
     for name in _FILES:
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(data_dir("blueprints").parent / name, target)
+        text = (data_dir("blueprints").parent / name).read_text(encoding="utf-8")
+        own = text.replace("- path: auto\n", f"- path: {sys.executable}\n")  # it has the embedded trainer
+        target.write_text(own, encoding="utf-8")
     (root / "README.md").write_text(_README, encoding="utf-8")
     (root / ".gitignore").write_text("/auto_agent/\n/reports/\n", encoding="utf-8")
     git = Git(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +154,19 @@ def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) 
         python = codebase / folder / "bin" / "python"
         if files.executable(python):
             return python, folder
+    if files.here and _of_a_tool(Path(sys.prefix)):
+        folders = host.environ.get("PATH", "").split(os.pathsep)
+        path = os.pathsep.join(folder for folder in folders if not folder.startswith(sys.prefix))
+        if own := shutil.which("python", path=path) or shutil.which("python3", path=path):
+            return Path(own), "PATH"
     return Path(files.python), "cli"
+
+
+def _of_a_tool(prefix: Path) -> bool:
+    """Whether an environment is that of `uv tool install`, `uvx` or pipx: it holds our packages and no others."""
+    return any((prefix / name).exists() for name in ("uv-receipt.toml", "pipx_metadata.json")) or (
+        "archive-v0" in prefix.parts
+    )
 
 
 def _executable(blueprint: Blueprint, interpreter: Path, files: Files) -> list[Finding]:
