@@ -19,7 +19,7 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 PROJECT = REPO / "tests" / "samples" / "projects" / "argparse"
-pytestmark = [pytest.mark.real, pytest.mark.waits]
+pytestmark = [pytest.mark.real, pytest.mark.waits, pytest.mark.timeout(1800)]  # a package index may be slow
 
 
 def built(source: Path, into: Path, *targets: str) -> list[Path]:
