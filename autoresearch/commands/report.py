@@ -8,6 +8,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import UsageError
 from autoresearch.records.campaign_records import CampaignDir
 
 if TYPE_CHECKING:
@@ -20,11 +21,25 @@ if TYPE_CHECKING:
 
 def report(
     name: Annotated[str, typer.Argument(metavar="CAMPAIGN|PLAN", show_default=False)] = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve a campaign's page live; unnamed: all of this project.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
-    """Write the report of a campaign (report.md, report.html, progress.png) or of a plan (final_report.md, figures)."""
+    """Write the report of a campaign (report.md, report.html, progress.png) or of a plan (final_report.md, figures).
+
+    With --serve, nothing is written: report.html is served and shows what comes, until Ctrl-C.
+    """
     from autoresearch.commands.name_lookup import report_of
 
+    if port and not serve:
+        words = ["autoresearch report", *([name] if name else []), f"--serve --port {port}"]
+        raise UsageError("--port is an option of --serve", fix=" ".join(words))
+    if serve:
+        from autoresearch.commands.serve_report import serve_report
+
+        return serve_report(name, port, as_json=as_json)
     parts = real_parts()
     named = report_of(name, parts)
     if isinstance(named, CampaignDir):

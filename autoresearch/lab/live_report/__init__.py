@@ -1,0 +1,1 @@
+"""The report as a page that is served while its campaign runs."""
