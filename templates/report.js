@@ -345,13 +345,16 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-let text = "", seen = "";
+let tag = "", seen = "";
 async function poll() {
   try {
-    const answer = await fetch(`data.json${location.search}`, { cache: "no-cache" });
-    if (!answer.ok) throw new Error(answer.status);
-    const now = await answer.text();
-    if (now !== text) { data = JSON.parse(now); text = now; render(); }
+    const answer = await fetch("data.json", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
+    if (answer.status !== 304) {  // not as it was
+      if (!answer.ok) throw new Error(answer.status);
+      data = await answer.json();
+      tag = answer.headers.get("ETag");
+      render();
+    }
     seen = new Date().toLocaleTimeString("en-GB");
     notice(`Live: as of ${seen}.`);
   } catch {

@@ -26,7 +26,7 @@ class Browser:
     """One page. `console` are its errors and warnings, `requests` what it fetched but for its own file and data."""
 
     def __init__(self, ends: tuple[int, int]) -> None:
-        self._out, self._in = ends[0], os.fdopen(ends[1], "rb", 0)
+        self._out, self._in = ends[0], os.fdopen(ends[1], "rb", 0, closefd=False)
         self._rest, self._ids, self._session = b"", itertools.count(1), ""
         self.console: list[str] = []
         self.requests: list[str] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser import browser, chromium
 from tests.engines.ports import free_port
 from tests.waiting import until
 
@@ -146,97 +147,39 @@ def _status(server: Serving, base: str) -> int:
         return 0
 
 
-class Browser:
-    """A headless Chromium that is told what to do over a pipe (its DevTools protocol)."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        theirs_in, self._to = os.pipe()
-        self._from, theirs_out = os.pipe()
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        words = [program, *flags, f"--user-data-dir={folder / 'profile'}", "about:blank"]
-        shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._log = (folder / "browser.log").open("wb")
-        self.process = subprocess.Popen(
-            ["bash", "-c", shell, "browser", *words],
-            pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-        )  # fmt: skip
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._number, self._session, self._rest = 0, "", b""
-        self.said: list[str] = []  # errors, and what was written to the console
-        (page,) = (one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page")
-        found = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
-        self._session = found["sessionId"]
-        for domain in ("Runtime", "Log", "Page"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": params}
-        message |= {"sessionId": self._session} if self._session else {}
-        os.write(self._to, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._number:
-                assert "error" not in answer, answer
-                return dict(answer["result"])
-            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
-                self.said.append(json.dumps(answer["params"]))
-
-    def value(self, expression: str) -> Any:
-        """What a JavaScript expression is in the page now."""
-        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        return found["result"].get("value")
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            part = os.read(self._from, 1 << 20)
-            assert part, "the browser is gone"
-            self._rest += part
-        message, _, self._rest = self._rest.partition(b"\0")
-        return dict(json.loads(message))
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-        for fd in (self._to, self._from):
-            os.close(fd)
-        self._log.close()
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no Chromium on this machine")
-    made = Browser(program, tmp_path)
-    yield made
-    made.end()
-
-
 @pytest.mark.real
-def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, browser: Browser) -> None:
+@pytest.mark.skipif(not chromium(), reason="no Chromium on this machine")
+def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path: Path) -> None:
     """The index, its link, the campaign's page; a row comes without a reload; the server's end is said."""
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     camp.start(**FAST)
     camp.until(lambda: camp.live("baseline"))
     server = serving()
-    browser.call("Page.navigate", url=server.url)
-    until(lambda: browser.value("document.querySelectorAll('#campaigns tr').length") == 1, 60)
-    assert browser.value("document.querySelector('#runs').innerText").count("running") == 1
-    browser.value("document.querySelector('#campaigns a').click()")
-    until(lambda: "Live: as of" in str(browser.value("document.querySelector('#notice').innerText")), 60)
-    browser.value("window.same = true")
-    before = browser.value("document.querySelectorAll('#rows tr').length")
-    camp.go.touch()
-    camp.over()
-    until(lambda: browser.value("document.querySelectorAll('#rows tr').length") == 3, 60)
-    assert before < 3 and browser.value("window.same") is True
-    until(lambda: browser.value("document.querySelectorAll('#progress-plot .point').length") > 0, 60)
-    assert browser.said == []
-    assert server.end()[0] == 0
-    until(lambda: "The server is gone" in str(browser.value("document.querySelector('#notice').innerText")), 60)
+    with browser(tmp_path / "profile") as page:
+
+        def text(selector: str) -> str:
+            return str(page.js(f"document.querySelector('{selector}')?.innerText ?? ''"))
+
+        def rows() -> int:
+            return int(page.js("document.querySelectorAll('#rows tr').length"))
+
+        page._call("Page.navigate", url=server.url)
+        until(lambda: "one" in text("#campaigns"), 60)
+        assert text("#runs").count("running") == 1
+        page.js("document.querySelector('#campaigns a').click()")
+        until(lambda: "Live: as of" in text("#notice") and text("#tiles"), 60)
+        page.js("window.same = true")
+        before = rows()
+        camp.go.touch()
+        camp.over()
+        until(lambda: rows() == 3, 60)
+        assert before < 3 and page.js("window.same") is True
+        until(lambda: page.js("document.querySelectorAll('#progress-plot .point').length"), 60)
+        assert page.console == []
+        assert {url.split("/")[2] for url in page.requests} == {server.url.split("/")[2]}
+        assert server.end()[0] == 0
+        until(lambda: "The server is gone" in text("#notice"), 60)
 
 
 @pytest.mark.system
