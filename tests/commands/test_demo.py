@@ -16,6 +16,7 @@ import pytest
 from autoresearch.lab.campaign_setup import demo_project
 from autoresearch.lab.render import data_dir
 from autoresearch.records.index import state_home
+from tests import readme_session
 
 pytestmark = pytest.mark.system
 
@@ -61,6 +62,10 @@ def test_a_campaign_and_its_report(bench: Any, short: Path) -> None:
     (picture,) = re.findall(r"^picture: (\S+)$", out, re.M)
     assert Path(page).read_text().startswith("<!DOCTYPE html>")
     assert Path(picture).read_bytes().startswith(b"\x89PNG")
+    printed = {readme_session.shape(line) for line in (out + err).splitlines()}
+    for line in readme_session.shown_lines():
+        known = readme_session.shape(line) in printed or any(word in line for word in readme_session.ONLY_LONGER)
+        assert known, f"README shows what is not printed; python -m tests.readme_session writes it anew: {line}"
 
 
 @pytest.mark.parametrize(("there", "missing"), [(["git"], ["tmux"]), (["tmux"], ["git"]), ([], ["git", "tmux"])])
