@@ -29,6 +29,7 @@ def shown_lines() -> list[str]:
 def shape(line: str) -> str:
     """A line without what differs from one session to the next: numbers, names of ideas and runs, verdicts, paths."""
     line = re.sub(r"(?:file://)?(?:~|\.{3})?/\S+", "PATH", line)
+    line = re.sub(r"tmux .*|\b(campaign)-[a-z0-9]{6}\b", r"\1", line)
     line = re.sub(r"(#\d+ )[^:,;()]*", r"\1IDEA", line)
     line = re.sub(r"\b(?:keep|discard|pending|crash)\b", "VERDICT", line)
     line = re.sub(r" \(noise [^)]*\)|; about .*|, search mean", "", line)
