@@ -95,7 +95,10 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     ),
     "ledger": (
         "Read the ledger of runs.",
-        {"show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown.")},
+        {
+            "show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown."),
+            "export": ("ledger:export", "A ledger as CSV, Parquet, or TensorBoard's event files."),
+        },
     ),
     "swarm": (
         "The server's half of a run in AgentJet's swarm mode (a run calls this).",

@@ -1,4 +1,4 @@
-"""`autoresearch ledger show`: the rows of a ledger."""
+"""`autoresearch ledger show` and `export`: the rows of a ledger, and files that other tools read."""
 
 from __future__ import annotations
 
@@ -98,6 +98,31 @@ def _state(campaign_dir: CampaignDir) -> CampaignState | None:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
     return CampaignHistory(campaign_dir).state() if campaign_dir.spec.is_file() else None
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="A campaign, a run in it, or its file.")] = "",
+    form: Annotated[str, typer.Option("--to", metavar="FORM", help="csv, parquet or tensorboard.")] = "",
+    out: Annotated[str, typer.Option(metavar="PATH", help="The file, or TensorBoard's directory.")] = "",
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+) -> int:
+    """Write a ledger for other tools. TensorBoard gets each run's metrics by step, and what its idea changed."""
+    from pathlib import Path
+
+    from autoresearch.lab.results import ledger_export
+
+    for option, value in (("--to", form), ("--out", out)):
+        if not value:
+            fix = "autoresearch ledger export --to csv --out ledger.csv"
+            raise UsageError(f"ledger export needs {option}", hint=f"--to {', '.join(ledger_export.FORMS)}", fix=fix)
+    done = ledger_export.export(name, form, Path(out), real_parts())
+    for remark in done.remarks:
+        output.remark(remark)
+    payload = {"ledger": str(done.ledger), "format": form, "path": str(done.path), "rows": done.rows}
+    payload |= {"remarks": list(done.remarks), "next": []}
+    rows = f"{done.rows} {'row' if done.rows == 1 else 'rows'}"
+    output.emit("ledger export", payload, as_json=as_json, lines=[f"wrote {done.path}: {rows} of {done.ledger}"])
+    return 0
 
 
 def _claim_notes(state: CampaignState) -> dict[int, str]:

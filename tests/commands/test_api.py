@@ -46,7 +46,7 @@ def test_a_run_is_started_waited_for_and_read(here: Any, capfd: pytest.CaptureFi
     assert (row["run"], row["state"], row["ending"], row["metric_value"]) == (run.name, "ended", "finished", 0.5)
     assert row["returncode"] == 0 and row["gpu_hours"] == 0.0 and pandas.isna(row["agent_usd"])
     assert row["created"] <= row["started"] <= row["ended"] and str(row["created"].tz) == "UTC"
-    assert row["elapsed_s"] == pytest.approx((row["ended"] - row["started"]).total_seconds(), abs=0.01)
+    assert row["elapsed_s"] == pytest.approx((row["ended"] - row["started"]).total_seconds(), abs=0.05)
     ledger = ar.ledger(run.name)
     assert list(ledger["run_id"]) == [run.name] and ledger.attrs["units"]["elapsed_s"] == "s"
     assert {str(kind) for kind in ledger.dtypes} == {"Int64", "Float64", "string", "datetime64[us, UTC]"}
