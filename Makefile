@@ -76,6 +76,10 @@ docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --quiet
 	@echo "site/index.html is there; with search: $(BIN)/python -m http.server --directory site" >&2
 
+# the pictures in docs/images (needs Chromium)
+screenshots: setup
+	@$(BIN)/python -m tests.screenshots
+
 bench: setup
 	@$(BIN)/python -m tests.bench
 

@@ -55,14 +55,16 @@ function layoutOf(x, y, log) {
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept", hovermode: "closest", dragmode: "zoom",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: css("soft") },
-    margin: { l: 56, r: 12, t: 30, b: 44 },
+    margin: { l: narrow() ? 40 : 56, r: 12, t: 34, b: 44 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("grey"), activecolor: css("ink") },
     xaxis: { ...axis, showgrid: false, title: { text: esc(x), standoff: 8 } },
-    yaxis: { ...axis, type: log ? "log" : "linear", title: { text: esc(y), standoff: 8 } },
+    yaxis: { ...axis, type: log ? "log" : "linear", title: { text: narrow() ? "" : esc(y), standoff: 8 } },
     hoverlabel: { bgcolor: css("card"), bordercolor: css("rule"), font: { color: css("ink"), size: 12 }, align: "left", namelength: 0 },
-    legend: { orientation: "h", y: -0.16, yanchor: "top", x: 0, font: { size: 12 }, itemclick: "toggle" },
+    legend: { orientation: "h", y: narrow() ? -0.22 : -0.16, yanchor: "top", x: 0, font: { size: narrow() ? 10 : 12 } },
   };
 }
-const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+const narrow = () => innerWidth < 600;
+const CONFIG = { displaylogo: false, responsive: true, displayModeBar: narrow() ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 
 function hover(point, off) {
   const idea = data.ideas.find((one) => one.index === point.x) || {};
@@ -110,7 +112,7 @@ function drawProgress() {
       error_y: bars || undefined, hovertemplate: points.map((q, n) => `${hover(q, off[n])}<extra></extra>`) });
   }
   const layout = layoutOf("idea, in the order of the attempts", `${p.metric} (${p.better})`, logged);
-  layout.title = { text: esc(p.title), x: 0, xref: "paper", xanchor: "left", y: 0.985, yanchor: "top", font: { size: 14, color: css("ink") } };
+  layout.title = { text: esc(p.title), x: 0, xref: "paper", xanchor: "left", y: 0.985, yanchor: "top", font: { size: narrow() ? 12 : 14, color: css("ink") } };
   layout.xaxis.range = [0.4, last];
   layout.yaxis.range = logged ? [Math.log10(low), Math.log10(high)] : [low, high];
   layout.uirevision = layout.yaxis.uirevision = logged ? "log" : "linear";

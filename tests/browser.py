@@ -26,7 +26,7 @@ class Browser:
     """One page. `console` are its errors and warnings, `requests` what it fetched but for its own file and data."""
 
     def __init__(self, ends: tuple[int, int]) -> None:
-        self._out, self._in = ends[0], os.fdopen(ends[1], "rb", 0, closefd=False)
+        self._out, self._in = ends
         self._rest, self._ids, self._session = b"", itertools.count(1), ""
         self.console: list[str] = []
         self.requests: list[str] = []
@@ -94,7 +94,7 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
-            data = self._in.read(1 << 16)
+            data = os.read(self._in, 1 << 16)
             assert data, "Chromium is gone"
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\0")

@@ -64,9 +64,9 @@ def _draw(axes: Any, progress: Progress) -> None:
     axes.set_ylabel(plain(f"{progress.metric} ({progress.better})"), color=SOFT, fontsize=10.5)
     _lines(axes, progress, last + 0.6)
     _points(axes, progress)
-    _labels(axes, progress)
     if axes.get_legend_handles_labels()[0]:  # nothing is drawn before the first row
         axes.figure.legend(loc="outside lower left", ncols=4, fontsize=9.5, frameon=False, labelcolor=SOFT)
+    _labels(axes, progress)
 
 
 def _lines(axes: Any, progress: Progress, end: float) -> None:
@@ -106,7 +106,7 @@ def _points(axes: Any, progress: Progress) -> None:
 def _labels(axes: Any, progress: Progress) -> None:
     """The names of kept ideas, each at the first free place near its mark, a confirmed one with what it gained."""
     figure = axes.figure
-    figure.draw_without_rendering()  # now the axes have their size
+    figure.draw_without_rendering()  # now the axes have their size, which labels must not change
     kept = [p for p in progress.points if p.standing in KEPT and p.y is not None]
     inside, pixels = axes.get_window_extent(), axes.transData.transform
     marks = [(p, *pixels((p.x, p.y)), pixels((p.x, p.y if p.high is None else p.high))[1]) for p in kept]
@@ -118,6 +118,7 @@ def _labels(axes: Any, progress: Progress) -> None:
             fontsize=10 if sure else 9, color=GREEN if sure else INK, fontweight="bold" if sure else "normal", zorder=6,
             bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
         )  # fmt: skip
+        text.set_in_layout(False)
         box = text.get_window_extent()
         spot = _free((x, y, top), box.width + 10, box.height + 6, inside, taken)
         if spot is None:
@@ -127,7 +128,7 @@ def _labels(axes: Any, progress: Progress) -> None:
         if not y - 50 < spot[1] < top + 50 or abs(spot[0] - x) > box.width / 2:
             axes.annotate("", (x, y), spot, xycoords="figure pixels", textcoords="figure pixels", zorder=5,
                           arrowprops={"arrowstyle": "-", "color": "#8a8f98", "linewidth": 0.7, "shrinkA": 9,
-                                      "shrinkB": 7})  # fmt: skip
+                                      "shrinkB": 7}).set_in_layout(False)  # fmt: skip
 
 
 def _free(

@@ -1,0 +1,143 @@
+"""The report's page in a real Chromium: drawn, zoomed, sorted, filtered, on a phone, in the dark, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.lab.campaign_report.page import page_html
+from autoresearch.lab.campaign_report.page_data import page_data
+from autoresearch.lab.campaign_report.report import write_report
+from tests.browser import Browser, browser, chromium
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not chromium(), reason="no Chromium on this machine")]
+EVIL = "<script>document.title='hit'</script><img src=x onerror=\"document.title='hit'\"> שלום &amp; ' </script>"
+PLOT = "document.getElementById('progress-plot')"
+NAMES = "[...document.querySelectorAll('#rows td.name')].map(cell => cell.textContent)"
+OVERLAPS = """(() => {
+  const labels = [...document.querySelectorAll('#progress-plot .annotation rect.bg')];
+  const boxes = labels.map(one => one.getBoundingClientRect());
+  const pairs = boxes.flatMap((a, n) => boxes.slice(n + 1).map(b => [a, b]));
+  return pairs.filter(([a, b]) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top).length;
+})()"""
+
+
+@pytest.fixture
+def chrome(tmp_path: Path) -> Iterator[Browser]:
+    """It fetches nothing and complains of nothing, whatever the test does."""
+    with browser(tmp_path / "profile") as one:
+        yield one
+        assert (one.requests, one.console) == ([], [])
+
+
+def page_of(made: Any) -> str:
+    state = made.state()
+    return write_report(made.place, state, made.stand(state), now=made.clock, png=False).page.as_uri()
+
+
+def many(campaign: Callable[..., Any], count: int, kept: int) -> Any:
+    made = campaign()
+    for n in range(2, count + 1):
+        made.idea(f"i{n}", git=False, overrides={"lr": round(1e-4 * n, 6), "hidden": 32 * (n % 7 + 1)})
+        good = n % (count // kept) == 0
+        value = 0.5 + n / 10 / count if good else 0.4 + n % 13 / 200
+        made.run(f"i{n}", value, "keep" if good else "discard", curve=False)
+    return made
+
+
+def test_zoom_hover_and_log_axis(lived: Any, chrome: Browser) -> None:
+    chrome.open(page_of(lived))
+    assert chrome.js(f"{PLOT}.querySelectorAll('.annotation').length") == 3 and chrome.js(OVERLAPS) == 0
+    box = chrome.js(f"(() => {{ {PLOT}.scrollIntoView(); const b = {PLOT}.querySelector('.nsewdrag')"
+                    ".getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")  # fmt: skip
+    x, y = chrome.js(f"(() => {{ const l = {PLOT}._fullLayout; return [l.xaxis.d2p(9), l.yaxis.d2p(0.65)]; }})()")
+    chrome.mouse("mouseMoved", box[0] + x + 1, box[1] + y + 1)
+    chrome.settle()
+    words = chrome.js(f"{PLOT}.querySelector('.hoverlayer').textContent")
+    assert "#9 lr=0.3" in words and "+0.05 to +0.25" in words and "Lower KL" in words
+    chrome.drag((box[0] + box[2] * 0.5, box[1] + 40), (box[0] + box[2] * 0.9, box[1] + box[3] * 0.7))
+    low, high = chrome.js(f"{PLOT}._fullLayout.xaxis.range")
+    assert low > 4 and high < 10.5
+    chrome.js("render()")
+    assert chrome.js(f"{PLOT}._fullLayout.xaxis.range") == [low, high], "a live page keeps the zoom"
+    chrome.js("document.getElementById('log').click()")
+    chrome.settle()
+    assert chrome.js(f"{PLOT}._fullLayout.yaxis.type") == "log"
+
+
+def test_sort_filter_and_curves(lived: Any, chrome: Browser) -> None:
+    chrome.open(page_of(lived))
+    assert len(chrome.js(NAMES)) == 10
+    for _ in range(2):  # ascending, then descending
+        chrome.js("document.querySelector('[data-sort=value]').click()")
+    names = chrome.js(NAMES)
+    assert names[0] == "#7 On the lucky one" and set(names[-2:]) == {"#4 Twice the batch", "#10 Under way"}
+    chrome.js("$('find').value = 'LUCKY #7', $('find').oninput()")
+    assert chrome.js(NAMES) == ["#7 On the lucky one"]
+    chrome.js("$('find').value = '', $('find').oninput(), standing.value = 'discarded', standing.onchange()")
+    assert len(chrome.js(NAMES)) == 2 and chrome.js("shown.textContent") == "2 of 10 shown"
+    chrome.js("render()")
+    assert len(chrome.js(NAMES)) == 2, "a live page keeps the filter"
+    chrome.js("document.querySelector('#rows td.name button').click()")
+    chrome.settle()
+    drawn = chrome.js("[...document.getElementById('curves-plot').data].map(trace => trace.name)")
+    assert drawn == ["#1 baseline"] * 3 + ["#5 Change the warm-up"]
+    assert chrome.js("document.querySelectorAll('th[scope=col]').length") > 10
+
+
+@pytest.mark.parametrize(("width", "dark"), [(320, False), (1240, True)], ids=["phone", "dark"])
+def test_on_a_phone_and_in_the_dark(lived: Any, chrome: Browser, width: int, dark: bool) -> None:
+    chrome.open(page_of(lived), width=width, height=640, dark=dark)
+    assert chrome.js("document.documentElement.scrollWidth") <= width
+    assert chrome.js("document.documentElement.classList.contains('dark')") is dark
+    ink = chrome.js(f"getComputedStyle({PLOT}.querySelector('.xtick text')).fill")
+    chrome.js("document.getElementById('theme').click()")
+    chrome.settle()
+    assert chrome.js("document.documentElement.classList.contains('dark')") is not dark
+    assert chrome.js(f"getComputedStyle({PLOT}.querySelector('.xtick text')).fill") != ink, "plots follow"
+
+
+def test_a_thousand_ideas(campaign: Callable[..., Any], chrome: Browser) -> None:
+    page = page_of(many(campaign, 1000, 20))
+    assert Path(page.removeprefix("file://")).stat().st_size < 5_000_000
+    chrome.open(page)
+    assert len(chrome.js(NAMES)) == 1000 and chrome.js(OVERLAPS) == 0
+    assert chrome.js(f"{PLOT}.querySelectorAll('.annotation').length") == 20, "each kept idea has its label"
+    took = chrome.js("(() => { const t = performance.now(); document.querySelector('[data-sort=value]').click();"
+                     " document.body.offsetHeight; return performance.now() - t; })()")  # fmt: skip
+    assert took < 2000
+
+
+@pytest.mark.parametrize("runs", [0, 1])
+def test_nothing_yet(campaign: Callable[..., Any], chrome: Browser, runs: int) -> None:
+    made = campaign()
+    if not runs:
+        made.place.journal.unlink()
+        made.place.ledger.unlink()
+    chrome.open(page_of(made))
+    assert f"{runs} idea" in chrome.js("outcome.textContent")
+
+
+def test_evil_names_are_text(campaign: Callable[..., Any], chrome: Browser) -> None:
+    made = campaign()
+    made.idea("e-vil", EVIL, git=False, overrides={EVIL: EVIL})
+    made.run("e-vil", 0.9, metric_name=EVIL)
+    made.verdict("confirmed", "e-vil", reason=EVIL)
+    chrome.open(page_of(made))
+    chrome.js("document.querySelector('#rows tr:last-child td.name button').click()")
+    chrome.settle()
+    assert chrome.js("document.title") != "hit" and chrome.js("document.querySelectorAll('img').length") == 0
+    assert "<script>document.title" in chrome.js("document.getElementById('rows').textContent")
+
+
+def test_a_live_page_says_when_its_server_is_gone(lived: Any, chrome: Browser, tmp_path: Path) -> None:
+    state = lived.state()
+    page = tmp_path / "live.html"
+    page.write_text(page_html(page_data(lived.place, state, lived.stand(state), lived.clock), live=True))
+    chrome.open(page.as_uri())
+    chrome.js("new Promise(done => setTimeout(done, 300))")
+    assert "The server is gone" in chrome.js("notice.textContent")
+    chrome.console.clear()  # of the fetch that failed
