@@ -13,11 +13,12 @@ def every_group() -> tuple[PluginGroup, ...]:
     """The groups of all registries, in the order of GROUPS."""
     from autoresearch.agents.registry import PLUGINS as AGENTS
     from autoresearch.launchers.registry import PLUGINS as LAUNCHERS
+    from autoresearch.notifiers.deliver import PLUGINS as NOTIFIERS
     from autoresearch.proposers.registry import PLUGINS as PROPOSERS
     from autoresearch.readers.registry import PLUGINS as READERS
     from autoresearch.trainers.registry import PLUGINS as TRAINERS
 
-    groups = (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS)
+    groups = (TRAINERS, LAUNCHERS, PROPOSERS, AGENTS, READERS, NOTIFIERS)
     return tuple(sorted(groups, key=lambda one: GROUPS.index(one.group)))
 
 

@@ -105,6 +105,7 @@ def test_a_run_with_a_plugin_and_what_doctor_says(dice: Any, site: Path) -> None
         ("proposers", "halves"): None,
         ("agents", "parrot"): None,
         ("readers", "scores"): None,
+        ("notifiers", "file"): None,
     }
     refused = bench.cli("run", "exp.md", "--trainer", "broken", check=6).stderr
     assert f"{BROKEN} cannot be used: ModuleNotFoundError" in refused
