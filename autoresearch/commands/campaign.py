@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output, target_option
-from autoresearch.commands.campaign_status import best_words, headline, payload_of, seed_lines, state_of
+from autoresearch.commands.campaign_status import best_words, headline, live_parts, payload_of, seed_lines, state_of
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
+    from autoresearch.commands.live import LiveLine
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.lab.disk.campaign_disk import DiskPlan
@@ -289,21 +290,17 @@ def follow(
     more: Mapping[str, Any] | None = None,
 ) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
+    from autoresearch.commands.live import live_line_if
     from autoresearch.core.campaign.spec import CampaignPhase
 
-    at = 0
+    spec_name = state_of(campaign_dir).spec.name
     try:
-        while True:
-            controlled = campaign_dir.controlled  # before the last look at what it said
-            at = _print_new(campaign_dir.log, at)
-            state = state_of(campaign_dir)
-            if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
-                _print_new(campaign_dir.log, at)
-                break
-            time.sleep(0.3)
+        with live_line_if(output.at_terminal() and not as_json) as display:
+            _follow(campaign_dir, display)
     except KeyboardInterrupt:
-        output.remark(f"the campaign goes on without this terminal: autoresearch wait {state.spec.name}")
+        output.remark(f"the campaign goes on without this terminal: autoresearch wait {spec_name}")
         raise
+    state = state_of(campaign_dir)
     payload = payload_of(campaign_dir, state) | dict(more or {})
     if payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
@@ -318,7 +315,24 @@ def follow(
     return 0
 
 
-def _print_new(log: Path, at: int) -> int:
+def _follow(campaign_dir: CampaignDir, display: LiveLine | None) -> None:
+    """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+
+    say, at = display.say if display else output.remark, 0
+    while True:
+        controlled = campaign_dir.controlled  # before the last look at what it said
+        at = _print_new(campaign_dir.log, at, say)
+        state = state_of(campaign_dir)
+        if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
+            _print_new(campaign_dir.log, at, say)
+            return
+        if display:
+            display.show(live_parts(state, real_parts().clock()))
+        time.sleep(0.3)
+
+
+def _print_new(log: Path, at: int, say: Callable[[str], None]) -> int:
     try:
         with log.open("rb") as file:
             file.seek(at)
@@ -327,5 +341,5 @@ def _print_new(log: Path, at: int) -> int:
         return at
     whole = data[: data.rfind(b"\n") + 1]
     for line in whole.decode("utf-8", "replace").splitlines():
-        output.remark(line)
+        say(line)
     return at + len(whole)

@@ -54,7 +54,7 @@ def status(
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
         f"disk: {disk.words}",
-        f"ledger: {payload['ledger']}",
+        f"ledger: {output.near(payload['ledger'])}",
         *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
     ]
     output.emit("campaign status", payload, as_json=as_json, lines=lines)
@@ -68,10 +68,27 @@ def _brief(state: CampaignState, now: float) -> list[str]:
     return brief(state, stand_at(state, now))
 
 
+def live_parts(state: CampaignState, now: float) -> list[tuple[str, str]]:
+    """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left."""
+    from autoresearch.commands.live import progress_bar, sparkline
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.sentences import eta
+
+    found, count, best = stand_at(state, now), state.spec.rules.count, state.best
+    parts = [(progress_bar(state.attempted / count), "green")] if count else []
+    parts.append((f"{state.attempted}{f'/{count}' if count else ''} ideas", "bold"))
+    values = [idea.value for idea in state.ideas if idea.value is not None]
+    if best and best.value is not None:
+        parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
+    parts.append((f"{len(state.live)} running", ""))
+    left = f"{output.duration(found.remaining_s)} left" if found.remaining_s is not None else eta(state)[2:]
+    return [*parts, (left, "dim")] if left else parts
+
+
 def headline(payload: dict[str, Any]) -> str:
     """Its name, its directory, its state and the reason for it."""
     reason = f": {payload['reason']}" if payload["reason"] else ""
-    return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
+    return f"{payload['campaign']} in {output.near(payload['directory'])}: {payload['state']}{reason}"
 
 
 def seed_lines(payload: dict[str, Any]) -> list[str]:

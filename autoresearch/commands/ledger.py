@@ -87,7 +87,7 @@ def show(
             output.table([brief, *rows])
         for note in notes.values():
             output.say(formatting.plain(note, 400))
-        output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {path}")
+        output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")
     return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +16,22 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
-from autoresearch.lab.runs.run_status import RunStatus, standing
+from autoresearch.lab.runs.run_status import RunStatus, standing, tail
 from autoresearch.lab.runs.settled import attend
 from autoresearch.lab.runs.watch import WAKING, Watcher
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console
+    from rich.live import Live
 
+Part = tuple[str, str]  # of a line: text, style
+
+BAR = 20  # cells
 BARS = "▁▂▃▄▅▆▇█"
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
@@ -39,6 +46,8 @@ class LiveView:
         self.looks = 0
         self.first_step_seen = False
         self.history: list[tuple[int, float]] = []
+        self.total: int | None = None  # steps, once its log has said so
+        self._pace: tuple[int, float] | None = None  # the first step that was seen, and when
 
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
@@ -58,6 +67,43 @@ class LiveView:
                 if not self.history or self.history[-1] != point:
                     self.history.append(point)
         return now
+
+    def line(self, now: RunStatus) -> list[Part]:
+        """The live line: bar, step of total, metric and its sparkline, time left, what is awaited."""
+        spec, step = self.recorded.spec, now.last_step
+        parts: list[Part] = []
+        left = f"{output.duration(now.left_s)} left"
+        if step and step.step >= 0:
+            total = self.total or total_of(self.recorded.rundir.log, step.step)
+            self.total = total
+            if total:
+                parts.append((progress_bar(step.step / total), "green"))
+                left = self._eta(step.step, total) or left
+            parts.append((f"step {step.step}{f'/{total}' if total else ''}", "bold"))
+        else:
+            awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
+            within = f", {awaited} within {output.duration(now.first_step_left_s)}" if now.first_step_left_s else ""
+            parts.append((f"{now.state.value}{within}", "yellow" if within else "bold"))
+        if spec.objective and self.history:
+            parts.append((f"{spec.objective.metric} {output.number(self.history[-1][1])}", ""))
+            parts.append((sparkline([v for _, v in self.history]), "cyan"))
+        parts += [(left, ""), (f"{output.duration(now.elapsed_s)} so far", "dim")]
+        return [*parts, (now.newest_output[:SHOWN], "dim")] if now.newest_output else parts
+
+    def _eta(self, step: int, total: int) -> str:
+        """The time left by the pace since the first look; "" before a second step was seen."""
+        first, since = self._pace = self._pace or (step, time.monotonic())
+        if step <= first:
+            return ""
+        return f"about {output.duration((total - step) * (time.monotonic() - since) / (step - first))} left"
+
+
+def total_of(log: Path, step: int) -> int | None:
+    """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
+    text = tail(log, 16_384).decode("utf-8", "replace")
+    found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
+    total = int(found[-1]) if found else 0
+    return total if total >= max(2, step) else None
 
 
 def follow(recorded: RecordedRun, parts: Parts, *, live: bool) -> Outcome:
@@ -96,47 +142,64 @@ def _plain(follower: LiveView, watcher: Watcher) -> None:
 
 
 def _live(follower: LiveView, watcher: Watcher) -> None:
+    began = time.monotonic()
+    with live_line() as display:
+        while True:
+            for event in follower.news():
+                display.say(event_line(event))
+            if over(follower.recorded.rundir):
+                return
+            display.show(follower.line(follower.stand()))
+            watcher.wait(REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S)
+
+
+class LiveLine:
+    """A line at the bottom of the terminal that is drawn again and again, and lines that stay above it."""
+
+    def __init__(self, console: Console, display: Live) -> None:
+        self._console, self._display = console, display
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """Draw the line: parts (text, style), as many as fit; a part is never cut but for the last one shown."""
+        from rich.text import Text
+
+        line, room = Text(no_wrap=True, overflow="ellipsis"), self._console.width - 1
+        for text, style in parts:
+            if line.cell_len + len(text) + 2 > room and line.plain:
+                break
+            line.append("  " if line.plain else "").append(clean_text(text), style=style)
+        self._display.update(line)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(clean_text(text), highlight=False, markup=False, soft_wrap=False)
+
+
+@contextlib.contextmanager
+def live_line() -> Iterator[LiveLine]:
+    """A live line on stderr, gone at the end. Colours go with NO_COLOR or a terminal that has none."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
-    began = time.monotonic()
     with Live(console=console, refresh_per_second=4, transient=True) as display:
-        while True:
-            for event in follower.news():
-                console.print(event_line(event), highlight=False, markup=False)
-            if over(follower.recorded.rundir):
-                return
-            now = follower.stand()
-            pause = REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S
-            display.update(panel(follower, now, pause))
-            watcher.wait(pause)
+        yield LiveLine(console, display)
 
 
-def panel(follower: LiveView, now: RunStatus, pause: float) -> RenderableType:
-    """The live picture: step, KL, metric with a sparkline, elapsed, time left, next look."""
-    from rich.table import Table
-    from rich.text import Text
+@contextlib.contextmanager
+def live_line_if(drawn: bool) -> Iterator[LiveLine | None]:
+    """The same, or None."""
+    if not drawn:
+        yield None
+        return
+    with live_line() as display:
+        yield display
 
-    grid = Table.grid(padding=(0, 2))
-    spec = follower.recorded.spec
-    grid.add_row("run", spec.run, now.state.value)
-    step = now.last_step
-    kl = next((v for k, v in step.metrics.items() if "kl_loss" in k or k == "kl"), None) if step else None
-    grid.add_row("step", str(step.step) if step and step.step >= 0 else "none yet", f"KL {output.number(kl)}")
-    if now.newest_output:
-        grid.add_row("output", Text(now.newest_output[:SHOWN], overflow="ellipsis", no_wrap=True), "")
-    if spec.objective:
-        last = follower.history[-1][1] if follower.history else None
-        grid.add_row(spec.objective.metric, output.number(last), sparkline([v for _, v in follower.history]))
-    reward = step.metrics.get("critic/rewards/mean", step.metrics.get("reward")) if step else None
-    if reward is not None:
-        grid.add_row("reward", output.number(reward), "")
-    awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
-    first = "" if not now.first_step_left_s else f"{awaited} within {output.duration(now.first_step_left_s)}"
-    grid.add_row("elapsed", output.duration(now.elapsed_s), f"{output.duration(now.left_s)} left  {first}")
-    grid.add_row("next look", f"in {output.duration(pause)}", "")
-    return grid
+
+def progress_bar(share: float, width: int = BAR) -> str:
+    """`━━━━━╺───`: the done share of a whole, from 0 to 1."""
+    done = round(max(0.0, min(1.0, share)) * width)
+    return "━" * done + "─" * (width - done)
 
 
 def sparkline(values: list[float], width: int = 32) -> str:

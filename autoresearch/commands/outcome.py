@@ -24,7 +24,7 @@ def show_outcome(
         output.emit(command, payload, as_json=True)
         return
     rows = [
-        ["run", f"{spec.run} in {rundir.path}"],
+        ["run", f"{spec.run} in {output.near(rundir.path)}"],
         [
             "ended",
             f"{end.ending.wording}, return code {'unknown' if end.returncode is None else end.returncode}, "
@@ -47,10 +47,10 @@ def show_outcome(
         rows.append(["failure", f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800]])
     rows += [
         ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none"],
-        ["results", str(outcome.results)],
-        ["records", str(where_now(spec, Path(spec.result_dir) / "experiment_log.md"))],
-        ["log", str(rundir.log)],
-        ["ledger", spec.ledger],
+        ["results", output.near(outcome.results)],
+        ["records", output.near(where_now(spec, Path(spec.result_dir) / "experiment_log.md"))],
+        ["log", output.near(rundir.log)],
+        ["ledger", output.near(spec.ledger)],
         *(["tracker", url] for url in outcome.run_urls),
         *(["warning", text] for text in outcome.warnings[:3]),
     ]

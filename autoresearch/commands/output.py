@@ -154,6 +154,12 @@ def duration(seconds: float | None) -> str:
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
 
 
+def near(path: str | Path) -> str:
+    """A path as people read it: from the working directory where that is shorter."""
+    relative = os.path.relpath(path) if Path(path).is_absolute() else str(path)
+    return min(str(path), relative, key=len)
+
+
 def number(value: float | None) -> str:
     """A metric as people read it."""
     return "-" if value is None else f"{value:.4g}"
@@ -178,6 +184,11 @@ def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
     widths = [max(len(r[n]) for r in rows if n < len(r)) for n in range(max(len(r) for r in rows))]
     for row in rows:
         say("  ".join(cell.ljust(widths[n]) for n, cell in enumerate(row)).rstrip())
+
+
+def at_terminal() -> bool:
+    """Whether stderr is a terminal that can draw a line again."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def agent_or_pipe() -> bool:

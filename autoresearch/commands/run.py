@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -197,9 +196,9 @@ def _detached(launched: Launched, *, as_json: bool) -> int:
     payload = living_payload(launched)
     lines = [
         f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
-        f"records: {spec.run_dir}",
+        f"records: {output.near(spec.run_dir)}",
         f"attach: {launched.attach}",
-        f"log: {payload['log_path']}",
+        f"log: {output.near(payload['log_path'])}",
     ]
     output.emit("run", payload, as_json=as_json, lines=lines)
     return 0
@@ -236,7 +235,7 @@ def follow_to_end(
     rundir = RunDir(Path(spec.run_dir))
     output.remark(f"{spec.run} {_already(launched) or 'started'}; {launched.attach}")
     try:
-        outcome = follow(RecordedRun(rundir, spec), parts, live=sys.stderr.isatty() and not as_json)
+        outcome = follow(RecordedRun(rundir, spec), parts, live=output.at_terminal() and not as_json)
     except KeyboardInterrupt:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise

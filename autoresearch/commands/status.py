@@ -91,7 +91,7 @@ def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
         word = f"{found.state.value} {ending or ''}".rstrip()
         beside = f"  with {server.session}" if server else ""
         beside += "".join(f"  {line}" for line in elsewhere(where, found.state)) if ending is None else ""
-        lines.append(f"{entry.run}  {word}  {found.trouble or entry.result_dir}{beside}")
+        lines.append(f"{entry.run}  {word}  {found.trouble or output.near(entry.result_dir)}{beside}")
     shown = living[: output.MAX_LINES]
     recent = (
         []
@@ -102,7 +102,7 @@ def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
         ]
     )
     if not living:
-        lines = ["nothing runs", *(f"{e['run']}  over  {e['result_dir']}" for e in recent)]
+        lines = ["nothing runs", *(f"{e['run']}  over  {output.near(e['result_dir'])}" for e in recent)]
     first = living[0]["run"] if living else recent[0]["run"] if recent else ""
     payload = {
         "runs": shown,

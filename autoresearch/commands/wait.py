@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 LINES = 5  # of the log
 ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
+DRAW_S = 1.0  # between two pictures of the live line
 RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 # Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
 ON_A_TICK = frozenset(
@@ -71,13 +74,25 @@ def wait(
 
 def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
-    from autoresearch.commands.campaign_status import best_words, headline, mark_of, payload_of, seed_lines, state_of
+    from autoresearch.commands.campaign_status import (
+        best_words,
+        headline,
+        live_parts,
+        mark_of,
+        payload_of,
+        seed_lines,
+        state_of,
+    )
+    from autoresearch.commands.live import live_line_if
 
     rows, phase = mark_of(campaign_dir)
     before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit
-    while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
-        time.sleep(min(0.25, max(0.0, until - time.monotonic())))
+    with live_line_if(output.at_terminal() and not as_json) as display:
+        while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
+            if display:
+                display.show(live_parts(state_of(campaign_dir), real_parts().clock()))
+            time.sleep(min(0.25, max(0.0, until - time.monotonic())))
     state = state_of(campaign_dir)
     payload = payload_of(campaign_dir, state)
     last = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
@@ -112,7 +127,8 @@ def _wait_for_event(
     start = read_events(rundir.events)[1] if since < 0 else since
     until = time.monotonic() + parse_duration(seconds)
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
-        news, upto = _news(rundir, parts, start, until)
+        with _drawn(recorded, as_json=as_json) as draw:
+            news, upto = _news(rundir, parts, start, until, draw)
     else:
         news, upto = [], start
     state, outcome = settled(rundir, parts)
@@ -147,7 +163,23 @@ def _wait_for_event(
     return 0
 
 
-def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
+@contextlib.contextmanager
+def _drawn(recorded: RecordedRun, *, as_json: bool) -> Iterator[Callable[[], None] | None]:
+    """What draws the live line of a run; None where nobody looks."""
+    if as_json or not output.at_terminal():
+        yield None
+        return
+    from autoresearch.commands.live import LiveView, live_line
+
+    view = LiveView(recorded)
+    view.news()
+    with live_line() as display:
+        yield lambda: display.show(view.line(view.stand()))
+
+
+def _news(
+    rundir: RunDir, parts: Parts, since: int, until: float, draw: Callable[[], None] | None
+) -> tuple[list[Event], int]:
     """What happens until then; a run elsewhere is looked after meanwhile."""
     from autoresearch.lab.runs.watch import wait_for_news
 
@@ -155,6 +187,9 @@ def _news(rundir: RunDir, parts: Parts, since: int, until: float) -> tuple[list[
         attend(rundir, parts)
         left = max(0.0, until - time.monotonic())
         slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
+        if draw:
+            draw()
+            slice_s = min(slice_s, DRAW_S)
         news, since = wait_for_news(rundir, since=since, seconds=slice_s)
         if news or slice_s == left or rundir.state() in (RunState.ENDED, RunState.DEAD):
             return news, since

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 import sys
@@ -17,9 +16,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.console import Console
 
-from autoresearch.commands.live import LiveView, panel, report_line
+from autoresearch.commands.live import LiveView, report_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
@@ -166,15 +164,17 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
     assert follower.stand().first_step_left_s == 40.0
     assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
-    console = Console(width=160, record=True, file=io.StringIO())
-    console.print(panel(follower, follower.stand(), 1.0))
-    shown = console.export_text()
+    shown = "  ".join(text for text, _ in follower.line(follower.stand()))
     assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
     with rundir.log.open("a") as log:
         log.write("step: 1 | loss: 0.5\nsaving\n")
     (line,) = looker.look().runs
     assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
     assert "step 1, " in report_line(follower, follower.stand(), 30.0)
+    with rundir.log.open("a") as log:
+        log.write("2/40 step: 2 | loss: 0.4\n")
+    texts = [text for text, _ in follower.line(follower.stand())]
+    assert texts[:2] == ["━" + "─" * 19, "step 2/40"]
     assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] is None
 
 

@@ -36,7 +36,7 @@ class Stand:
     @property
     def sentence(self) -> str:
         """The result as a sentence for the user."""
-        return f"stop condition met: {self.met}" if self.met else f"stop condition not yet met: {self.remaining}"
+        return f"stop condition met: {self.met}" if self.met else self.remaining
 
 
 def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:

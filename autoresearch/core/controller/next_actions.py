@@ -112,10 +112,11 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ..
         return ()
     run = machine.recorded[0]
     idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
-    lines = [row_line(state, idea, run)]
+    line = row_line(state, idea, run)
     if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
-        lines.append(stand_at(state, machine.now).sentence + eta(state))
-    report = ReportRun(run, idea.index, scheduler.decided(state, idea), tuple(lines))
+        found = stand_at(state, machine.now)  # the line begins with what was attempted
+        line += (f"; {found.sentence}" if found.met else found.remaining.partition(" attempted")[2]) + eta(state)
+    report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     return (report, *_pause_if_useless(state, machine.now), WriteDocuments())
 
 

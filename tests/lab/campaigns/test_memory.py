@@ -28,7 +28,7 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
     for words in (
         "Maximize `task_pass_rate@1`",
         "at most 12 ideas attempted",
-        "stop condition not yet met: 10/12 attempted",
+        "10/12 attempted",
         "Baseline: 0.5 ± 0.02 (sd of one run; mean of 3)",
         "Best: best: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
         "Runs now: `now-000001`",
@@ -106,7 +106,7 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     assert lines[0] == "campaign 20261121-sort (paused)"
     for words in (
         "goal: maximize task_pass_rate@1",
-        "stand: stop condition not yet met: 10/12 attempted",
+        "stand: 10/12 attempted",
         "best: best: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
         "last: best-000004 of best",
         "  crashed: cuda_oom (1): oom",
