@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output, target_option
-from autoresearch.commands.campaign_status import best_words, headline, live_parts, payload_of, seed_lines, state_of
+from autoresearch.commands.campaign_status import best_words, drawn, headline, payload_of, seed_lines, state_of
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
-    from autoresearch.commands.live import LiveLine
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
     from autoresearch.lab.disk.campaign_disk import DiskPlan
@@ -290,13 +289,12 @@ def follow(
     more: Mapping[str, Any] | None = None,
 ) -> int:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
-    from autoresearch.commands.live import live_line_if
     from autoresearch.core.campaign.spec import CampaignPhase
 
     spec_name = state_of(campaign_dir).spec.name
     try:
-        with live_line_if(output.at_terminal() and not as_json) as display:
-            _follow(campaign_dir, display)
+        with drawn(as_json=as_json) as (say, show):
+            _follow(campaign_dir, say, show)
     except KeyboardInterrupt:
         output.remark(f"the campaign goes on without this terminal: autoresearch wait {spec_name}")
         raise
@@ -315,11 +313,13 @@ def follow(
     return 0
 
 
-def _follow(campaign_dir: CampaignDir, display: LiveLine | None) -> None:
+def _follow(
+    campaign_dir: CampaignDir, say: Callable[[str], None], show: Callable[[Any], None] | None
+) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
-    say, at = display.say if display else output.remark, 0
+    at = 0
     while True:
         controlled = campaign_dir.controlled  # before the last look at what it said
         at = _print_new(campaign_dir.log, at, say)
@@ -327,8 +327,8 @@ def _follow(campaign_dir: CampaignDir, display: LiveLine | None) -> None:
         if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
             _print_new(campaign_dir.log, at, say)
             return
-        if display:
-            display.show(live_parts(state, real_parts().clock()))
+        if show:
+            show(state)
         time.sleep(0.3)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,9 +70,22 @@ def _brief(state: CampaignState, now: float) -> list[str]:
     return brief(state, stand_at(state, now))
 
 
+@contextlib.contextmanager
+def drawn(*, as_json: bool) -> Iterator[tuple[Callable[[str], None], Callable[[CampaignState], None] | None]]:
+    """What prints a line that stays, and what draws the live line of a campaign; the latter is None without a TTY."""
+    from autoresearch.commands.live_line import live_line_if
+
+    with live_line_if(output.at_terminal() and not as_json) as display:
+        if display is None:
+            yield output.remark, None
+        else:
+            clock, shown = real_parts().clock, display.show
+            yield display.say, lambda state: shown(live_parts(state, clock()))
+
+
 def live_parts(state: CampaignState, now: float) -> list[tuple[str, str]]:
     """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left."""
-    from autoresearch.commands.live import progress_bar, sparkline
+    from autoresearch.commands.live_line import progress_bar, sparkline
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.sentences import eta
 

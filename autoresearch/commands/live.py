@@ -5,34 +5,24 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
-from autoresearch.commands.wait import ATTEND_S
+from autoresearch.commands.live_line import Part, live_line, progress_bar, sparkline
 from autoresearch.core.run.report_cadence import nap
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.lab.runs.run_status import RunStatus, standing, tail
-from autoresearch.lab.runs.settled import attend
-from autoresearch.lab.runs.watch import WAKING, Watcher
+from autoresearch.lab.runs.settled import ATTEND_S, attend
+from autoresearch.lab.runs.watch import WAKING, Watcher, wait_for_news
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.runner.masking import clean_text
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-
-Part = tuple[str, str]  # of a line: text, style
-
-BAR = 20  # cells
-BARS = "▁▂▃▄▅▆▇█"
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
 
@@ -120,6 +110,34 @@ def follow(recorded: RecordedRun, parts: Parts, *, live: bool) -> Outcome:
     return outcome
 
 
+@contextlib.contextmanager
+def drawn(recorded: RecordedRun, *, as_json: bool) -> Iterator[Callable[[], None] | None]:
+    """What draws the live line of a run; None where nobody looks."""
+    if as_json or not output.at_terminal():
+        yield None
+        return
+    view = LiveView(recorded)
+    view.news()
+    with live_line() as display:
+        yield lambda: display.show(view.line(view.stand()))
+
+
+def news_until(
+    rundir: RunDir, parts: Parts, since: int, until: float, draw: Callable[[], None] | None
+) -> tuple[list[Event], int]:
+    """What happens until then; a run elsewhere is looked after meanwhile."""
+    while True:
+        attend(rundir, parts)
+        left = max(0.0, until - time.monotonic())
+        slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
+        if draw:
+            draw()
+            slice_s = min(slice_s, REFRESH_S)
+        news, since = wait_for_news(rundir, since=since, seconds=slice_s)
+        if news or slice_s == left or rundir.state() in (RunState.ENDED, RunState.DEAD):
+            return news, since
+
+
 def over(rundir: RunDir) -> bool:
     """Whether there is nothing left to watch."""
     return rundir.state() in (RunState.ENDED, RunState.DEAD)
@@ -151,65 +169,6 @@ def _live(follower: LiveView, watcher: Watcher) -> None:
                 return
             display.show(follower.line(follower.stand()))
             watcher.wait(REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S)
-
-
-class LiveLine:
-    """A line at the bottom of the terminal that is drawn again and again, and lines that stay above it."""
-
-    def __init__(self, console: Console, display: Live) -> None:
-        self._console, self._display = console, display
-
-    def show(self, parts: Sequence[Part]) -> None:
-        """Draw the line: parts (text, style), as many as fit; a part is never cut but for the last one shown."""
-        from rich.text import Text
-
-        line, room = Text(no_wrap=True, overflow="ellipsis"), self._console.width - 1
-        for text, style in parts:
-            if line.cell_len + len(text) + 2 > room and line.plain:
-                break
-            line.append("  " if line.plain else "").append(clean_text(text), style=style)
-        self._display.update(line)
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        self._console.print(clean_text(text), highlight=False, markup=False, soft_wrap=False)
-
-
-@contextlib.contextmanager
-def live_line() -> Iterator[LiveLine]:
-    """A live line on stderr, gone at the end. Colours go with NO_COLOR or a terminal that has none."""
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True)
-    with Live(console=console, refresh_per_second=4, transient=True) as display:
-        yield LiveLine(console, display)
-
-
-@contextlib.contextmanager
-def live_line_if(drawn: bool) -> Iterator[LiveLine | None]:
-    """The same, or None."""
-    if not drawn:
-        yield None
-        return
-    with live_line() as display:
-        yield display
-
-
-def progress_bar(share: float, width: int = BAR) -> str:
-    """`━━━━━╺───`: the done share of a whole, from 0 to 1."""
-    done = round(max(0.0, min(1.0, share)) * width)
-    return "━" * done + "─" * (width - done)
-
-
-def sparkline(values: list[float], width: int = 32) -> str:
-    """A line of bars, lowest to highest of what is shown; gaps where a value is not finite."""
-    shown = values[-width:]
-    finite = [v for v in shown if v == v and abs(v) != float("inf")]
-    if not finite:
-        return ""
-    low, span = min(finite), (max(finite) - min(finite)) or 1.0
-    return "".join(BARS[int((v - low) / span * (len(BARS) - 1))] if v in finite else " " for v in shown)
 
 
 def report_line(follower: LiveView, now: RunStatus, pause: float) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,18 +13,15 @@ from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
-from autoresearch.lab.runs.settled import attend, settled
+from autoresearch.lab.runs.settled import settled
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.records.campaign_records import CampaignDir
-    from autoresearch.records.events import Event
 
 LINES = 5  # of the log
-ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
-DRAW_S = 1.0  # between two pictures of the live line
 RECORD_S = 0.05  # between two looks for the record of a run that has just ended
 # Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
 ON_A_TICK = frozenset(
@@ -76,22 +71,21 @@ def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_jso
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
     from autoresearch.commands.campaign_status import (
         best_words,
+        drawn,
         headline,
-        live_parts,
         mark_of,
         payload_of,
         seed_lines,
         state_of,
     )
-    from autoresearch.commands.live import live_line_if
 
     rows, phase = mark_of(campaign_dir)
     before = (rows if since < 0 else since, phase)
     until = time.monotonic() + limit
-    with live_line_if(output.at_terminal() and not as_json) as display:
+    with drawn(as_json=as_json) as (_, show):
         while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
-            if display:
-                display.show(live_parts(state_of(campaign_dir), real_parts().clock()))
+            if show:
+                show(state_of(campaign_dir))
             time.sleep(min(0.25, max(0.0, until - time.monotonic())))
     state = state_of(campaign_dir)
     payload = payload_of(campaign_dir, state)
@@ -119,6 +113,7 @@ def _wait_for_event(
     as_json: bool,
     as_exit_code: bool,
 ) -> int:
+    from autoresearch.commands.live import drawn, news_until
     from autoresearch.lab.runs import sessions
     from autoresearch.records.events import read as read_events
 
@@ -127,8 +122,8 @@ def _wait_for_event(
     start = read_events(rundir.events)[1] if since < 0 else since
     until = time.monotonic() + parse_duration(seconds)
     if rundir.state() not in (RunState.ENDED, RunState.DEAD):
-        with _drawn(recorded, as_json=as_json) as draw:
-            news, upto = _news(rundir, parts, start, until, draw)
+        with drawn(recorded, as_json=as_json) as draw:
+            news, upto = news_until(rundir, parts, start, until, draw)
     else:
         news, upto = [], start
     state, outcome = settled(rundir, parts)
@@ -161,38 +156,6 @@ def _wait_for_event(
     ]
     output.emit("wait", payload, as_json=as_json, lines=lines)
     return 0
-
-
-@contextlib.contextmanager
-def _drawn(recorded: RecordedRun, *, as_json: bool) -> Iterator[Callable[[], None] | None]:
-    """What draws the live line of a run; None where nobody looks."""
-    if as_json or not output.at_terminal():
-        yield None
-        return
-    from autoresearch.commands.live import LiveView, live_line
-
-    view = LiveView(recorded)
-    view.news()
-    with live_line() as display:
-        yield lambda: display.show(view.line(view.stand()))
-
-
-def _news(
-    rundir: RunDir, parts: Parts, since: int, until: float, draw: Callable[[], None] | None
-) -> tuple[list[Event], int]:
-    """What happens until then; a run elsewhere is looked after meanwhile."""
-    from autoresearch.lab.runs.watch import wait_for_news
-
-    while True:
-        attend(rundir, parts)
-        left = max(0.0, until - time.monotonic())
-        slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
-        if draw:
-            draw()
-            slice_s = min(slice_s, DRAW_S)
-        news, since = wait_for_news(rundir, since=since, seconds=slice_s)
-        if news or slice_s == left or rundir.state() in (RunState.ENDED, RunState.DEAD):
-            return news, since
 
 
 def elsewhere(payload: dict[str, Any], run_state: RunState) -> list[str]:

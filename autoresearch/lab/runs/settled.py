@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.runs.outcome import Outcome
 
+ATTEND_S = 30.0  # whoever tells of a run elsewhere may be killed: it is looked after so often
+
 
 def settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     """What `lab.runs.adopt` makes of a run; its imports are spared where the run simply lives."""
