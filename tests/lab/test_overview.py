@@ -172,7 +172,7 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
     assert "step 1, " in report_line(follower, follower.stand(), 30.0)
     with rundir.log.open("a") as log:
-        log.write("2/40 step: 2 | loss: 0.4\n")
+        log.write("step: 2 | loss: 0.4\n2/40 done\n")
     texts = [text for text, _ in follower.line(follower.stand())]
     assert texts[:2] == ["━" + "─" * 19, "step 2/40"]
     assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] is None
