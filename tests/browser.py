@@ -42,7 +42,7 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self._call("Emulation.setDeviceMetricsOverride", **size)
         self._call("Page.navigate", url=url)
-        ready = "document.readyState === 'complete' && typeof drawn !== 'undefined' && (drawn || !notice.hidden)"
+        ready = "document.readyState === 'complete' && typeof drawn !== 'undefined' && (drawn || !$('notice').hidden)"
         self.js(f"new Promise(done => {{ const wait = () => {ready} ? done(1) : setTimeout(wait, 50); wait(); }})")
         self.settle()
 

@@ -139,5 +139,5 @@ def test_a_live_page_says_when_its_server_is_gone(lived: Any, chrome: Browser, t
     page.write_text(page_html(page_data(lived.place, state, lived.stand(state), lived.clock), live=True))
     chrome.open(page.as_uri())
     chrome.js("new Promise(done => setTimeout(done, 300))")
-    assert "The server is gone" in chrome.js("notice.textContent")
+    assert "The server is gone" in chrome.js("$('notice').textContent")
     chrome.console.clear()  # of the fetch that failed
