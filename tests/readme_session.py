@@ -15,8 +15,9 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"(?<=<!-- session -->\n).*(?=<!-- end of session -->)", re.DOTALL)
 COMMAND = ("demo", "--campaign")
+HOME = "/home/you/.local/state"
 HEAD, TAIL = 12, 15  # lines that are shown of its beginning and of its end
-ONLY_LONGER = ("retest", "fresh", "confirm", "pending")  # lines that a demo of a few steps does not print
+ONLY_LONGER = ("retest", "fresh", "confirm", "pending", "The seed")  # lines that a demo of a few steps does not print
 
 
 def shown_lines() -> list[str]:
@@ -28,7 +29,7 @@ def shown_lines() -> list[str]:
 
 def shape(line: str) -> str:
     """A line without what differs from one session to the next: numbers, names of ideas and runs, verdicts, paths."""
-    line = re.sub(r"(?:file://)?(?:~|\.{3})?/\S+", "PATH", line)
+    line = re.sub(r"\S*/\S+", "PATH", line)
     line = re.sub(r"tmux .*|\b(campaign)-[a-z0-9]{6}\b", r"\1", line)
     line = re.sub(r"(#\d+ )[^:,;()]*", r"\1IDEA", line)
     line = re.sub(r"\b(?:keep|discard|pending|crash)\b", "VERDICT", line)
@@ -41,8 +42,9 @@ def session(root: Path) -> str:
     own = {"XDG_STATE_HOME": str(root), "AUTORESEARCH_TMUX_SOCKET": str(root / "tmux"), "COLUMNS": "100"}
     environ = {**os.environ, **own}
     line = [sys.executable, "-m", "autoresearch", *COMMAND]
-    done = subprocess.run(line, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-    text = done.stdout.replace(f"-S {root}/tmux ", "").replace(str(root), "/home/you/.local/state")
+    where = root.parent  # paths below it are shown from there
+    done = subprocess.run(line, cwd=where, env=environ, stdout=-1, stderr=subprocess.STDOUT, text=True, check=True)
+    text = done.stdout.replace(f"-S {root}/tmux ", "").replace(str(root), HOME).replace(root.name, HOME)
     return re.sub(r"\b\d{8}-\d{6}\b", "20261125-070000", text)
 
 
