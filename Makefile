@@ -11,7 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 setup: $(STAMP) tmux
 
-# A clone that was moved or copied, or a Python that was removed, makes the environment a stale one.
+# A clone that was moved or copied, or a Python that was removed, makes the environment a stale one. It is cleared then,
+# unless somebody named it (make VENV=...): that one may be another clone's.
 ifneq ($(shell $(BIN)/python -c "" 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
 $(STAMP): always
 endif
@@ -19,7 +20,7 @@ endif
 $(STAMP): pyproject.toml
 	@$(or $(PYTHON),false) -c "$(NEW)" || { \
 	  echo "Python 3.11 or newer is needed; if it has another name: make PYTHON=/path/to/python3.11" >&2; exit 6; }
-	@stale=; if [ -e $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then stale=--clear; fi; \
+	@stale=; if [ -e $@ ] && [ "$$(cat $@)" != "$(CURDIR)" ]; then stale=$(if $(filter file,$(origin VENV)),--clear); fi; \
 	$(PYTHON) -m venv $$stale $(VENV) || { \
 	  echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu, type this, then run the same" \
 	       "command again:  sudo apt-get install -y python3-venv" >&2; exit 6; }

@@ -194,6 +194,9 @@ def test_somebody_elses_environment_is_never_cleared(machine: Machine, clone: Pa
     (clone / "theirs").mkdir()
     make(machine, clone, "setup", "VENV=theirs")
     assert machine.called()[-2] == "python3 -m venv theirs"
+    other = clone.rename(clone.with_name("elsewhere"))
+    assert make(machine, other, "setup", "VENV=theirs")[0] == 0  # another clone's, named by somebody
+    assert machine.called()[-2:] == ["python3 -m venv theirs", INSTALLED.replace(".venv", "theirs")]
 
 
 def test_a_newer_python_by_another_name_is_found(machine: Machine, clone: Path) -> None:

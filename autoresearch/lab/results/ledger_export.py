@@ -133,13 +133,14 @@ def _scalars(row: LedgerRow, remarks: list[str]) -> Iterator[tuple[str, float, i
 
 
 def _varied(campaign_dir: CampaignDir) -> dict[int, Mapping[str, Any]]:
-    """What each idea of a campaign sets, by its index."""
-    from autoresearch.core.campaign.overrides import flatten
+    """What differs from the baseline's recipe in each idea of a campaign, by its index."""
+    from autoresearch.lab.agent_work.landscape import effective
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
     if not campaign_dir.spec.is_file():
         return {}
-    return {idea.index: flatten(idea.hypothesis.overrides) for idea in CampaignHistory(campaign_dir).state().ideas}
+    state = CampaignHistory(campaign_dir).state()
+    return {idea.index: effective(state, idea) for idea in state.ideas}
 
 
 def _plain(value: Any) -> bool | float | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -135,6 +136,36 @@ def test_what_is_gone_is_a_remark(lived: Any) -> None:
     report, _, data = written(lived)
     assert report.remarks == ("2 runs have no curve: their directories cannot be read, or hold no metric",)
     assert "its commits are not recorded" in words_of(data["diffs"])
+
+
+@pytest.mark.system
+def test_a_disk_that_is_full_leaves_the_page_of_before(lived: Any) -> None:
+    report, _, _ = written(lived)
+    folder = lived.place.path
+    before, names = report.page.read_bytes(), sorted(path.name for path in folder.iterdir())
+    lived.clock += 60.0
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may become larger
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            written(lived)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert report.page.read_bytes() == before and sorted(path.name for path in folder.iterdir()) == names
+    assert written(lived)[0].page.read_bytes() != before
+
+
+@pytest.mark.system
+def test_a_line_that_is_being_written_is_not_read_and_not_touched(lived: Any) -> None:
+    _, _, before = written(lived)
+    halves = {name: (lived.place.path / name) for name in ("journal.jsonl", "results.tsv", "verdicts.jsonl")}
+    for name, path in halves.items():
+        with path.open("a", encoding="utf-8") as file:
+            file.write("11\t0\tb" if name == "results.tsv" else '{"t": 1, "ev')
+    texts = [path.read_bytes() for path in halves.values()]
+    _, _, after = written(lived)
+    assert after["ideas"] == before["ideas"] and after["outcome"] == before["outcome"]
+    assert [path.read_bytes() for path in halves.values()] == texts
 
 
 @pytest.mark.system
