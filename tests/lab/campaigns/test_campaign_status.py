@@ -30,7 +30,8 @@ def test_a_campaign_that_ends_while_somebody_looks_is_not_dead(campaign: Callabl
 
 
 @pytest.mark.parametrize(
-    ("direction", "value"), [(Direction.MAXIMIZE, "best sure 0.6 loss"), (Direction.MINIMIZE, "best sure 0.4 loss")]
+    ("direction", "value"),
+    [(Direction.MAXIMIZE, "best #2 Try sure: 0.6 loss"), (Direction.MINIMIZE, "best #2 Try sure: 0.4 loss")],
 )
 def test_the_queue_shows_the_best_with_what_kind_of_number_it_is(
     campaign: Callable[..., Any], tmp_path: Path, direction: Direction, value: str

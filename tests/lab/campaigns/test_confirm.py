@@ -14,9 +14,9 @@ pytestmark = pytest.mark.system
 
 WORDS = {
     "baseline": "the baseline is what ideas are measured against: it cannot be confirmed itself",
-    "best": "best is confirmed already",
-    "": "best is confirmed already",  # the default is the best one
-    "lr-down": "lr-down is not kept (discard): there is nothing to confirm",
+    "best": "#9 lr=0.3 is confirmed already",
+    "": "#9 lr=0.3 is confirmed already",  # the default is the best one
+    "lr-down": "#3 lr=0.05 is not kept (discard): there is nothing to confirm",
 }
 
 
