@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real check house bench docs setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
+.PHONY: demo wheel test test-all test-real check house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
 
 setup: $(STAMP) tmux
 
@@ -77,9 +77,11 @@ docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --quiet
 	@echo "site/index.html is there; with search: $(BIN)/python -m http.server --directory site" >&2
 
-# the pictures in docs/images (needs Chromium)
+# the pictures in docs/images, or in another directory: make screenshots OUT=DIRECTORY
+OUT ?= docs/images
 screenshots: setup
-	@$(BIN)/python -m tests.screenshots
+	@sh tests/install_tools.sh chromium
+	@$(BIN)/python -m tests.screenshots "$(OUT)"
 
 bench: setup
 	@$(BIN)/python -m tests.bench

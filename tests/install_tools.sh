@@ -1,10 +1,11 @@
 #!/bin/sh
-# Install the programs that only `make test-real` uses, where that needs no question (apt-get as root or with
+# Install the programs that only `make test-real` uses, or those that are named (`install_tools.sh chromium`), where that needs no question (apt-get as root or with
 # passwordless sudo). What cannot be had is said and stops nothing: a test that misses a program is skipped.
-missing="" packages=""
+missing="" packages="" only="$*"
 want() { # PROGRAM PACKAGE...
     program=$1
     shift
+    case " ${only:-$program} " in *" $program "*) ;; *) return ;; esac
     command -v "$program" >/dev/null 2>&1 || { missing="$missing $program"; packages="$packages $*"; }
 }
 PATH="$PATH:/usr/sbin:/sbin"
@@ -13,7 +14,8 @@ want bwrap bubblewrap
 want socat socat
 want cc gcc libc6-dev
 want mkfs.ext4 e2fsprogs
-want chromium chromium
+# one of any name will do (tests/browser.py); its font has the blocks of a sparkline
+command -v google-chrome >/dev/null 2>&1 || want chromium chromium fonts-dejavu-core
 want sshd openssh-server
 want ssh-keygen openssh-client
 want ip iproute2

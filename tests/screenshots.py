@@ -2,8 +2,8 @@
 
     python -m tests.screenshots [DIRECTORY]     docs/images unless another is named
 
-No model is trained: what a run of an idea shows is drawn, with one seed; which ideas are kept and confirmed, and all
-words and numbers, are what a campaign with these results comes to.
+What a run of an idea shows is drawn, with one seed; which ideas are kept and confirmed, and all words and numbers, are
+what a campaign with these results comes to. Only the runs in the pictures of a terminal train a model.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.plot_data import progress_of
 from autoresearch.lab.campaign_report.plot_png import write_png
 from autoresearch.lab.campaign_report.summary import idea_lines
-from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.appending import append_line, json_line
+from autoresearch.records.campaign_records import CampaignDir, write_spec
+from autoresearch.records.ledger import Ledger
 from tests.bench.simulated import Simulation, World
 from tests.browser import browser
+from tests.terminal_pictures import terminals
 
 METRIC, START, SEED = "val/pass@1", 1_790_000_000.0, 8
 SENTENCES = {6: "Drop the entropy bonus", 11: "Normalise advantages per group", 17: "Mask solved prompts"}
@@ -46,8 +49,18 @@ class _Shown(Fold):
         rows: Sequence[LedgerRow] = (),
         verdicts: Iterable[Mapping[str, Any]] = (),
     ) -> None:
+        """The same; all of it is written into the campaign's directory as well."""
+        files = CampaignDir(Path(self.state.spec.directory))
         lines = [{**line, "t": START + 400 * line["t"]} for line in lines]
-        super().add(lines, [_dated(row) for row in rows], verdicts)
+        ideas = {idea.index: idea.hypothesis.sentence for idea in self.state.ideas}
+        rows = [replace(_dated(row), description=ideas.get(row.index, "")) for row in rows]
+        verdicts = list(verdicts)
+        for path, records in ((files.journal, lines), (files.verdicts, verdicts)):
+            for record in records:
+                append_line(path, json_line(record))
+        for row in rows:
+            Ledger(files.ledger).append_once(row)
+        super().add(lines, rows, verdicts)
 
 
 def _dated(row: LedgerRow) -> LedgerRow:
@@ -64,6 +77,7 @@ class Night(Simulation):
             self.state.spec, name="20261121-grpo-math", objective=Objective(METRIC), created=START, gpus_per_run=8,
             directory=str(directory), blueprint="exp/grpo-math.md", prefix="autoresearch/20261121-grpo-math",
         )  # fmt: skip
+        write_spec(CampaignDir(directory), spec)
         self.fold = _Shown(spec)
         self.state: CampaignState = self.fold.state
         self.ideas = random.Random(SEED)
@@ -101,19 +115,24 @@ def curves_of(state: CampaignState) -> list[dict[str, Any]]:
 def main(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        night = Night(Path(scratch))
+        campaign, terminal = Path(scratch) / "campaign", Path(scratch) / "terminal"
+        campaign.mkdir()
+        terminal.mkdir()
+        night = Night(campaign)
         night.draw.one = _scaled(night.draw.one)  # type: ignore[method-assign]
         night.run()
         state = night.state
-        write_png(directory / "progress-simulated.png", progress_of(state, idea_lines(state)))
         now = max(row.ended or 0.0 for row in state.rows)
-        data = page_data(CampaignDir(Path(scratch)), state, stand_at(state, now), now)
+        night.note("state", state="ended", reason=stand_at(state, now).sentence)
+        write_png(directory / "progress-simulated.png", progress_of(state, idea_lines(state)))
+        data = page_data(CampaignDir(campaign), state, stand_at(state, now), now)
         page = Path(scratch) / "report.html"
         page.write_text(page_html({**data, "phase": "ended", "curves": curves_of(state), "remarks": []}))
         with browser(Path(scratch) / "profile") as chrome:
             for name, width, height, dark in SIZES:
                 chrome.open(page.as_uri(), width=width, height=height, dark=dark)
                 chrome.shot(directory / f"report-{name}.png")
+            terminals(chrome, campaign, terminal, directory)
 
 
 def _scaled(one: Any) -> Any:

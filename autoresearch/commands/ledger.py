@@ -86,7 +86,7 @@ def show(
         else:
             output.table([brief, *rows])
         for note in notes.values():
-            output.say(formatting.plain(note, 400))
+            output.prose(formatting.plain(note, 400))
         output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")

@@ -31,6 +31,20 @@ def say(text: str = "") -> None:
     _write(clean_text(text))
 
 
+def prose(text: str) -> None:
+    """The same for sentences: at a terminal, a line that is too long for it ends between two words.
+
+    A line with a command in it is left whole, as it is there to be copied.
+    """
+    text = clean_text(text)  # before it is cut: half a secret would not be known as one
+    width = shutil.get_terminal_size().columns
+    if sys.stdout.isatty() and len(text) > width and not any(word in text for word in ("autoresearch ", "tmux ")):
+        import textwrap
+
+        text = "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+    _write(text)
+
+
 def say_json(value: Any) -> None:
     """One line of JSON on stdout, without secrets."""
     _write(json.dumps(mask_values(clean(value)), ensure_ascii=False))
@@ -76,7 +90,7 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
         say_json(whole)
     else:
         for line in lines:
-            say(line)
+            prose(line)
         for line in payload.get("next", ())[:3]:
             say(f"next: {line}")
 

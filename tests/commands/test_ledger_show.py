@@ -1,9 +1,12 @@
-"""`ledger show` on a terminal: no line is folded, whatever its width."""
+"""`ledger show` on a terminal: no line is folded, whatever its width; sentences end between two words."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from autoresearch.commands import output
 from autoresearch.commands.ledger import GO_FIRST, fitted
 from autoresearch.records.ledger_views import BRIEF
 
@@ -35,3 +38,18 @@ def test_columns_go_in_an_order_and_the_metric_is_told_once() -> None:
 
 def test_a_ledger_without_rows() -> None:
     assert len(fitted(BRIEF, [], 80)) == 1
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_sentence_ends_between_words_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    sentence = "confirmed, val/pass@1 0.5118, +0.0961 against the baseline"
+    command = "next: autoresearch campaign status 20261121-grpo-math --full"
+    output.prose(sentence)
+    output.prose(command)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == command and " ".join(lines) == sentence
+    assert len(lines) == (2 if terminal else 1) and (not terminal or max(map(len, lines)) <= 30)
