@@ -89,7 +89,9 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         proposer=proposer,
         first_step_rule=trainer.first_step_rule,
         findings=(
-            *(*resolved.findings, *trainer.findings, *cost.findings),
+            # the runs of a campaign have directories of their own below that one
+            *(one for one in resolved.findings if one.code != "finished_run"),
+            *(*trainer.findings, *cost.findings),
             *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
             *agent_findings(spec, blueprint, parts),
             *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),
