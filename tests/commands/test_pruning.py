@@ -55,7 +55,7 @@ def test_a_campaign_prunes(bench: Any) -> None:
     assert {r["ending"] for name, r in rows.items() if name != "hopeless"} == {"finished"}
     assert rows["as-good"]["failure"] == ""
     said = (place / "controller.log").read_text()
-    assert "[3/3] hopeless, run 1: discard" in said and "[pruned]" in said, said
+    assert "[3/3] #3 level=0.2, run 1: discard" in said and "[pruned]" in said, said
     assert bench.ask("campaign", "status")["attempted"] == 3
 
     found = bench.ask("campaign", "replay-pruning", "--rule", "median", "--warmup", 15)

@@ -55,7 +55,7 @@ def test_what_every_run_wrote_is_there_at_the_end(camp: Any) -> None:
     texts = [(Path(row.run_dir) / "outputs/out/w.npz").read_text()[:3] for row in state.rows]
     assert texts == ["0.1", "0.2", "0.3", "0.4"]
     report = (Path(state.spec.directory) / "report.md").read_text()
-    assert "## What the runs wrote" in report and f"{state.best.slug}: " in report
+    assert "## What the runs wrote" in report and f"{state.best.name}: " in report
     assert "kept what it wrote: notes.txt, out/w.npz" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
 
 

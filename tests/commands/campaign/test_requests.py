@@ -98,10 +98,10 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     error = ask("campaign", "fix", "baseline", "--set", "lr=0.2", check=5)["error"]
     assert error["message"].startswith("the baseline cannot be repaired: ")
     error = ask("campaign", "fix", "held", "--set", "lr=0.2", check=5)["error"]
-    assert error["message"] == "held runs now: it can be repaired when that run is over"
+    assert error["message"] == "#2 mode=hold runs now: it can be repaired when that run is over"
     ask("campaign", "skip", "held")
     camp.until(lambda: camp.idea("held").rows)
-    assert ask("campaign", "skip", "held", check=5)["error"]["message"].startswith("held is over (")
+    assert ask("campaign", "skip", "held", check=5)["error"]["message"].startswith("#2 mode=hold is over (")
     camp.until(lambda: camp.live("other"))
     camp.bench.ask("campaign", "stop", "--reason", "enough")
     state = camp.over()

@@ -72,7 +72,7 @@ def test_a_script_that_seeds_itself_confirms_nothing(camp: Any, jitter: float) -
     assert camp.said().count("does nothing that can be seen in val_score") >= 1
     report = (camp.place.path / "report.md").read_text()
     assert "Nothing is confirmed" in report and "does nothing that can be seen" in report
-    assert f"{state.best.slug}: **deterministic**, better than the baseline by" in report
+    assert f"{state.best.name}: **deterministic**, better than the baseline by" in report
     refused = camp.bench.ask("campaign", "confirm", state.best.slug, check=5)
     assert "nothing can be confirmed" in refused["error"]["message"]
     assert status["resolution"] > 0 and (status["resolution"] > 1e-5) is bool(jitter)
