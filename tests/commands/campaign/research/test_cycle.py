@@ -76,10 +76,11 @@ def test_a_crash_is_mended_on_the_same_branch_and_run_again(lab: Any) -> None:
     prompt = lab.asked(3)
     assert "zero" in prompt and "SyntaxError" in prompt
     report = Path(state.spec.directory, "report.md").read_text()
-    assert "command: 1 edit, 2 fix, 1 propose; 0.03 USD" in report and "typo: fix 1 of 2 by command" in report
-    assert "The researcher" in Path(state.spec.directory, "report.html").read_text()
+    assert "command: 1 edit, 2 fix, 1 propose; 0.03 USD" in report and "#2 Try typo: fix 1 of 2 by command" in report
+    page = Path(state.spec.directory, "report.html").read_text()
+    assert "The agent<" in page and "fix 1 of 2 by command" in page
     timeline = Path(state.spec.directory, "timeline.md").read_text()
-    assert "proposed typo" in timeline and "turn 0003-fix of command, ended" in timeline
+    assert "proposed Try typo" in timeline and "turn 0003-fix of command, ended" in timeline
     story = Path(idea.rows[1].result_dir, "experiment_log.md").read_text()
     assert "fix 1 of 2 by command came to nothing" in story and "fix 2 of 2 by command: `zero` was meant" in story
 
