@@ -98,7 +98,8 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
     add(ledger.parent / "verdicts.jsonl", "confirmed", index=2, slug="higher", delta=1.0, **numbers, **runs)
     rows = older.ask("ledger", "show", ledger)["rows"]
     value = fmean(row["metric_value"] for row in rows if row["run_id"].startswith("baseline")) + float(change)
-    words = f"#2 lr=0.2: confirmed, reward {value:.4g}, {change} against the baseline (90 % interval {ends}; 3 fresh runs"
+    words = f"#2 lr=0.2: confirmed, reward {value:.4g}, {change} against the baseline "
+    words += f"(90 % interval {ends}; 3 fresh runs"
     for line in (("campaign", "status", "old"), ("campaign", "status", "old", "--full"), ("ledger", "show", ledger),
                  ("ledger", "show", ledger, "--format", "md"), ("compare", "old:1", "old:2")):  # fmt: skip
         out = older.here(*line)[1]

@@ -51,7 +51,8 @@ def test_an_edit_that_comes_to_nothing_counts_and_takes_no_gpu(
     state = lab.run(count=2, guard=[GUARD])
     bad = state.by_slug("bad")
     assert state.attempted == 2 and [(row.status, row.failure) for row in bad.rows] == [("crash", failure)]
-    assert f"  not tried: {failure} (1): {bad.name}" in lab.camp.bench.here("campaign", "status", "--full")[1].splitlines()
+    lines = lab.camp.bench.here("campaign", "status", "--full")[1].splitlines()
+    assert f"  not tried: {failure} (1): {bad.name}" in lines
     assert why in bad.rows[0].description and bad.rows[0].agent_tokens == 240
     assert bad.rows[0].run_dir == "" and bad.rows[0].elapsed_min == 0.0
     assert lab.camp.bench.git("rev-parse", "--verify", bad.branch), "every branch is kept"
