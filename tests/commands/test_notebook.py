@@ -38,7 +38,8 @@ def test_it_is_kept_without_outputs() -> None:
 def test_it_runs_from_its_first_cell_to_its_last(bench: Any) -> None:
     python = ROOT / ".venv-notebook" / "bin" / "python"
     if not python.exists():
-        pytest.skip("no .venv-notebook: make notebook")
+        # `make test-real` installs it and says so where it cannot be had
+        pytest.skip("Jupyter's kernel is not installed: make notebook")
     env = {**bench.env, "PATH": f"{python.parent}:{bench.env['PATH']}", "IPYTHONDIR": str(bench.root / "ipython")}
     env |= {"JUPYTER_DATA_DIR": str(bench.root / "jupyter"), "JUPYTER_RUNTIME_DIR": str(bench.root / "runtime")}
     env |= {"JUPYTER_CONFIG_DIR": str(bench.root / "jupyter-config")}

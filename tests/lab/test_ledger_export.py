@@ -113,7 +113,8 @@ def python() -> Path:
     """The interpreter of the environment with the readers: `make notebook`."""
     python = ROOT / ".venv-notebook" / "bin" / "python"
     if not python.exists():
-        pytest.skip("no .venv-notebook: make notebook")
+        # `make test-real` installs it and says so where it cannot be had
+        pytest.skip("the readers of Parquet and event files are not installed: make notebook")
     return python
 
 

@@ -148,7 +148,8 @@ def _status(server: Serving, base: str) -> int:
 
 
 @pytest.mark.real
-@pytest.mark.skipif(not chromium(), reason="no Chromium on this machine")
+# `make tools` installs Chromium where that needs no question; elsewhere the summary of `make test-real` names the skip
+@pytest.mark.skipif(not chromium(), reason="no Chromium on this machine: make tools")
 def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path: Path) -> None:
     """The index, its link, the campaign's page; a row comes without a reload; the server's end is said."""
     camp.recipe(mode="hold")

@@ -13,7 +13,8 @@ from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.report import write_report
 from tests.browser import Browser, browser, chromium
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(not chromium(), reason="no Chromium on this machine")]
+# `make tools` installs Chromium where that needs no question; elsewhere the summary of `make test-real` names the skip
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not chromium(), reason="no Chromium on this machine: make tools")]
 EVIL = "<script>document.title='hit'</script><img src=x onerror=\"document.title='hit'\"> שלום &amp; ' </script>"
 PLOT = "document.getElementById('progress-plot')"
 NAMES = "[...document.querySelectorAll('#rows td.name')].map(cell => cell.textContent)"
