@@ -649,6 +649,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("blueprint", "new"): ("fresh.md", "--purpose", "p", "--command", "true"),
         ("blueprint", "check"): (blueprint,),
         ("ledger", "show"): (run,),
+        ("ledger", "export"): ("--to", "csv", "--out", "ledger.csv"),
         **{("config", name): () for name in ("show", "schema")},
         **{(name,): (run,) for name in ("logs", "attach")},
         **{(name,): () for name in ("report", "doctor", "init", "queue", "clean", "demo")},
@@ -679,7 +680,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
     assert set(words) == set(commands())
     begun(bench, blueprint)
     refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
-    refused |= {("campaign", "skip"): 4}  # there is no such idea
+    refused |= {("campaign", "skip"): 4, ("ledger", "export"): 4}  # there is no such idea, and no row yet
     refused |= {("plan", name): 3 for name in ("check", "approve", "revise")}  # a skeleton is no plan
     refused |= {("plan", name): 4 for name in ("run", "status")}
     refused |= {("scaffold", "check"): 3}  # echo asks no model

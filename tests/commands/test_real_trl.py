@@ -72,12 +72,12 @@ def first_step(bench: Any, run: str) -> dict[str, Any]:
 
 def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
     """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
-    found = bench.ask("metrics", run, "--source", source)
+    keys = ("reward", "kl", "eval_reward")  # with all of them an answer is cut
+    found = bench.ask("metrics", run, "--source", source, *(word for key in keys for word in ("--key", key)))
     return {
-        (key, entry["step"]): entry["metrics"][key]
+        (key, entry["step"]): value
         for entry in (*found["steps"], *found["validations"])
-        for key in ("reward", "kl", "eval_reward")
-        if key in entry["metrics"]
+        for key, value in entry["metrics"].items()
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -166,10 +167,11 @@ def test_what_changes_a_campaign_says_which(crashes: Any) -> None:
 
 
 def says(bench: Any, directory: str, *lines: str) -> None:
-    """Type each line for a person and for a program: both answers name the directory, and the program's the name."""
+    """Type each line for a person and for a program: both answers name the directory, the program's the whole path."""
     for line in lines:
         code, out, err = bench.here(*line.format(4).split())
-        assert code == 0 and directory in out, f"{line}: {code} {out} {err}"
+        shown = os.path.relpath(directory, bench.repo) if directory.startswith(str(bench.repo)) else directory
+        assert code == 0 and shown in out, f"{line}: {code} {out} {err}"
         if "--detach" in line or "stop one" in line:  # once is enough
             continue
         payload = bench.ask(*line.format(5).split())

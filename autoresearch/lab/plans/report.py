@@ -120,7 +120,7 @@ def _claims(stages: list[StageReport]) -> list[str]:
 def _shown(stage_report: StageReport, slug: str) -> str:
     """An idea with its stage and its number; records of older versions have only its name."""
     sentence = stage_report.record.get("shown", {}).get(slug, {}).get("sentence", slug)
-    return f"{slug} ({stage_report.run.stage}){sentence.removeprefix(slug)}"
+    return f"stage {stage_report.run.stage}, {sentence}"
 
 
 def _deviations(plan_dir: PlanDir, view: PlanView, stages: list[StageReport]) -> list[str]:

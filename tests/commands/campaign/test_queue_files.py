@@ -98,7 +98,7 @@ def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None
     assert "ideas.yaml:3: entry 3:" in row["description"] and "gone.diff: No such file" in row["description"]
     assert camp.bench.ask("campaign", "status")["attempted"] == 3, "it was no attempt"
     assert [line["do"] for line in entries(camp.place.journal)].count("queue") == 4
-    assert "lost" in (camp.place.path / "report.md").read_text()
+    assert "could not be used: ideas.yaml:3: entry 3:" in (camp.place.path / "report.md").read_text()
 
 
 def test_what_is_added_is_checked_first(camp: Any) -> None:

@@ -51,7 +51,7 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
 @pytest.mark.parametrize("token", ["t", 0])
 def test_progress_is_told_to_who_asked(token: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
-    *progress, answer = said("wait", {"progressToken": token}, name="gone", seconds=33)
+    *progress, answer = said("wait", {"progressToken": token}, run="gone", seconds=33)
     assert progress and {message["method"] for message in progress} == {"notifications/progress"}
     numbers = [message["params"]["progress"] for message in progress]
     assert numbers == sorted(numbers)
@@ -64,7 +64,7 @@ def test_progress_is_told_to_who_asked(token: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, {"progressToken": [1]}])
 def test_and_to_nobody_else(meta: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "TICK_S", 0.02)
-    (answer,) = said("wait", meta, name="gone")
+    (answer,) = said("wait", meta, run="gone")
     assert answer["result"]["isError"] is True
 
 

@@ -48,9 +48,9 @@ def test_two_stages_to_the_end(yard: Any) -> None:
     assert json.loads(plan_dir.flag.read_text())["report"] == str(plan_dir.report)
     report = plan_dir.report.read_text()
     for words in (
-        f"Confirmed: lr-high (screen): {PROVED}.",
-        "Kept, not confirmed: lr-2 (refine): kept, not confirmed: ",
-        f"best lr-high: {PROVED}, noise",
+        f"Confirmed: stage screen, #2 try lr-high: {PROVED}.",
+        "Kept, not confirmed: stage refine, #2 try lr-2: kept, not confirmed: ",
+        f"best #2 try lr-high: {PROVED}, noise",
         "Expectations: 2 met.",
         "![lr-screen](figures/lr-screen.png)",
         "![every stage](figures/stages.png)",

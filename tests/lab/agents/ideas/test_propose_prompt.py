@@ -43,7 +43,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     assert "4 | oom | lr-up | Twice the batch | crashed | - | - | 0.02 | 1 | cuda_oom" in ledger
     dead = section(text, "Dead ends")
     assert dead.index("- lucky (on lr-up)") < dead.index("- flat (on lr-up)") < dead.index("- lr-down")
-    assert "lost because: no more than noise (+0.005 to lr-up, 0.2 sd of one run)" in dead
+    assert "lost because: no more than noise (+0.005 to #2 lr=0.2, 0.2 sd of one run)" in dead
     assert "- again, refused before any run: equal to lr-up" in dead
     assert "plumbing" not in dead
     axis = "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1). Best: 0.3\n"
