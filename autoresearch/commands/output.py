@@ -68,7 +68,9 @@ def remark(text: str) -> None:
 def remark_path() -> None:
     """Say how the lines that begin with `autoresearch` can be typed, where the shell would not find it."""
     program = Path(sys.argv[0]).absolute()
-    if program.name == "autoresearch" and shutil.which("autoresearch") is None:
+    # uvx puts an environment in its cache on the PATH of this process, and not on that of the shell
+    cached = any((parent / "CACHEDIR.TAG").exists() for parent in program.parents)
+    if program.name == "autoresearch" and (cached or shutil.which("autoresearch") is None):
         remark(f"`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:\"$PATH\"")
 
 
