@@ -106,7 +106,8 @@ def _points(axes: Any, progress: Progress) -> None:
 def _labels(axes: Any, progress: Progress) -> None:
     """The names of kept ideas, each at the first free place near its mark, a confirmed one with what it gained."""
     figure = axes.figure
-    figure.draw_without_rendering()  # now the axes have their size, which labels must not change
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # a second pass would move the axes away from where the labels point
     kept = [p for p in progress.points if p.standing in KEPT and p.y is not None]
     inside, pixels = axes.get_window_extent(), axes.transData.transform
     marks = [(p, *pixels((p.x, p.y)), pixels((p.x, p.y if p.high is None else p.high))[1]) for p in kept]
@@ -125,9 +126,11 @@ def _labels(axes: Any, progress: Progress) -> None:
             text.remove()
             continue
         text.set_position(spot)
-        if not y - 50 < spot[1] < top + 50 or abs(spot[0] - x) > box.width / 2:
-            axes.annotate("", (x, y), spot, xycoords="figure pixels", textcoords="figure pixels", zorder=5,
-                          arrowprops={"arrowstyle": "-", "color": "#8a8f98", "linewidth": 0.7, "shrinkA": 9,
+        half = box.width / 2
+        if not y - 50 < spot[1] < top + 50 or abs(spot[0] - x) > half + 14:
+            end = (min(max(x, spot[0] - half), spot[0] + half), spot[1])  # the label's end that is nearer
+            axes.annotate("", (x, y), end, xycoords="figure pixels", textcoords="figure pixels", zorder=5,
+                          arrowprops={"arrowstyle": "-", "color": "#8a8f98", "linewidth": 0.7, "shrinkA": 5,
                                       "shrinkB": 7}).set_in_layout(False)  # fmt: skip
 
 

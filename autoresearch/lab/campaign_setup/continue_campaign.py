@@ -6,10 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, CampaignPhase, CampaignSpec, too_few_to_confirm
+from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
@@ -59,6 +60,15 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
         )
     if differs := [words for name, words in _SAME.items() if _recorded(old.spec, name) != _recorded(spec, name)]:
         raise _taken(proposed, differs[0])
+    old.spec = replace(old.spec, rules=spec.rules)
+    if (stood := stand_at(old, spec.created)).met:
+        raise ConflictError(
+            f"the campaign {spec.name} has ended, and nothing would be tried: {stood.met}",
+            hint="start another one; or let that one go on: "
+            f"autoresearch campaign set {spec.name} count={(spec.rules.count or old.attempted) + 10}",
+            fix=with_other_prefix(proposed),
+            code="nothing_to_try",
+        )
 
 
 def refuse_other_code(proposed: ProposedCampaign) -> None:

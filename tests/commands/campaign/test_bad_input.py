@@ -113,6 +113,10 @@ def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
     assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
     (camp.bench.repo / "lr.yaml").unlink()
     assert camp.run(count=2, **keys).attempted == 2
+    error = camp.bench.ask("campaign", path, "--yes", check=5)["error"]  # typed again, for a second campaign
+    assert error["message"] == "the campaign one has ended, and nothing would be tried: 2/2 ideas attempted"
+    assert "campaign set one count=12" in error["hint"]
+    assert error["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2")
 
 
 def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
