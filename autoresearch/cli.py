@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import sys
+import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -169,6 +170,7 @@ _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
     errno.EROFS: "work in a copy on a file system that can be written, or record there",
 }
+DEBUG = "--debug"
 COMPLETES = "_AUTORESEARCH_COMPLETE"  # the completion script of `--install-completion` sets this
 CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client", "down")
 
@@ -193,7 +195,37 @@ def _show_warning(
 
 
 def run(argv: list[str]) -> int:
+    """Run one command and return its exit code; with `--debug` anywhere before a `--`, write a log of what it does."""
+    ours = argv[: argv.index("--")] if "--" in argv else argv
+    if DEBUG not in ours and not os.environ.get("AUTORESEARCH_DEBUG"):
+        return _run(argv)
+    from autoresearch.commands.output import remark
+    from autoresearch.records.index import state_home
+    from autoresearch.runner import debug_log
+
+    argv, started = [word for word in ours if word != DEBUG] + argv[len(ours) :], time.monotonic()
+    if DEBUG in ours and "/" not in os.environ.get(debug_log.VARIABLE, ""):
+        os.environ[debug_log.VARIABLE] = "1"
+    try:
+        path = debug_log.begin(" ".join(_known(argv)), f"{state_home()}/debug")
+    except OSError as error:
+        remark(f"the debug log cannot be written: {error}")
+        return _run(argv)
+    debug_log.note("autoresearch %s, in %s, Python %s", shlex.join(argv), os.getcwd(), sys.version)
+    code: object = "none: it was ended"
+    try:
+        code = _run(argv)
+        return code
+    finally:
+        debug_log.note("exit code %s after %.3f s", code, time.monotonic() - started)
+        debug_log.end()
+        if path:
+            remark(f"debug log: {path}")
+
+
+def _run(argv: list[str]) -> int:
     """Run one command and return its exit code; every error is printed as one sentence."""
+    from autoresearch.commands import output
     from autoresearch.errors import AutoresearchError
 
     if argv[:1] in (["--version"], ["-V"]):
@@ -201,6 +233,7 @@ def run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
+    output.typed[:] = argv
     try:
         _refuse_former(argv)
         _refuse_meant(argv)
@@ -258,10 +291,6 @@ def _named(former: str, words: Sequence[str]) -> list[str]:
 
 def _started(argv: list[str]) -> list[str]:
     """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`, `plan TOPIC.md` to `plan write ...`."""
-    if argv[:1] in (["campaign"], ["run"]):
-        from autoresearch.commands import output
-
-        output.typed[:] = argv  # a shown plan ends with the command line that carries it out
     verb = {"campaign": "start", "plan": "write"}.get(argv[0]) if argv else None
     if verb is None or argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], GROUPS[argv[0]][1]):
         return argv
@@ -323,7 +352,12 @@ def _typer(text: str, *, completes: bool = False) -> Any:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
     )
-    app.callback(help=text)(_nothing)
+    no = typer.Option(False, DEBUG, help="With any command: write a log of what it does, and say where.")
+
+    def root(debug: bool = no) -> None:
+        """`run` has taken the option out."""
+
+    app.callback(help=text)(root if completes else _nothing)
     return app
 
 
@@ -342,7 +376,9 @@ def _load(entry: Entry, *, real: bool) -> Callable[..., Any]:
 
 def _fail(argv: Sequence[str], error: Any) -> int:
     from autoresearch.commands.output import print_error
+    from autoresearch.runner.debug_log import note
 
+    note("%s", error.message, traceback=error)
     print_error(error, as_json="--json" in argv, command=" ".join(_known(argv)))
     return int(error.exit_code)
 
@@ -368,6 +404,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
     from autoresearch.errors import AutoresearchError, UsageError
+    from autoresearch.runner.debug_log import note
 
     wording = getattr(error, "format_message", None)
     if former := _former_option(argv, error):
@@ -385,5 +422,6 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
         where = f"{error.filename}: " if error.filename is not None else ""
         hint = _DENIED.get(error.errno or 0, "")
         return _fail(argv, EnvironmentUnusable(f"{where}{error.strerror}", hint=hint, code=code))
+    note("internal error", traceback=error)
     saved = save_traceback(error)
     return _fail(argv, AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))

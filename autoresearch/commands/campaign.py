@@ -110,7 +110,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
     rows = plan_rows(proposed, disk, [*findings, *disk.findings])
-    words = [word for word in output.typed if word not in ("--json", "--detach", "--dry-run", "--yes")]
+    words = [word for word in output.typed if word not in ("--json", "--dry-run", "--yes")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
     if dry_run or output.agent_or_pipe() or as_json:
         payload = {

@@ -11,6 +11,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.campaign import follow
 from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
+from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -60,13 +61,12 @@ def skip(
 ) -> int:
     """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
     from autoresearch.core.controller.scheduler import decided
-    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.ideas.idea_sources import waiting_names
 
     what = what.strip()
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
-    campaign_dir = campaign_registry.find(campaign, real_parts())
+    campaign_dir = campaign_to_change(campaign, real_parts(), [what])
     state = state_of(campaign_dir)
     idea = idea_named(state, what)
     what = idea.slug if idea else what
@@ -75,14 +75,14 @@ def skip(
     if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
         if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
             output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
-            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
+            return ask(str(campaign_dir.path), "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
         raise NotFoundError(
             f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
             fix=f"autoresearch campaign status {state.spec.name} --full",
         )
     if idea is not None and decided(state, idea):
         raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
-    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
+    return ask(str(campaign_dir.path), "skip", as_json=as_json, reason=reason, slug=what)
 
 
 def refuse_baseline(slug: str) -> None:
@@ -103,11 +103,11 @@ def resume(
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import campaign_registry, controller_session
+    from autoresearch.lab.campaign_setup import controller_session
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    campaign_dir = campaign_registry.find(campaign, parts)
+    campaign_dir = campaign_to_change(campaign, parts)
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED:
         raise ConflictError(
@@ -138,7 +138,7 @@ def set_rules(
 ) -> int:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
+    from autoresearch.lab.campaign_setup import continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
     pairs = [word for word in words or () if _PAIR.match(word)]
@@ -150,7 +150,7 @@ def set_rules(
             fix=f"autoresearch campaign set {(names or ['CAMPAIGN'])[0]} count=40 deadline=10h",
         )
     parts = real_parts()
-    campaign_dir = campaign_registry.find(names[0] if names else "", parts)
+    campaign_dir = campaign_to_change(names[0] if names else "", parts)
     state = state_of(campaign_dir)
     rules = _rules(pairs, state.spec.objective, parts.clock())
     changes = continue_campaign.changed_rules(state.spec, rules)
@@ -198,11 +198,11 @@ def confirm(
     from autoresearch.core.controller.confirmation_rounds import plan_round
     from autoresearch.core.controller.sentences import seed_words
     from autoresearch.core.statistics.confirmation import fewest_runs
-    from autoresearch.lab.campaign_setup import campaign_registry, continue_campaign, controller_session
+    from autoresearch.lab.campaign_setup import continue_campaign, controller_session
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
-    campaign_dir = campaign_registry.find(campaign, parts)
+    campaign_dir = campaign_to_change(campaign, parts, ideas or ())
     state = state_of(campaign_dir)
     named = [known_idea(state, word) for word in ideas or []]
     for idea in named:
@@ -236,10 +236,9 @@ def confirm(
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
     """Hand a request to the controller of a campaign, and say where the campaign stands then."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
 
-    campaign_dir = campaign_registry.find(campaign, real_parts())
+    campaign_dir = campaign_to_change(campaign, real_parts())
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED:
         fix = f"autoresearch report {state.spec.name}"

@@ -11,6 +11,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.campaign_control import Json, Name, ask
 from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
+from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
@@ -30,12 +31,11 @@ def add(
 ) -> int:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaigns import requests
     from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.records.appending import append_line
 
-    campaign_dir = campaign_registry.find(campaign, real_parts())
+    campaign_dir = campaign_to_change(campaign, real_parts())
     entries = _listed(file)
     above = idea_named(state_of(campaign_dir), parent)
     given = {"slug": slug, "sentence": sentence, "parent": above.slug if above else parent, "simpler": simpler}
@@ -88,10 +88,10 @@ def fix(
 ) -> int:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.core.controller.answer_requests import unrepairable
-    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
 
-    state = state_of(campaign_registry.find(campaign, real_parts()))
+    campaign_dir = campaign_to_change(campaign, real_parts(), [idea])
+    state = state_of(campaign_dir)
     known = known_idea(state, idea)
     if why := unrepairable(state, known):
         raise ConflictError(why[0], hint=why[1], code="not_repairable")
@@ -105,7 +105,7 @@ def fix(
         raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
     if findings := entry_findings([entry], file):
         raise QueueInvalid(findings)
-    return ask(campaign, "fix", as_json=as_json, slug=known.slug, entry=entry, note=note)
+    return ask(str(campaign_dir.path), "fix", as_json=as_json, slug=known.slug, entry=entry, note=note)
 
 
 def _listed(file: str) -> list[Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoresearch.errors import NotFoundError
+from autoresearch.commands import output
+from autoresearch.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.plans.plan_dir import PlanDir
     from autoresearch.records.campaign_records import CampaignDir
@@ -68,6 +72,41 @@ def report_of(name: str, parts: Parts) -> CampaignDir | PlanDir:
     named = (one.name for one in campaign_registry.known(parts) if one.campaign_dir == campaign)
     by_slug = name and name not in (*named, campaign.path.name) and "/" not in name
     return plan if plan and by_slug else campaign
+
+
+def campaign_to_change(name: str, parts: Parts, ideas: Sequence[str] | None = None) -> CampaignDir:
+    """The campaign that a command acts on: the named one, else the one that lives, else the newest.
+
+    Commands that take `ideas` have an option for the name. ConflictError where none is named and several live;
+    NotFoundError for a campaign that is named where an idea belongs.
+    """
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.records.campaign_records import CampaignDir
+
+    if name or CampaignDir(Path.cwd()).spec.is_file():
+        return campaign_registry.find(name, parts)
+    words = [word for word in output.typed if word != "--json"]
+    verb, rest = words[:2], words[2:]
+    own = campaign_registry.unfinished(parts)
+    for word in ideas or ():
+        if any(word in (one.name, one.campaign_dir.path.name) for one in campaign_registry.known(parts)):
+            others = (["IDEA"] if verb[1:] in (["skip"], ["fix"]) else []) + [one for one in rest if one != word]
+            raise NotFoundError(
+                f"{word} is a campaign; what is named here is an idea of one",
+                hint="--campaign names the campaign",
+                fix=shlex.join(["autoresearch", *verb, *others, "--campaign", word]),
+            )
+    controlled = [one for one in own if one.campaign_dir.controlled]
+    living = controlled or own
+    if len(living) > 1:
+        names = [one.name for one in living]
+        more = [*rest, "--campaign", names[0]] if ideas is not None else [names[0], *rest]
+        raise ConflictError(
+            f"{len(living)} campaigns {'are live' if controlled else 'have not ended'}: {', '.join(names)}; name one",
+            fix=shlex.join(["autoresearch", *verb, *more]),
+            code="several_campaigns",
+        )
+    return living[0].campaign_dir if living else campaign_registry.find("", parts)
 
 
 def campaign_instead(name: str, parts: Parts, not_found: NotFoundError, command: str) -> NotFoundError:

@@ -21,7 +21,7 @@ from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
 T = TypeVar("T")
-typed: list[str] = []  # the words of this command line, for one that says how to be agreed to
+typed: list[str] = []  # the words of this command line
 ROOM = 8000  # characters of JSON that hold a series: about 2,000 tokens of an agent's context
 MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
 
@@ -89,12 +89,33 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
     """Print the JSON object of a command, or its lines for people."""
     if as_json:
         whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
-        say_json(whole)
+        say_json(whole | {"next": [for_program(line) for line in payload.get("next", ())]})
     else:
         for line in lines:
             prose(line)
         for line in payload.get("next", ())[:3]:
             say(f"next: {line}")
+
+
+def for_program(line: str) -> str:
+    """A line to type, as somebody types it who reads JSON: with `--json`, and detached, unless this command itself
+    waited for what it started."""
+    words = line.split(" ")
+    known = {"--json", "--format", "--help", "--serve"} & set(words)
+    if words[0] != "autoresearch" or known or words[1:2] in (["attach"], ["mcp"]):
+        return line
+    planned = "--dry-run" in typed or (typed[:1] == ["campaign"] and not {"--yes", "resume"} & set(typed))
+    waited = _starts(typed) and "--detach" not in typed and not planned
+    more = " --detach --json" if _starts(words[1:]) and "--detach" not in words and not waited else " --json"
+    before, dashes, after = line.partition(" -- ")
+    return f"{before}{more}{dashes}{after}" if dashes and "--" in shlex.split(line) else line + more
+
+
+def _starts(words: Sequence[str]) -> bool:
+    """Whether a command line starts something and may wait for its end; `campaign FILE` starts a campaign."""
+    verb = "".join(words[1:2])
+    campaign = verb in ("start", "resume") or verb.startswith("-") or "." in verb
+    return words[:1] == ["run"] or words[:2] == ["plan", "run"] or (words[:1] == ["campaign"] and campaign)
 
 
 def newest(items: Sequence[T], room: int) -> list[T]:
@@ -122,7 +143,8 @@ def clean(value: Any) -> Any:
 def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> None:
     """One clear sentence, what to do, and the line to type."""
     if as_json:
-        detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": error.fix}
+        fix = for_program(error.fix)
+        detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": fix}
         findings = [str(f) for f in getattr(error, "findings", ())]
         if findings:
             detail["findings"] = findings[:MAX_LINES]  # type: ignore[assignment]
@@ -132,7 +154,7 @@ def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> Non
             "ok": False,
             "exit_code": error.exit_code,
             "error": detail,
-            "next": [error.fix] if error.fix else [],
+            "next": [fix] if fix else [],
         }
         say_json(whole)
         return

@@ -9,6 +9,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.campaign_control import Json, ask
 from autoresearch.commands.campaign_status import agent_words, payload_of, state_of
+from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState
@@ -27,11 +28,10 @@ def approve(
     Without an IDEA: what the agent has proposed and nobody has begun, what it was told, and what it has cost.
     """
     from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.lab.campaign_setup import campaign_registry
 
+    campaign_dir = campaign_to_change(campaign, real_parts(), [idea])
     if every:
-        return ask(campaign, "hold", as_json=as_json, command="campaign approve", on=False)
-    campaign_dir = campaign_registry.find(campaign, real_parts())
+        return ask(str(campaign_dir.path), "hold", as_json=as_json, command="campaign approve", on=False)
     state = state_of(campaign_dir)
     if not idea:
         return _proposals(campaign_dir, state, as_json=as_json)
@@ -41,7 +41,7 @@ def approve(
             f"{state.spec.name} has no code idea {idea!r} that waits for a person",
             hint=f"waiting: {', '.join(names) or 'none'}",
         )
-    return ask(campaign, "approve", as_json=as_json, slug=idea)
+    return ask(str(campaign_dir.path), "approve", as_json=as_json, slug=idea)
 
 
 def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.runner.debug_log import note
 
 _DEEP = 8  # keys within keys of which anybody asks for the line
 
@@ -24,6 +25,7 @@ def load_mapping(path: Path) -> dict[str, object]:
         data = path.read_bytes()
     except OSError as failure:
         raise NotFoundError(f"{path}: {failure.strerror or failure}") from failure
+    note("read %s", path)
     return parse_mapping(data, str(path))
 
 

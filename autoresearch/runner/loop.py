@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
+from .debug_log import note
 from .listener import Listener
 from .processes import ProcessTree
 from .spawn import Command, how_it_ended, spawn
@@ -54,6 +55,7 @@ class Loop:
         """Start a command; returns its pid. Raises LaunchError. See `spawn`."""
         pid = spawn(command, log, keep)
         self.statuses[pid] = None
+        note("started %d in %s: %s", pid, command.cwd, command.line)
         return pid
 
     def started_trainer(self, pid: int) -> None:
@@ -134,6 +136,7 @@ class Loop:
                 return
             if pid == 0:
                 return
+            note("%d: %s", pid, how_it_ended(status)[2])
             if self.trainer:
                 self.peak_memory = max(self.peak_memory, usage.ru_maxrss * 1024)
             if pid in self.statuses:

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 
+from . import debug_log
 from .basics import (
     RUN_ID,
     SCHEMA,
@@ -364,6 +365,7 @@ class Runner:
         """Note an error of the Runner itself: the run is ended, and its record holds the traceback."""
         import traceback  # takes memory, and is rarely needed
 
+        debug_log.note("the Runner failed in %s", part, traceback=error)
         self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
         self.event_log.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
@@ -399,7 +401,14 @@ def main(argv: list[str]) -> int:
         return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
     if spec.claim and not claim(run_dir):
         return refuse(5, f"The run in {run_dir} was started before, by another Runner.")
-    return Runner(run_dir, spec, lock).run()
+    if os.environ.get(debug_log.VARIABLE):
+        try:
+            debug_log.begin(f"runner {spec.run}")
+        except OSError:
+            pass  # the run does not depend on it
+    code = Runner(run_dir, spec, lock).run()
+    debug_log.note("the run is recorded: exit code %d", code)
+    return code
 
 
 def claim(run_dir: str) -> bool:

@@ -26,7 +26,7 @@ def waited(run: str) -> dict[str, Any]:
     """Wait as the skill says, by the line in `next`."""
     found = typed(f"autoresearch wait {run} --for 100s --json")
     while found.get("ok") and found["state"] != "ended":
-        found = typed(found["next"][0] + " --json")
+        found = typed(found["next"][0])
     return found
 
 

@@ -43,7 +43,7 @@ def test_a_run_in_a_repository_of_its_own(bench: Any, short: Path) -> None:
     roots = [Path(one["repository"]) for one in (first, second)]
     assert first["command"] == "demo" and first["ending"] == "finished" and first["exit_code"] == 0
     assert first["metrics"]["task_pass_rate@1"] is not None
-    assert first["next"][1] == "autoresearch demo --campaign"
+    assert first["next"][1] == "autoresearch demo --campaign --json"
     assert bench.ask(*first["next"][0].split()[1:])["ok"], "it is found from here too"
     assert roots[0] != roots[1] and all(root.parent == state_home(bench.env) / "demo" for root in roots)
     assert Path(first["ledger"]).is_relative_to(roots[0])

@@ -32,7 +32,7 @@ def test_a_crash(bench: Any) -> None:
     assert found["tail"][-1] == "RuntimeError: the data set is gone"
     for asked in (ran, bench.ask("wait", ran["run"]), bench.ask("status", ran["run"])):
         assert (asked["failure"], asked["failure_line"]) == (found["failure"], found["failure_line"])
-        assert f"autoresearch explain {ran['run']}" in asked["next"]
+        assert f"autoresearch explain {ran['run']} --json" in asked["next"]
     row = bench.ask("ledger", "show", ran["run"])["rows"][0]
     assert row["failure"] == "python_error"
     assert "Failure: python_error" in Path(ran["results"]).read_text()
@@ -98,7 +98,7 @@ def test_a_run_that_lives_and_one_that_ended_well(bench: Any) -> None:
     bench.event(ran["run_dir"], "first_step")
     found = bench.ask("explain", ran["run"])
     assert (found["state"], found["ending"], found["process"], found["failure"]) == ("running", None, "running", None)
-    assert f"autoresearch wait {ran['run']} --for 100s" in found["next"]
+    assert f"autoresearch wait {ran['run']} --for 100s --json" in found["next"]
     bench.ask("stop", ran["run"], "--reason", "seen enough")
     bench.until(lambda: bench.ask("status", ran["run"])["state"] == "ended")
     found = bench.ask("explain", ran["run"])

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from autoresearch.commands import name_lookup
+from autoresearch.commands import name_lookup, output
+from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.plans import plan_dir
 from autoresearch.lab.runs import sessions
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.index import state_home
+from autoresearch.records.rundir import locked, write_json
 
 PARTS: Any = SimpleNamespace(index=SimpleNamespace(by_id=lambda name: name == "lr-ab12cd"))
 
@@ -114,3 +122,66 @@ def test_a_command_about_runs_names_the_one_about_campaigns(known: dict[tuple[st
     known["campaign", "lr"] = campaign(lives=True)
     other = name_lookup.campaign_instead("lr", PARTS, error, "campaign stop")
     assert (other.message, other.fix) == ("lr is a campaign", "autoresearch campaign stop lr")
+
+
+@pytest.mark.system
+def test_of_several_that_live_one_must_be_named(bench: Any) -> None:
+    records = state_home(bench.env) / "campaigns"
+    records.mkdir(parents=True)
+    for name in ("20260101-old", "20260102-lr", "20260103-kl"):
+        campaign_dir = CampaignDir(bench.repo / "reports" / "auto_research" / name)
+        campaign_dir.path.mkdir(parents=True)
+        campaign_dir.spec.write_text("{}")
+        state = "ended" if name.endswith("old") else "running"
+        campaign_dir.journal.write_text(json.dumps({"seq": 1, "do": "state", "state": state}) + "\n")
+        record = {"name": name, "directory": str(campaign_dir.path), "created": float(name[:8])}
+        write_json(records / f"{name}.json", record)
+    both = "20260103-kl, 20260102-lr; name one"
+    for words, expected in (
+        (["pause", "--reason", "two words"], "pause 20260103-kl --reason 'two words' --json"),
+        (["resume"], "resume 20260103-kl --json"),
+        (["set", "count=9"], "set 20260103-kl count=9 --json"),
+        (["add", "--set", "lr=1"], "add 20260103-kl --set lr=1 --json"),
+        (["stop"], "stop 20260103-kl --json"),
+        (["confirm"], "confirm --campaign 20260103-kl --json"),
+        (["skip", "#2"], "skip '#2' --campaign 20260103-kl --json"),
+        (["fix", "#2", "--set", "lr=1"], "fix '#2' --set lr=1 --campaign 20260103-kl --json"),
+        (["approve", "--all"], "approve --all --campaign 20260103-kl --json"),
+    ):
+        error = bench.ask("campaign", *words, check=5)["error"]
+        found = (error["code"], error["message"], error["fix"])
+        assert found == ("several_campaigns", f"2 campaigns have not ended: {both}", f"autoresearch campaign {expected}")
+    error = bench.ask("campaign", "confirm", "20260102-lr", check=4)["error"]
+    assert error["message"] == "20260102-lr is a campaign; what is named here is an idea of one"
+    assert error["fix"] == "autoresearch campaign confirm --campaign 20260102-lr --json"
+    error = bench.ask("campaign", "skip", "20260102-lr", check=4)["error"]
+    assert error["fix"] == "autoresearch campaign skip IDEA --campaign 20260102-lr --json"
+    living = CampaignDir(bench.repo / "reports" / "auto_research" / "20260102-lr")
+    with locked(living.lock), mock.patch.dict(os.environ, bench.env), contextlib.chdir(bench.repo):
+        assert name_lookup.campaign_to_change("", real_parts()) == living, "the one that has a controller"
+
+
+@pytest.mark.parametrize(
+    ("typed", "line", "expected"),
+    [
+        ("explain last", "autoresearch run a.md --fix-of r", "autoresearch run a.md --fix-of r --detach --json"),
+        ("run a.md", "autoresearch run a.md --fix-of r", "autoresearch run a.md --fix-of r --json"),
+        ("run a.md --detach", "autoresearch run a.md", "autoresearch run a.md --detach --json"),
+        ("run a.md --dry-run", "autoresearch run a.md", "autoresearch run a.md --detach --json"),
+        ("campaign a.yaml", "autoresearch campaign a.yaml --yes", "autoresearch campaign a.yaml --yes --detach --json"),
+        ("campaign a.yaml --yes", "autoresearch campaign resume a", "autoresearch campaign resume a --json"),
+        ("plan check a", "autoresearch plan run a", "autoresearch plan run a --detach --json"),
+        ("status", "autoresearch campaign status a", "autoresearch campaign status a --json"),
+        ("scaffold", "autoresearch scaffold check a -- echo {q}", "autoresearch scaffold check a --json -- echo {q}"),
+        ("note", "autoresearch note a 'b -- c'", "autoresearch note a 'b -- c' --json"),
+        ("status", "autoresearch attach r", "autoresearch attach r"),
+        ("status", "autoresearch --help", "autoresearch --help"),
+        ("status", "autoresearch report --serve", "autoresearch report --serve"),
+        ("ledger show", "autoresearch ledger show --format tsv", "autoresearch ledger show --format tsv"),
+        ("doctor", "sudo apt-get install -y tmux", "sudo apt-get install -y tmux"),
+        ("status", "", ""),
+    ],
+)
+def test_who_reads_json_is_told_lines_that_print_json_and_return(typed: str, line: str, expected: str) -> None:
+    with mock.patch.object(output, "typed", typed.split()):
+        assert output.for_program(line) == expected

@@ -126,7 +126,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     bench.git("commit", "-qam", "the embedded trainer")
     plan = planned.write(stage("screen", "refine"), stage("refine", "end"))
     refused = bench.ask("plan", "run", plan, check=5)
-    assert refused["error"]["code"] == "not_approved" and refused["next"] == [f"autoresearch plan approve {plan}"]
+    assert refused["error"]["code"] == "not_approved" and refused["next"] == [f"autoresearch plan approve {plan} --json"]
     assert bench.ask("plan", "check", plan)["stages"] == ["screen", "refine"]
     approved = bench.ask("plan", "approve", plan, "--yes", "--note", "go")
     assert (approved["state"], approved["stage"], approved["version"]) == ("ready", "screen", 1)
@@ -141,7 +141,7 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     first.wait()
     status = bench.ask("plan", "status")
     assert (status["state"], status["stage"], status["pursued"]) == ("running", "screen", False)
-    assert status["next"] == ["autoresearch plan run lr"] and status["campaign_state"] in ("running", "ended")
+    assert status["next"] == ["autoresearch plan run lr --detach --json"] and status["campaign_state"] in ("running", "ended")
 
     again = bench.ask("plan", "run", "lr", "--detach")
     assert "ajet_plan_lr_" in again["attach"]
@@ -183,9 +183,10 @@ def test_a_campaign_that_dies_is_taken_up_and_one_that_is_paused_is_told(planned
     bench.ask("campaign", "pause", "lr-only", "--reason", "lunch")
     paused = bench.answer(running)
     assert (paused["state"], paused["ok"]) == ("paused", True)
-    assert paused["next"] == ["autoresearch campaign resume lr-only", "autoresearch plan run lr"]
-    assert bench.ask("plan", "status", "lr")["next"] == paused["next"]
-    assert bench.ask("plan", "status", "last-plan")["next"] == paused["next"]
+    assert paused["next"] == ["autoresearch campaign resume lr-only --json", "autoresearch plan run lr --json"]
+    for name in ("lr", "last-plan"):
+        lines = bench.ask("plan", "status", name)["next"]
+        assert [line.replace(" --detach", "") for line in lines] == paused["next"]
     Path(bench.env["GO"]).touch()
     bench.ask("campaign", "resume", "lr-only", "--detach")
     ended = bench.ask("plan", "run", "lr")
@@ -202,7 +203,7 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     topic.write_text('# Does KL matter?\n\nPlease "find out": `rm -rf` {{ x }}\n# - and more\n')
     made = bench.ask("plan", "TOPIC.md")
     path = Path(bench.repo / "topic.plan.yaml")
-    assert made["plan"] == str(path) and made["next"] == ["autoresearch plan check topic.plan.yaml"]
+    assert made["plan"] == str(path) and made["next"] == ["autoresearch plan check topic.plan.yaml --json"]
     text = path.read_text()
     assert '# > Please "find out": `rm -rf` {{ x }}' in text and 'title: "Does KL matter?"' in text
     assert "blueprint: exp.md" in text and "confirmed_delta" in text
@@ -216,7 +217,7 @@ def test_from_a_topic_to_an_approval_by_hand(planned: Planned) -> None:
     path.write_text(text.replace("TODO", "Well,"))
     assert bench.ask("plan", "check", path)["plan"] == "topic"
     shown = bench.ask("plan", "approve", path)
-    assert shown["state"] == "draft" and shown["next"] == [f"autoresearch plan approve {path} --yes"]
+    assert shown["state"] == "draft" and shown["next"] == [f"autoresearch plan approve {path} --yes --json"]
     assert "plans" not in bench.git("branch", "-a")  # nothing was changed
     assert bench.ask("plan", "approve", path, "--yes")["state"] == "ready"
     again = bench.ask("plan", "approve", path, "--yes")
@@ -303,7 +304,7 @@ def test_an_agent_writes_the_plan(planned: Planned) -> None:
     assert len((bench.root / "count-slow").read_text()) == 2
     assert not list(bench.repo.rglob("evil.txt"))
     assert bench.ask("plan", "check", path)["plan"] == "topic"
-    assert found["next"] == [f"autoresearch plan approve {path}"]
+    assert found["next"] == [f"autoresearch plan approve {path} --json"]
     assert len(bench.git("worktree", "list").splitlines()) == 1
 
 

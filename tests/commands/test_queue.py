@@ -218,7 +218,7 @@ def test_nothing_runs(bench: Bench) -> None:
     assert bench.here("queue")[1].splitlines()[0] == "nothing runs"
     told = bench.ask("queue")
     assert (told["command"], told["runs"], told["count"], told["campaigns"]) == ("queue", [], 0, [])
-    assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT"]
+    assert told["places"][0]["place"] == "local" and told["next"] == ["autoresearch run BLUEPRINT --detach --json"]
 
 
 @pytest.mark.system

@@ -41,7 +41,7 @@ def test_written_and_checked_in_one_go(project: Any) -> None:
     place = project.repo / "agents" / "adder"
     assert told["path"] == str(place) and told["files"] == [str(place / Path(name).name) for name in told["files"]]
     assert (told["items"], told["reward"], told["asked"], told["endpoint"]) == (1, 0.0, 1, "a stand-in model")
-    assert told["next"][0] == "autoresearch scaffold check agents/adder --base-url URL --api-key-env NAME"
+    assert told["next"][0] == "autoresearch scaffold check agents/adder --base-url URL --api-key-env NAME --json"
     assert 'HERE / "../../data.jsonl"' in (place / "get_training_dataset_item_list.py").read_text()
     assert '"{here}/../../agent.py"' in (place / "run_episode_once.py").read_text()
     checked = project.ask("blueprint", "check", place / "blueprint.md")
@@ -57,7 +57,7 @@ def test_a_check_that_fails_leaves_the_files_and_says_what_to_type(project: Any)
     told = project.ask("scaffold", "blackbox", "adder", *flags(), check=3)
     error = told["error"]
     assert error["code"] == "check_failed" and "it holds no row" in error["message"]
-    assert error["fix"] == f"autoresearch scaffold check {project.repo / 'adder'}"
+    assert error["fix"] == f"autoresearch scaffold check {project.repo / 'adder'} --json"
     assert (project.repo / "adder" / "agent_roll.py").is_file()
     assert project.here("scaffold", "blackbox", "adder", *flags(), "--force", "--no-check")[0] == 0
 

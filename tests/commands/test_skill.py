@@ -181,8 +181,8 @@ def test_show_lists_the_pages_and_serves_each(bench: Any) -> None:
 def test_an_unknown_page_names_the_nearest(bench: Any) -> None:
     for asked, meant in (("failure", "failures"), ("verl", "trainers"), ("openrlhf", "trainers"), ("nemo", "nemo-rl")):
         error = bench.ask("skill", "show", asked, check=4)["error"]
-        assert (error["code"], error["fix"]) == ("no_topic", f"autoresearch skill show {meant}"), asked
-    assert bench.ask("skill", "show", "zebra", check=4)["error"]["fix"] == "autoresearch skill show"
+        assert (error["code"], error["fix"]) == ("no_topic", f"autoresearch skill show {meant} --json"), asked
+    assert bench.ask("skill", "show", "zebra", check=4)["error"]["fix"] == "autoresearch skill show --json"
     bench.ask("skill", "show", "../SKILL", check=4)
 
 
@@ -266,4 +266,4 @@ def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     assert bench.ask("campaign", "FILE.md", *rules, check=2)["error"]["code"] == "no_space"
     (bench.repo / "space.yaml").write_text("lr: {low: 1.0e-6, high: 1.0e-4}\n")
     plan = bench.ask("campaign", "FILE.md", *rules, "--space", "space.yaml")
-    assert plan["state"] == "planned" and plan["next"][0].endswith("--yes")
+    assert plan["state"] == "planned" and "--yes" in plan["next"][0]

@@ -38,7 +38,7 @@ def test_a_tick_is_brief_and_news_are_not(bench: Bench) -> None:
 def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> None:
     run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
     tick = bench.ask("wait", run, "--for", "1s", "--since", 1000)
-    assert tick["next"] == [f"autoresearch wait {run} --for 1s --since {tick['seq']}"]
+    assert tick["next"] == [f"autoresearch wait {run} --for 1s --since {tick['seq']} --json"]
     bench.ask("stop", run, "--reason", "seen enough")
 
 

@@ -80,6 +80,14 @@ def find(name: str, parts: Parts) -> CampaignDir:
     )
 
 
+def unfinished(parts: Parts) -> list[KnownCampaign]:
+    """The campaigns of the current project that have not ended, newest first; their controllers may be gone."""
+    from autoresearch.lab.campaigns.campaign_status import has_ended
+
+    here = current_project()
+    return [one for one in known(parts) if one.is_of(here) and not has_ended(one.campaign_dir)]
+
+
 def register(campaign_spec: CampaignSpec, parts: Parts) -> CampaignSpec:
     """Make a campaign known to commands in any directory; returns its spec, with a result directory of its own."""
     folder = _folder(parts)

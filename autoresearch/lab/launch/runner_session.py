@@ -19,6 +19,7 @@ from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.runner import debug_log
 
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
@@ -29,6 +30,7 @@ def start_session(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
     launcher = parts.launcher(resolved_run.options.tmux_socket)
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
+    marker |= debug_log.inherited()
     if parts.environ.get("AUTORESEARCH_FAILPOINT"):
         marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
     info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)

@@ -16,6 +16,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Launcher, Parts
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import read_json, write_atomically, write_json
+from autoresearch.runner import debug_log
 
 REPORT_IN_S = 20.0
 _ENVIRONMENT, SESSIONS = "controller.environment", "controller.sessions.json"
@@ -32,7 +33,7 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     argv = [sys.executable, "-P", "-m", "autoresearch", *words]
     passed = hand_over(folder, parts.environ)
     failpoint("begin.passed")
-    info = launcher.start(session, argv, cwd=folder, environment={"AUTORESEARCH_RUN_ID": mark})
+    info = launcher.start(session, argv, cwd=folder, environment={"AUTORESEARCH_RUN_ID": mark, **debug_log.inherited()})
     failpoint("begin.started")
     until = time.monotonic() + REPORT_IN_S
     while time.monotonic() < until:

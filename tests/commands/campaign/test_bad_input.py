@@ -108,7 +108,7 @@ def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
     error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another source of ideas"
     assert "campaign set one count=N" in error["hint"]
-    assert error["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2")
+    assert error["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2 --detach --json")
     error = camp.bench.ask("campaign", path, "--yes", "--detach", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
     (camp.bench.repo / "lr.yaml").unlink()
@@ -125,7 +125,7 @@ def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
     found = camp.bench.ask("campaign", path, check=5)
     assert found["error"]["code"] == "prefix_taken"
     assert "the branch autoresearch/one/baseline exists already" in found["error"]["message"]
-    assert found["error"]["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2")
+    assert found["error"]["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2 --detach --json")
 
 
 def test_a_repository_without_a_commit_and_none_at_all(camp: Any, tmp_path: Path) -> None:

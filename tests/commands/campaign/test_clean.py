@@ -64,7 +64,7 @@ def test_a_campaign_that_is_over_and_a_lone_run(over: Any) -> None:
     planned = bench.ask("clean")
     assert planned["state"] == "planned" and planned["kept"] == [] and planned["bytes"] > 50_000
     assert {"slot-1", "slot-2", "slot-1.tmp", lone} <= names(planned)
-    assert planned["next"] == ["autoresearch clean --yes"]
+    assert planned["next"] == ["autoresearch clean --yes --json"]
     assert (trees / "slot-1").is_dir() and lone in sessions(bench)
     done = bench.ask("clean", "--yes")
     assert done["state"] == "cleaned" and all(one["removed"] for one in done["leftovers"]), done

@@ -224,6 +224,6 @@ def test_where_we_record_the_blueprint_s_own_place_does_not_win_behind_our_back(
     camp.bench.git("commit", "-qam", "where it writes")
     (row,) = camp.run(space={LR: [0.5, 0.1]}, proposer="grid", count=1, baseline=1, retests=0, confirm=False).rows
     late = camp.bench.ask("campaign", "add", "--set", f"{LR}=0.3")  # nobody looks at the queue of one that has ended
-    assert (late["state"], late["next"]) == ("ended", ["autoresearch campaign set one count=2"])
+    assert (late["state"], late["next"]) == ("ended", ["autoresearch campaign set one count=2 --json"])
     assert Path(row.result_dir, "metrics.jsonl").exists()  # as in a lone run, and as its record says
     assert not Path(camp.bench.root, "elsewhere.jsonl").exists()

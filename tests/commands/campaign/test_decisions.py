@@ -123,7 +123,7 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
 
     dear = camp.bench.ask("campaign", "confirm", "fake", "more", check=5)["error"]
     assert "nothing can be confirmed: a claim needs 12 fresh runs, and `confirm_runs` allows 6" in dear["message"]
-    assert dear["fix"] == "autoresearch campaign set one confirm_runs=8"  # for the better one of them
+    assert dear["fix"] == "autoresearch campaign set one confirm_runs=8 --json"  # for the better one of them
     camp.bench.ask(*shlex.split(dear["fix"].replace("=8", "=24"))[1:])
     camp.over()
     assert camp.state().spec.rules.confirm_runs == 24 and not camp.state().rounds

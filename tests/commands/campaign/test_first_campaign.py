@@ -42,7 +42,10 @@ def test_a_campaign_from_init_and_one_command(camp: Any) -> None:
     project(bench)
     made = bench.ask("init")
     assert (made["launch_command"], made["metric"], made["direction"]) == ("python train.py", "val_bpb", "minimize")
-    assert made["next"] == ["autoresearch run experiment.md", "autoresearch campaign start campaign.yaml"]
+    assert made["next"] == [
+        "autoresearch run experiment.md --detach --json",
+        "autoresearch campaign start campaign.yaml --detach --json",
+    ]
     assert made["varies"] == ["matrix-lr-0-013", "matrix-lr-0-12"], "what the text sets, by patches"
     planned = bench.ask("campaign", "start", "campaign.yaml", "--dry-run")
     assert planned["plan"]["objective"].startswith("val_bpb, minimize") and planned["plan"]["stops at"][0] == "3"
@@ -100,11 +103,11 @@ def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:
     none = bench.ask("blueprint", "new", "x.md", check=2)["error"]
     assert none["message"] == "a blueprint needs a purpose" and "--purpose" in none["hint"]
     (bench.repo / "c.yaml").write_text("blueprint: train.md\n")
-    assert bench.ask("run", "c.yaml", check=3)["error"]["fix"] == "autoresearch campaign start c.yaml"
+    assert bench.ask("run", "c.yaml", check=3)["error"]["fix"] == "autoresearch campaign start c.yaml --json"
 
 
 def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any) -> None:
     (bench.repo / "another.py").touch()  # of several scripts, none of a usual name, nobody knows which trains
     made = bench.ask("init")
     assert made["blueprint"] is None
-    assert made["next"][1] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND"
+    assert made["next"][1] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND --json"

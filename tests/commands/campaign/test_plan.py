@@ -41,7 +41,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
         assert key in out and value in out
 
     (line,) = found["next"]
-    assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes"]
+    assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes", "--detach", "--json"]
     dry = camp.bench.ask("campaign", path, *flags, "--yes", "--dry-run")
     assert (dry["state"], dry["next"]) == ("planned", [line])
     assert camp.bench.picture() == before[0]
@@ -78,7 +78,7 @@ def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) ->
     camp.file(queue=camp.ideas(*({"overrides": {"lr": n}} for n in (1, 2, 3, 4, 5))), retests=0, confirm=False)
     found = camp.bench.ask("campaign", "--set", "baseline=1")
     assert "no stop rule was given: the baseline and three ideas" in found["plan"]["stops at"]
-    words = shlex.split(found["next"][0])[1:]
+    words = [word for word in shlex.split(found["next"][0])[1:] if word != "--detach"]
     ended = camp.known(camp.bench.ask(*words))
     assert (ended["state"], ended["attempted"], ended["remaining"]) == ("ended", 4, 0)
     assert ended["reason"] == "stop condition met: 4/4 ideas attempted"

@@ -118,7 +118,7 @@ def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:
     camp.phase("waiting")
     found = camp.bench.ask("campaign", "status")
     assert found["reason"] == "proposer exhausted" and found["remaining"] == 2
-    assert found["next"][0] == "autoresearch campaign add one --set KEY=VALUE"
+    assert found["next"][0] == "autoresearch campaign add one --set KEY=VALUE --json"
     camp.until(lambda: "3/5 attempted, proposer exhausted" in camp.said())
     camp.bench.ask("campaign", "add", "--set", "lr=0.02")
     camp.until(lambda: camp.state().attempted == 4)
@@ -136,7 +136,7 @@ def test_three_that_die_alike_pause_it(camp: Any) -> None:
     assert found["state"] == "paused"
     assert found["reason"].startswith("circuit breaker: the last 3 ideas died alike")
     before = found["attempted"]
-    assert found["next"][0] == "autoresearch campaign resume one"
+    assert found["next"][0] == "autoresearch campaign resume one --json"
     camp.bench.ask("campaign", "resume")
     camp.until(lambda: camp.state().attempted > before)  # forgiven: three more may die
     camp.bench.ask("campaign", "stop")

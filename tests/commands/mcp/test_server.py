@@ -107,7 +107,7 @@ def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
 def test_another_directory_by_argument(bench: Any, client: Any) -> None:
     blueprint = bench.blueprint("ok", name="deep/exp.md")
     planned = client.tool("run", blueprint="exp.md", dry_run=True, cwd=str(blueprint.parent))
-    assert planned["next"] == [f"autoresearch run --detach {blueprint}"]
+    assert planned["next"] == [f"autoresearch run --detach {blueprint} --json"]
 
 
 def test_a_status_is_answered_while_a_wait_waits_and_a_wait_can_be_cancelled(bench: Any, client: Any) -> None:

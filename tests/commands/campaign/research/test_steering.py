@@ -22,7 +22,7 @@ def test_what_people_say_reaches_its_next_turn(lab: Any) -> None:
     state = lab.camp.phase("waiting")
     assert "first, unwanted wait for a person" in state.reason and "approve first" in state.reason
     assert "mind the reward" in lab.asked(0)
-    assert ask("campaign", "status")["next"][-1] == "autoresearch campaign approve first --campaign one"
+    assert ask("campaign", "status")["next"][-1] == "autoresearch campaign approve first --campaign one --json"
     assert "first, unwanted wait for a person" in lab.camp.bench.here("wait", "last-campaign", "--for", "0s")[1]
     before = state.spec
 

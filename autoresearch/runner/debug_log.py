@@ -1,0 +1,124 @@
+"""A log of what our programs do, for a bug report: switched on by `--debug`, or by AUTORESEARCH_DEBUG=1.
+
+Each started program with its arguments, exit code and duration, each YAML file that is read, each traceback. The
+variable then holds the path of the file, so that what is started below writes there, too. Costs nothing while it is off.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .masking import clean_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import logging
+    from typing import Any
+
+VARIABLE = "AUTORESEARCH_DEBUG"
+MOST = 2000  # characters of a command line
+_OFF = ("", "0", "no", "false", "off")
+_logger: logging.Logger | None = None
+
+
+def note(message: str, *values: object, traceback: BaseException | None = None) -> None:
+    """Log a line, and the traceback of an error."""
+    if _logger is not None:
+        _logger.debug(message, *values, exc_info=traceback)
+
+
+def inherited() -> dict[str, str]:
+    """The variable for a program whose environment is not ours; {} while it is off."""
+    return {VARIABLE: os.environ[VARIABLE]} if _logger is not None else {}
+
+
+def begin(title: str, folder: str = "") -> str:
+    """Open the log if it is asked for; returns the path of a file that was made for it in `folder`, else "".
+
+    Raises OSError if it cannot be written. `title` stands in each line.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    inherits = "/" in asked
+    if asked.lower() in _OFF or not (inherits or folder):
+        return ""
+    import time
+
+    name = time.strftime("%Y%m%d-%H%M%S")
+    path = asked if inherits else f"{folder}/{name}-{os.getpid()}.log"
+    _open(path, title)
+    os.environ[VARIABLE] = path
+    return "" if inherits else path
+
+
+def _open(path: str, title: str) -> None:
+    import logging
+
+    global _logger
+    if _logger is not None:
+        return  # a command within a command, in one process
+
+    class Masked(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean_text(super().format(record))
+
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    handler.setFormatter(Masked(f"%(asctime)s [%(process)d {title.replace('%', '%%')}] %(message)s"))
+    logging.raiseExceptions = False  # a disk that has become full ends no command
+    _logger = logging.getLogger("autoresearch.debug")
+    _logger.setLevel(logging.DEBUG)
+    _logger.propagate = False
+    _logger.addHandler(handler)
+    _watch_programs()
+
+
+def end() -> None:
+    """Close the log."""
+    global _logger
+    if _logger is None:
+        return
+    for handler in list(_logger.handlers):
+        _logger.removeHandler(handler)
+        handler.close()
+    _logger = None
+
+
+def _watch_programs() -> None:
+    """Have each program logged that is started by `subprocess`, whichever library starts it."""
+    import shlex
+    import subprocess
+    import time
+
+    kind: Any = subprocess.Popen
+    if hasattr(kind, "unwatched"):
+        return
+    kind.unwatched = start, poll, wait = kind.__init__, kind.poll, kind.wait
+
+    def started(self: Any, args: Any, *more: Any, **options: Any) -> None:
+        words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+        line, began = shlex.join(map(os.fsdecode, words))[:MOST], time.monotonic()
+        try:
+            start(self, args, *more, **options)
+        except OSError as error:
+            note("could not start %s: %s", line, error)
+            raise
+        self.watched = began, line
+        note("started %d in %s: %s", self.pid, options.get("cwd") or os.getcwd(), line)
+
+    def over(self: Any) -> None:
+        if self.returncode is not None and (watched := self.__dict__.pop("watched", ())):
+            note("%d: exit code %d after %.3f s: %s", self.pid, self.returncode, time.monotonic() - watched[0], watched[1])
+
+    def polled(self: Any) -> Any:
+        poll(self)
+        over(self)
+        return self.returncode
+
+    def waited(self: Any, *timeout: Any, **options: Any) -> Any:
+        try:
+            return wait(self, *timeout, **options)
+        finally:
+            over(self)
+
+    kind.__init__, kind.poll, kind.wait = started, polled, waited
