@@ -181,9 +181,10 @@ def test_dry_run_changes_nothing(bench: Any) -> None:
 def test_a_dry_run_says_how_the_same_is_run_for_real(bench: Any) -> None:
     blueprint = bench.blueprint("ok", name="my exp.md")
     words = ("run", blueprint.name, "--launcher", "local:2", "--max-time", "9m", "--dry-run")
+    typed = ["autoresearch", "run", str(blueprint), "--launcher", "local:2", "--max-time", "9m"]
     (line,) = bench.ask(*words)["next"]
-    assert shlex.split(line) == ["autoresearch", "run", str(blueprint), "--launcher", "local:2", "--max-time", "9m"]
-    assert bench.here(*words)[1].splitlines()[-1] == f"next: {line}"
+    assert shlex.split(line) == [*typed, "--detach", "--json"]
+    assert bench.here(*words)[1].splitlines()[-1] == f"next: {shlex.join(typed)}"
 
 
 @pytest.mark.smoke
