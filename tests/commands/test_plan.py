@@ -126,7 +126,8 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     bench.git("commit", "-qam", "the embedded trainer")
     plan = planned.write(stage("screen", "refine"), stage("refine", "end"))
     refused = bench.ask("plan", "run", plan, check=5)
-    assert refused["error"]["code"] == "not_approved" and refused["next"] == [f"autoresearch plan approve {plan} --json"]
+    assert refused["error"]["code"] == "not_approved"
+    assert refused["next"] == [f"autoresearch plan approve {plan} --json"]
     assert bench.ask("plan", "check", plan)["stages"] == ["screen", "refine"]
     approved = bench.ask("plan", "approve", plan, "--yes", "--note", "go")
     assert (approved["state"], approved["stage"], approved["version"]) == ("ready", "screen", 1)
@@ -141,7 +142,8 @@ def test_two_stages_on_the_embedded_trainer_killed_in_the_middle(planned: Planne
     first.wait()
     status = bench.ask("plan", "status")
     assert (status["state"], status["stage"], status["pursued"]) == ("running", "screen", False)
-    assert status["next"] == ["autoresearch plan run lr --detach --json"] and status["campaign_state"] in ("running", "ended")
+    assert status["next"] == ["autoresearch plan run lr --detach --json"]
+    assert status["campaign_state"] in ("running", "ended")
 
     again = bench.ask("plan", "run", "lr", "--detach")
     assert "ajet_plan_lr_" in again["attach"]
