@@ -67,7 +67,7 @@ def skip(
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
     campaign_dir = campaign_to_change(campaign, real_parts(), [what])
-    state = state_of(campaign_dir)
+    campaign, state = str(campaign_dir.path), state_of(campaign_dir)
     idea = idea_named(state, what)
     what = idea.slug if idea else what
     refuse_baseline(what)
@@ -75,14 +75,14 @@ def skip(
     if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
         if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
             output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
-            return ask(str(campaign_dir.path), "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
+            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
         raise NotFoundError(
             f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
             fix=f"autoresearch campaign status {state.spec.name} --full",
         )
     if idea is not None and decided(state, idea):
         raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
-    return ask(str(campaign_dir.path), "skip", as_json=as_json, reason=reason, slug=what)
+    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
 
 
 def refuse_baseline(slug: str) -> None:

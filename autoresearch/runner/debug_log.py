@@ -1,7 +1,7 @@
 """A log of what our programs do, for a bug report: switched on by `--debug`, or by AUTORESEARCH_DEBUG=1.
 
 Each started program with its arguments, exit code and duration, each YAML file that is read, each traceback. The
-variable then holds the path of the file, so that what is started below writes there, too. Costs nothing while it is off.
+variable then holds the path of the file, so that what is started below writes there, too.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def _watch_programs() -> None:
 
     def over(self: Any) -> None:
         if self.returncode is not None and (watched := self.__dict__.pop("watched", ())):
-            note("%d: exit code %d after %.3f s: %s", self.pid, self.returncode, time.monotonic() - watched[0], watched[1])
+            began, line = watched
+            note("%d: exit code %d after %.3f s: %s", self.pid, self.returncode, time.monotonic() - began, line)
 
     def polled(self: Any) -> Any:
         poll(self)

@@ -149,8 +149,8 @@ def test_of_several_that_live_one_must_be_named(bench: Any) -> None:
         (["approve", "--all"], "approve --all --campaign 20260103-kl --json"),
     ):
         error = bench.ask("campaign", *words, check=5)["error"]
-        found = (error["code"], error["message"], error["fix"])
-        assert found == ("several_campaigns", f"2 campaigns have not ended: {both}", f"autoresearch campaign {expected}")
+        assert (error["code"], error["message"]) == ("several_campaigns", f"2 campaigns have not ended: {both}")
+        assert error["fix"] == f"autoresearch campaign {expected}"
     error = bench.ask("campaign", "confirm", "20260102-lr", check=4)["error"]
     assert error["message"] == "20260102-lr is a campaign; what is named here is an idea of one"
     assert error["fix"] == "autoresearch campaign confirm --campaign 20260102-lr --json"
