@@ -211,7 +211,7 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         remark(f"the debug log cannot be written: {error}")
         return _run(argv)
-    debug_log.note("autoresearch %s, in %s, Python %s", shlex.join(argv), os.path.abspath("."), sys.version)
+    debug_log.note("autoresearch %s, in %s, Python %s", shlex.join(argv), debug_log.here(), sys.version)
     code: object = "none: it was ended"
     try:
         code = _run(argv)

@@ -32,6 +32,14 @@ def inherited() -> dict[str, str]:
     return {VARIABLE: os.environ[VARIABLE]} if _logger is not None else {}
 
 
+def here() -> str:
+    """The working directory, which may have been removed."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        return f"nowhere ({error.strerror})"
+
+
 def begin(title: str, folder: str = "") -> str:
     """Open the log if it is asked for; returns the path of a file that was made for it in `folder`, else "".
 
@@ -104,7 +112,7 @@ def _watch_programs() -> None:
             note("could not start %s: %s", line, error)
             raise
         self.watched = began, line
-        note("started %d in %s: %s", self.pid, options.get("cwd") or os.getcwd(), line)
+        note("started %d in %s: %s", self.pid, options.get("cwd") or here(), line)
 
     def over(self: Any) -> None:
         if self.returncode is not None and (watched := self.__dict__.pop("watched", ())):
