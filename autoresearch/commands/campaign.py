@@ -150,7 +150,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
     ]
     dirty = proposed.base.dirty
     each = f"at most {span(spec.timeout_s or proposed.trainer_settings.resolved.blueprint.max_time_s)}"
-    space = ", ".join(f"{key} {value}" for key, value in spec.proposer.space.items())
+    space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
@@ -185,6 +185,19 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
         *([("include", ", ".join(spec.include))] if spec.include else []),
     ]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
+
+
+def _values(space: object) -> str:
+    """What a key may take, as people write it: `0.001 to 0.1 (log)`, `4, 8 or 16`."""
+    if isinstance(space, Mapping) and {"low", "high"} <= space.keys():
+        more = [name if value is True else f"{name} {value}" for name, value in space.items() if value is not False]
+        more = [words for words in more if words.split()[0] not in ("low", "high")]
+        return f"{space['low']} to {space['high']}" + (f" ({', '.join(more)})" if more else "")
+    if isinstance(space, Mapping):  # {value: 80} or {choices: [4, 8]}
+        space = next(iter(space.values()))
+    if isinstance(space, list | tuple):
+        return " or ".join(filter(None, [", ".join(map(str, space[:-1])), *map(str, space[-1:])]))
+    return str(space)
 
 
 def _seed_check_words(campaign_spec: CampaignSpec) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands import layout, output
+from autoresearch.commands.layout import GAP
+from autoresearch.commands.overview_table import cut
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
@@ -33,13 +36,13 @@ def compare(
         return 0
     lines = _lines(found)
     for line in lines:
-        output.say(line)
+        output.prose(line)
     room = output.MAX_LINES - len(lines) - 1
     diff = found.diff.splitlines()
     for line in diff[: max(room, 0)]:
-        output.say(f"  | {line[:200]}")
+        output.log_text(f"  | {line[:200]}")
     if found.git and len(diff) > room:
-        output.say(f"next: {found.git}")
+        output.prose(f"next: {found.git}")
     return 0
 
 
@@ -107,8 +110,11 @@ def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = SHOWN
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    width = [max(min(len(row[n]), WIDE) for row in rows) for n in range(3)]
-    return ["  ".join(cell[:WIDE].ljust(width[n]) for n, cell in enumerate(row)).rstrip() for row in rows]
+    names = max(len(row[0]) for row in rows)
+    wide = min(WIDE, (layout.columns() - names - 2 * GAP) // 2) if sys.stdout.isatty() else WIDE
+    shown = [[row[0], *(cut(cell, wide, middle=True) for cell in row[1:])] for row in rows]
+    width = [max(len(row[n]) for row in shown) for n in range(3)]
+    return [(" " * GAP).join(cell.ljust(width[n]) for n, cell in enumerate(row)).rstrip() for row in shown]
 
 
 def _status(side: dict[str, Any]) -> str:

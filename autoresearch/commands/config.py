@@ -80,7 +80,7 @@ def schema(
         output.say(f"{file}:")
         for name, takes, default, meaning in rows:
             shown = "" if default in (None, "", []) else f"; default {_yaml(default)}"
-            output.say(f"  {name}: {meaning} ({takes}{shown})")
+            output.prose(f"  {name}: {meaning} ({takes}{shown})")
     return 0
 
 

@@ -132,7 +132,7 @@ def _show(inspected: Inspected) -> None:
     ]
     width = max(len(name) for name, _ in rows) + 2
     for name, text in rows:
-        folded = textwrap.wrap(text, WIDTH - width - 2) or ["-"]
+        folded = textwrap.wrap(text, WIDTH - width - 2, break_long_words=False, break_on_hyphens=False) or ["-"]
         output.say(f"  {name.ljust(width)}{folded[0]}")
         for line in folded[1:]:
             output.say(" " * (width + 2) + line)

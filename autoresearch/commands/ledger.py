@@ -82,12 +82,12 @@ def show(
         rows = [[r.get(name, "")[:60] for name in brief] for r in ledger_views.for_people(shown)]
         if sys.stdout.isatty():
             for line in fitted(brief, rows, shutil.get_terminal_size().columns):
-                output.say(line)
+                output.prose(line)
         else:
             output.table([brief, *rows])
         for note in notes.values():
             output.prose(formatting.plain(note, 400))
-        output.say(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
+        output.prose(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")
     return 0
@@ -136,7 +136,8 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
     """The rows as lines of at most so many cells: columns go in an order, the description takes what room is left."""
     from rich.cells import cell_len
 
-    from autoresearch.commands.overview_table import GAP, cut
+    from autoresearch.commands.layout import GAP
+    from autoresearch.commands.overview_table import cut
 
     sizes = {name: max(cell_len(row[n]) for row in (names, *rows)) for n, name in enumerate(names)}
     sizes["run_id"] = min(sizes["run_id"], max(15, width // 3))

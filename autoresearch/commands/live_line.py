@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from autoresearch.commands.layout import for_people
 from autoresearch.runner.masking import clean_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ class LiveLine:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(clean_text(text), highlight=False, markup=False, soft_wrap=False)
+        from rich.text import Text
+
+        laid_out = for_people(clean_text(text), self._console.file)
+        self._console.print(Text.from_ansi(laid_out), highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

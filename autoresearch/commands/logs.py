@@ -59,7 +59,7 @@ def logs(
         output.emit("logs", payload, as_json=True)
         return 0
     for line in () if out else lines:
-        output.say(line)
+        output.log_text(line)
     if follow:
         _follow(rundir)
     return 0
@@ -125,9 +125,9 @@ def _follow(rundir: RunDir) -> None:
             while data := file.read(1 << 16):
                 whole, end, rest = (rest + data).rpartition(b"\n")
                 if end:
-                    output.say(whole.decode("utf-8", "replace"))
+                    output.log_text(whole.decode("utf-8", "replace"))
             if ended:
                 if rest:
-                    output.say(rest.decode("utf-8", "replace"))
+                    output.log_text(rest.decode("utf-8", "replace"))
                 return
             time.sleep(0.2)

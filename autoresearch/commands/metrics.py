@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands import layout, output
+from autoresearch.commands.layout import GAP
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -156,7 +158,7 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
 
 
 def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str], rows: int) -> list[str]:
-    """A few columns and at most `rows` rows, the first and the last among them."""
+    """At most `rows` rows, the first and the last among them; a few columns, as many as a terminal has room for."""
     from autoresearch.lab.results.results_file import columns_of, thinned
 
     if not readings:
@@ -167,4 +169,6 @@ def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str]
     for reading in thinned(readings, stride):
         cells.append([str(reading.step), *(output.number(reading.metrics.get(name)) for name in columns)])
     width = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-    return ["  ".join(cell.rjust(width[n]) for n, cell in enumerate(row)) for row in cells]
+    while len(width) > 2 and sys.stdout.isatty() and sum(width) + GAP * (len(width) - 1) > layout.columns():
+        width.pop()
+    return [(" " * GAP).join(row[n].rjust(size) for n, size in enumerate(width)) for row in cells]

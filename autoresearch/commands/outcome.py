@@ -56,7 +56,7 @@ def show_outcome(
     ]
     output.table(rows)
     for line in payload["next"]:
-        output.say(f"next: {line}")
+        output.prose(f"next: {line}")
 
 
 def repair_line(spec: RunSpec) -> str:

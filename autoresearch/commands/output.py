@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from autoresearch.commands.layout import Whole, columns, for_people, has_colour, painted, table_lines, wrapped
 from autoresearch.errors import AutoresearchError
 from autoresearch.runner.masking import clean_text, mask_values
 
@@ -32,16 +33,16 @@ def say(text: str = "") -> None:
 
 
 def prose(text: str) -> None:
-    """The same for sentences: at a terminal, a line that is too long for it ends between two words.
+    """The same for people: at a terminal, laid out and coloured. A `Whole` line is left as it is."""
+    cleaned = clean_text(text)  # before it is cut: half a secret would not be known as one
+    _write(for_people(Whole(cleaned) if isinstance(text, Whole) else cleaned, sys.stdout))
 
-    A line with a command in it is left whole, as it is there to be copied.
-    """
-    text = clean_text(text)  # before it is cut: half a secret would not be known as one
-    width = shutil.get_terminal_size().columns
-    if sys.stdout.isatty() and len(text) > width and not any(word in text for word in ("autoresearch ", "tmux ")):
-        import textwrap
 
-        text = "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+def log_text(text: str) -> None:
+    """Lines of a run's log: at a terminal they end between two words, and nothing else is changed."""
+    text = clean_text(text)
+    if sys.stdout.isatty():
+        text = "\n".join(wrapped(line, columns()) for line in text.split("\n"))
     _write(text)
 
 
@@ -61,7 +62,7 @@ def _write(text: str) -> None:
 
 def remark(text: str) -> None:
     """One line about what is going on, on stderr: never data."""
-    sys.stderr.write(clean_text(text) + "\n")
+    sys.stderr.write(for_people(clean_text(text), sys.stderr) + "\n")
     sys.stderr.flush()
 
 
@@ -94,7 +95,7 @@ def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iter
         for line in lines:
             prose(line)
         for line in payload.get("next", ())[:3]:
-            say(f"next: {line}")
+            prose(f"next: {line}")
 
 
 def for_program(line: str) -> str:
@@ -204,21 +205,14 @@ def number(value: float | None) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """A two-or-more-column table: rich on a terminal, aligned text elsewhere."""
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table(title=title or None, show_header=False, title_justify="left")
-        for n in range(max(len(r) for r in rows)):
-            grid.add_column(style="bold" if n == 0 else None, overflow="fold")
-        for row in rows:
-            grid.add_row(*[Text.from_ansi(clean_text(cell)) for cell in row])
-        Console().print(grid)
-        return
+    """A table of two or more columns, as wide as its widest cells; at a terminal no wider than that."""
     if title:
         say(title)
+    if sys.stdout.isatty():
+        cells = [[clean_text(cell) for cell in row] for row in rows]
+        for line in table_lines(cells, columns()):
+            _write(painted(line) if has_colour(sys.stdout) else line)
+        return
     widths = [max(len(r[n]) for r in rows if n < len(r)) for n in range(max(len(r) for r in rows))]
     for row in rows:
         say("  ".join(cell.ljust(widths[n]) for n, cell in enumerate(row)).rstrip())

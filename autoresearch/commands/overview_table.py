@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from autoresearch.commands.layout import GAP, NARROWEST
 from autoresearch.commands.output import number
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.run.overview import CampaignLine, Overview, PlaceLine, RunLine, short_campaign
 from autoresearch.core.run.spec import RunState
-
-GAP = 2
-NARROWEST = 20  # terminals below that are drawn as if they were so wide
 
 
 @dataclass(frozen=True, slots=True)

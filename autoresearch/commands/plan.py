@@ -175,7 +175,7 @@ def _agreed(typed: str, plan_dir: PlanDir, plan: StagedPlan, *, as_json: bool) -
         )
         return False
     for line in plan_lines(plan):
-        output.say(line)
+        output.prose(line)
     return bool(typer.confirm("Fix it in git and say yes to it?", default=True))
 
 

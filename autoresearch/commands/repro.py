@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output, target_option
+from autoresearch.commands.layout import Whole
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _lines(redone: Redone) -> list[str]:
         f"results:  {redone.result_dir}",
         "to run it by hand:",
     ]
-    return [*head, *(f"  {line}" for line in redone.lines[:12]), *_caveats(redone)]
+    return [*head, *(Whole(f"  {line}") for line in redone.lines[:12]), *_caveats(redone)]
 
 
 def _caveats(redone: Redone) -> list[str]:

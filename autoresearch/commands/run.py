@@ -179,7 +179,7 @@ def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> i
         output.emit("run", payload, as_json=True)
     else:
         output.table(rows, title="nothing was changed; this would run:")
-        output.say(f"next: {line}")
+        output.prose(f"next: {line}")
     return 0
 
 

@@ -34,7 +34,7 @@ def show(
         "topics": [{"topic": page.name, "summary": page.summary} for page in pages],
         "next": ["autoresearch skill show TOPIC"],
     }
-    lines = [f"{page.name.ljust(12)}{page.summary}" for page in pages]
+    lines = [f"{page.name.ljust(13)}{page.summary}" for page in pages]
     output.emit("skill show", payload, as_json=as_json, lines=lines)
     return 0
 

@@ -63,7 +63,7 @@ def evaluate(
         output.emit("skill eval", payload, as_json=True)
         return 0
     _table(summary)
-    output.say(f"written to {target}")
+    output.prose(f"written to {target}")
     return 0
 
 
@@ -90,7 +90,7 @@ def _list(*, as_json: bool, triggers: bool) -> int:
         "evals": [{"id": task.id, "name": task.name, "prompt": task.prompt} for task in found],
         "next": ["autoresearch skill eval --agent claude --attempts 3"],
     }
-    lines = [f"{task.name.ljust(26)} {task.prompt[:90]}" for task in found]
+    lines = [f"{task.name.ljust(26)}  {task.prompt[:90]}" for task in found]
     output.emit("skill eval", payload, as_json=as_json, lines=lines)
     return 0
 

@@ -95,5 +95,6 @@ def _closed(outcome: Outcome, rundir: RunDir, parts: Parts, *, as_json: bool) ->
     more["closed"] = sessions.close_session(rundir, parts)
     show_outcome("stop", outcome, rundir, as_json=as_json, more=more)
     if not as_json:
-        output.say(f"closed {outcome.spec.session}" if more["closed"] else f"{outcome.spec.session} was closed already")
+        session = outcome.spec.session
+        output.prose(f"closed {session}" if more["closed"] else f"{session} was closed already")
     return 0 if more.get("down", True) else ConflictError.exit_code

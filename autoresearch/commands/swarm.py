@@ -49,7 +49,7 @@ def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = Fa
     if rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not inside:
         raise ConflictError(f"{spec.run} still runs", fix=f"autoresearch stop {spec.run}")
     if not as_json:
-        output.say(f"{spec.run} in {rundir.path}:")
+        output.prose(f"{spec.run} in {rundir.path}:")
     say = lines.append if as_json else output.say
     free = ask.server(trainer).stop_server(str(rundir.path), end_processes, say)
     if as_json:

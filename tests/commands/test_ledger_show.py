@@ -45,11 +45,12 @@ def test_a_sentence_ends_between_words_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     sentence = "confirmed, val/pass@1 0.5118, +0.0961 against the baseline"
     command = "next: autoresearch campaign status 20261121-grpo-math --full"
     output.prose(sentence)
     output.prose(command)
     *lines, last = capsys.readouterr().out.splitlines()
-    assert last == command and " ".join(lines) == sentence
+    assert last == command and " ".join(line.strip() for line in lines) == sentence
     assert len(lines) == (2 if terminal else 1) and (not terminal or max(map(len, lines)) <= 30)

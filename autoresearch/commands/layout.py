@@ -1,0 +1,138 @@
+"""Lines for a person at a terminal: no word broken, paths from the working directory, verdicts in colour.
+
+A command line, and a path that is longer than the terminal is wide, stay in one piece, to be copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+GAP = 2  # cells between columns
+LEAST = 12  # cells below which no column is squeezed
+NARROWEST = 20  # terminals below that are written to as if they were so wide
+COLOURS = {
+    "32": ("keep", "kept", "confirmed", "finished", "ok", "fit"),
+    "31": (
+        *("crash", "crashed", "failed", "error", "lost", "launch_failed", "stalled", "max_time", "first_step_timeout"),
+        *("missing", "not confirmed", "dead"),
+    ),
+    "33": ("warning", "pending", "stopped", "paused", "unreachable"),
+}
+_COLOUR = {word: colour for colour, words in COLOURS.items() for word in words}
+_FIELD = re.compile(  # a word that is all of a field, or the first of it: between two spaces, colons, commas, brackets
+    rf"(?:(?<=^)|(?<=[:,;] )|(?<=  )|(?<=\())({'|'.join(sorted(_COLOUR, key=len, reverse=True))})"
+    r"(?=$|[:,;)]|  | \d| \()",
+    re.MULTILINE,
+)
+_WHOLE = re.compile(r"`[^`]+`|(?:^\w+: )?\b(?:autoresearch [a-z]|tmux (?:-|attach)).*$")
+_HEAD = re.compile(r"\s*(?:\| )?")
+_LIST = re.compile(r"\s*\S+(?: \S+){0,3} {2,}(?=\S)")
+_KEPT = "\ue000"  # stands for a space where a line may not end; for private use, and as wide as one
+
+
+class Whole(str):
+    """A line that is there to be copied as it is: a command of a shell."""
+
+    __slots__ = ()
+
+
+def columns() -> int:
+    """Cells of a line."""
+    return max(NARROWEST, shutil.get_terminal_size().columns)
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether a person reads this stream as it is written."""
+    return stream.isatty()
+
+
+def for_people(text: str, stream: IO[str]) -> str:
+    """Text as it is written to this stream: laid out and coloured where that is a terminal, else as it is."""
+    if not is_terminal(stream):
+        return text
+    if not isinstance(text, Whole):
+        text = "\n".join(wrapped(from_here(line), columns()) for line in text.split("\n"))
+    return painted(text) if has_colour(stream) else text
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """Whether colours are shown there. https://no-color.org: any value but the empty one turns them off."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str) -> str:
+    """Verdicts and warnings in colour, where they are a field of a line."""
+    return _FIELD.sub(lambda match: f"\x1b[{_COLOUR[match[1]]}m{match[1]}\x1b[0m", text)
+
+
+def from_here(text: str) -> str:
+    """Paths below the working directory, as they are typed there."""
+    here = ""
+    with contextlib.suppress(OSError):
+        here = str(Path.cwd())
+    return re.sub(rf"(?<![\w./~:=-]){re.escape(here)}/(?=[\w.<])", "", text) if len(here) > 1 else text
+
+
+def wrapped(text: str, width: int) -> str:
+    """Lines that end between two words; those after the first begin below the first one's text."""
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return text
+    head, after = _HEAD.match(text), _LIST.match(text)
+    assert head is not None
+    indent = " " * len(after[0]) if after and len(after[0]) <= width // 3 else head[0] + "  "
+    return "\n".join(_lines(text, width, indent))
+
+
+def _lines(text: str, width: int, indent: str) -> list[str]:
+    from rich.cells import cell_len
+
+    text = _WHOLE.sub(lambda match: match[0].replace(" ", _KEPT), text)
+    lines, line, begun = list[str](), "", False
+    for word in re.findall(r"\s*\S+", text):
+        if begun and cell_len(line) + cell_len(word) > width:
+            lines.append(line)
+            word = word.lstrip()
+            line = (indent if cell_len(indent + word) <= width else "  ") + word
+        else:
+            line += word
+        begun = True
+    return [one.replace(_KEPT, " ") for one in [*lines, line]]
+
+
+def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Rows in columns of at most so many cells together, each cell folded between words where it is too long."""
+    from rich.cells import cell_len
+
+    count = max(map(len, rows))
+    cells = [[from_here(cell) for cell in row] + [""] * (count - len(row)) for row in rows]
+    sizes = [max(cell_len(line) for row in cells for line in row[n].split("\n")) for n in range(count)]
+    while (over := sum(sizes) + GAP * (count - 1) - width) > 0 and max(sizes) > LEAST:
+        widest = max(range(count), key=lambda n: (sizes[n], n))
+        second = max((size for n, size in enumerate(sizes) if n != widest), default=0)
+        sizes[widest] = max(LEAST, sizes[widest] - over, min(second, sizes[widest] - 1))
+    lines = []
+    for row in cells:
+        folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
+        for n in range(max(map(len, folded))):
+            line = ""
+            for column, (cell, size) in enumerate(zip(folded, sizes, strict=True)):
+                part = cell[n] if n < len(cell) else ""
+                start = sum(sizes[:column]) + GAP * column
+                if part and cell_len(line) > start:  # after a path that is longer than its column
+                    lines.append(line.rstrip())
+                    line = " " * start
+                line += part + " " * (size - cell_len(part) + GAP)
+            lines.append(line.rstrip())
+    return lines
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    return [piece for line in cell.split("\n") for piece in _lines(line, width, "") or [""]]

@@ -1,0 +1,179 @@
+"""What commands print at a terminal of 80 columns: no broken word, paths from here, colour only where it is wanted."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from autoresearch.commands import layout
+from autoresearch.commands.layout import Whole, for_people, from_here, painted, table_lines, wrapped
+from autoresearch.lab.campaign_setup.demo_project import BLUEPRINT
+from tests.screenshots import Night
+
+COLUMNS = 80
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|(?:\x1b\][^\x07]*)?\x07")  # colours, and the notice at the end of `wait`
+COPIED = re.compile(r"\b(?:autoresearch [a-z]|tmux (?:-|attach))|^ +(?:cd|export|bash -c) ")
+TOO_LONG = re.compile(r" *(?:\S+(?: \S+)?  +)?\S+")  # a path, and at most its name before it
+RANDOM = re.compile(r"_[a-z0-9]{6}\b|\d+(?:\.\d+)?")
+
+
+def at_terminal(words: list[str], directory: Path, environ: Mapping[str, str]) -> str:
+    """What a command prints on a terminal of 80 columns, both streams."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    argv = [sys.executable, "-m", "autoresearch", *words]
+    child = subprocess.Popen(argv, cwd=directory, env=dict(environ), stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    data = b""
+    while True:
+        try:
+            data += (part := os.read(ours, 65536))
+        except OSError as error:
+            assert error.errno == errno.EIO  # nobody has it open any more
+            break
+        if not part:
+            break
+    os.close(ours)
+    assert child.wait(60) in (0, 2, 3, 4, 5), data
+    return data.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The demo's project with one run that is over and a campaign of 24 ideas, and an environment to work in."""
+    from autoresearch.lab.campaign_setup.demo_project import demo_project
+
+    home = tmp_path_factory.mktemp("home")
+    gone = {"TMUX", "TMUX_PANE", "COLUMNS", "LINES", "NO_COLOR", "CI"}
+    environ = {name: value for name, value in os.environ.items() if name not in gone}
+    environ |= {"XDG_STATE_HOME": str(home), "AUTORESEARCH_TMUX_SOCKET": str(home / "tmux"), "TERM": "xterm-256color"}
+    environ |= {"PYTHONPATH": str(Path(__file__).parents[2]), "LC_ALL": "C.UTF-8"}
+    root = demo_project(environ)
+    recipe = root / "blueprints/recipes/quickstart.yaml"
+    recipe.write_text(re.sub(r"(?m)^(total_steps: )\d+", r"\g<1>30", recipe.read_text()))
+    argv = [sys.executable, "-m", "autoresearch", "run", BLUEPRINT]
+    done = subprocess.run(argv, cwd=root, env=environ, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    night = root / "night"
+    night.mkdir()
+    Night(night).run()
+    yield root, environ
+    subprocess.run(["tmux", "-S", environ["AUTORESEARCH_TMUX_SOCKET"], "kill-server"], check=False, capture_output=True)
+
+
+COMMANDS = """
+run blueprints/quickstart.md --dry-run
+campaign start blueprints/campaign.md --dry-run
+status
+status last
+metrics
+logs --tail 4
+logs --events
+explain
+ledger show
+ledger show night/results.tsv
+campaign status night
+campaign status night --full
+report night
+compare last last
+repro last
+queue --once
+clean
+doctor
+config show
+config schema
+blueprint check blueprints/quickstart.md
+skill show
+plan write nothing.md
+wait last --for 1s
+status of-no-run
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("line", COMMANDS.strip().splitlines())
+def test_a_terminal_of_80_columns(line: str, project: tuple[Path, dict[str, str]]) -> None:
+    root, environ = project
+    argv = [sys.executable, "-m", "autoresearch", *line.split()]
+    piped = subprocess.run(argv, cwd=root, env=environ, stdin=-3, stdout=-1, stderr=-2, check=False, text=True).stdout
+    shown = ANSI.sub("", at_terminal(line.split(), root, environ))
+    assert shown.strip()
+    for one in shown.splitlines():
+        assert len(one) <= COLUMNS or COPIED.search(one) or TOO_LONG.fullmatch(one), one
+    if not line.startswith(("run", "queue")):  # which name what will be made, or are laid out by width themselves
+        words = {RANDOM.sub("0", word) for word in piped.replace(f"{root}/", "").split()}
+        ours = {RANDOM.sub("0", word) for word in shown.replace(f"{root}/", "").split() if "…" not in word}
+        assert not {word for word in ours - words if len(word) > 2}
+    assert "{'" not in shown and f"{root}/" not in shown.replace(f"{root}/ ", "")
+
+
+@pytest.mark.system
+def test_colour_says_how_it_went_and_only_at_a_terminal(project: tuple[Path, dict[str, str]]) -> None:
+    root, environ = project
+    for words in (["ledger", "show", "night/results.tsv"], ["campaign", "status", "night"], ["status", "last"]):
+        assert "\x1b[32m" in at_terminal(words, root, environ), words
+        assert "\x1b" not in at_terminal(words, root, {**environ, "NO_COLOR": "1"})
+        assert "\x1b" not in at_terminal([*words, "--json"], root, environ)
+
+
+def test_lines_end_between_words_and_go_on_below_their_text() -> None:
+    assert wrapped("short", 20) == "short"
+    assert wrapped("one two three four five", 12) == "one two\n  three four\n  five"
+    assert wrapped("name  a text that is long", 18) == "name  a text that\n      is long"
+    assert wrapped("  | a log line that is long", 14) == "  | a log line\n  |   that is\n  |   long"
+    assert wrapped("  - a point that is long", 14) == "  - a point\n    that is\n    long"
+    long = "/a/path/that/is/longer/than/the/terminal/is/wide"
+    assert wrapped(f"results: {long}", 20) == f"results:\n  {long}"
+
+
+def test_commands_stay_whole() -> None:
+    command = "autoresearch campaign status 20261121-grpo-math --full"
+    assert wrapped(f"next: {command}", 30) == f"next: {command}"
+    assert wrapped(f"it runs; {command}", 30) == f"it runs;\n  {command}"
+    assert wrapped("say `campaign set confirm_runs=24` to allow more", 26) == (
+        "say\n  `campaign set confirm_runs=24`\n  to allow more"
+    )
+
+
+def test_paths_are_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert from_here(f"log: {tmp_path}/runs/run.log") == "log: runs/run.log"
+    for same in (f"in {tmp_path}", f"PATH=/bin:{tmp_path}/bin", f"file://{tmp_path}/x", f"{tmp_path}-2/x"):
+        assert from_here(same) == same
+
+
+def test_what_is_coloured_is_a_field() -> None:
+    assert painted("best: #3 lr=0.1: confirmed, 0.2") == "best: #3 lr=0.1: \x1b[32mconfirmed\x1b[0m, 0.2"
+    assert painted("17  crash  x") == "17  \x1b[31mcrash\x1b[0m  x"
+    assert painted("warning: 2 columns") == "\x1b[33mwarning\x1b[0m: 2 columns"
+    for same in ("we keep it", "checkpoints: keep at most 3", "no crash", "kept apart"):
+        assert painted(same) == same
+
+
+def test_tables_fit() -> None:
+    rows = [["name", "a value", "here is what it means, in some more words"], ["x", "/p" * 30, "y"]]
+    lines = table_lines(rows, 40)
+    assert "/p" * 30 in "\n".join(lines) and max(len(line) for line in lines if "/p" not in line) <= 40
+
+
+class _Stream:
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_to_be_copied_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(layout, "columns", lambda: 30)
+    line = f"export PYTHONPATH={tmp_path}/a {tmp_path}/b"
+    assert for_people(Whole(line), _Stream()) == line  # type: ignore[arg-type]
