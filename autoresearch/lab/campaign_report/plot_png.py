@@ -24,7 +24,7 @@ STYLES: dict[IdeaStatus, tuple[str, float, str, str, str]] = {
     IdeaStatus.KEPT: ("o", 70, BLUE, "white", "kept: search mean"),
     IdeaStatus.CONFIRMED: ("*", 260, GREEN, "white", "confirmed: fresh runs, with interval"),
 }
-LONGEST = 36  # characters of a label
+LONGEST = 52  # characters of a label
 Box = tuple[float, float, float, float]  # left, right, bottom, top in pixels
 
 
