@@ -194,6 +194,7 @@ def confirm(
     as_json: Json = False,
 ) -> int:
     """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
+    from autoresearch.core.campaign.judgement import unprovable
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.confirmation_rounds import plan_round
     from autoresearch.core.controller.sentences import seed_words
@@ -217,6 +218,10 @@ def confirm(
         raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
+    if asked and all(idea is not None and unprovable(idea) for idea in asked):
+        words = "; ".join(f"{idea.name}: {unprovable(idea)}" for idea in asked if idea)
+        hint = "further runs would show the same: `campaign fix` changes its code, `campaign add` tries it another way"
+        raise ConflictError(words, hint=hint, code="unprovable")
     planned, cost = plan_round(state, [idea for idea in asked if idea])
     least = fewest_runs(1 + len(state.rounds))
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):

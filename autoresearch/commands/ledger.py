@@ -21,6 +21,7 @@ FORMATS = ("table", "tsv", "json", "md")
 NAME = "name"  # of the idea, in a campaign
 GO_FIRST = ("metric_name", "elapsed_min", "ending", "claim", "status")  # where a terminal is too narrow
 LEAST = 16  # cells of a description
+NOTE_MOST = 700  # characters of what may be said of an idea that has a claim
 
 
 def show(
@@ -77,7 +78,7 @@ def show(
         for line in ledger_views.as_markdown(ledger_views.for_people(shown), brief):
             output.say(line)
         for note in notes.values():
-            output.say(f"\n{formatting.cell(note, 400)}")
+            output.say(f"\n{formatting.cell(note, NOTE_MOST)}")
     else:
         rows = [[r.get(name, "")[:60] for name in brief] for r in ledger_views.for_people(shown)]
         if sys.stdout.isatty():
@@ -86,7 +87,7 @@ def show(
         else:
             output.table([brief, *rows])
         for note in notes.values():
-            output.prose(formatting.plain(note, 400))
+            output.prose(formatting.plain(note, NOTE_MOST))
         output.prose(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")

@@ -45,7 +45,7 @@ def test_a_confirmed_idea_is_shown_by_its_fresh_runs() -> None:
 
 
 def test_a_better_loss_is_shown_as_lower() -> None:
-    found = shown(DOWN, "confirmed", **NEW)
+    found = shown(DOWN, "confirmed", **NEW | {"value": 0.259})
     assert found.sentence == (
         "#2 lr-up: confirmed, loss 0.259, -0.041 against the baseline "
         "(90 % interval -0.07 to -0.012; 6 fresh runs against 6, none failed)"
@@ -90,8 +90,8 @@ def test_what_is_not_confirmed_is_labelled_as_selected() -> None:
     picked = "pass@1 0.4 (search mean, picked because it was high; one run)"
     assert shown().words == f"kept, not confirmed: {picked}"
     assert shown(DOWN).words == "kept, not confirmed: loss 0.4 (search mean, picked because it was low; one run)"
-    found = shown(UP, "undecided", **NEW)
-    assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}"
+    found = shown(UP, "undecided", **NEW, reason="not decided: too few")
+    assert found.words == f"kept, undecided: {picked}; in fresh runs {found.proof}; not decided: too few"
     assert (found.value, found.basis, found.label) == (0.4, Basis.SELECTED, "search mean")
     assert shown(UP, "demoted", **NEW).words.startswith("demoted, pass@1 0.341, +0.041")
     assert shown(UP, "confirmed", **NEW, caveat="not sandboxed").words.startswith("confirmed (not sandboxed), pass@1")
@@ -158,7 +158,7 @@ def test_the_baseline_is_the_mean_of_all_its_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "best"), [({}, "0.4 (#2 lr-up, search mean)"), (NEW, "0.241 (#2 lr-up, confirmed)")]
+    ("verdict", "best"), [({}, "0.4 (#2 lr-up, search mean)"), (NEW, "0.341 (#2 lr-up, confirmed)")]
 )
 def test_the_line_of_a_row_labels_the_best(verdict: Any, best: str) -> None:
     journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]

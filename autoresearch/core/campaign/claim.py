@@ -21,13 +21,15 @@ class ClaimEstimate:
     gain_low: float | None = None  # ends of its interval
     gain_high: float | None = None
     coverage: float | None = None  # nominal, of that interval
-    value: float | None = None  # the idea's metric: the mean of all runs of the baseline, changed by the gain
+    value: float | None = None  # the mean of the idea's fresh runs; the gain is adjusted for the looks, this is not
     n: int | None = None  # fresh runs with the metric; None in records that do not say so
     n_baseline: int | None = None
     failed: int | None = None  # fresh runs without it, through their own fault
     failed_baseline: int | None = None
     fails_more: bool = False  # so the claim failed, though the values passed
     adjusted: bool = True  # False: the plain difference of the means, which overstates it if the round ended early
+    reason: str = ""  # of the verdict, in words
+    copies: str = ""  # the idea's commit, if its runs are copies of one another: then more of them prove nothing
 
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
@@ -45,11 +47,14 @@ class ClaimEstimate:
             failed_baseline=_count(verdict.get("failed_baseline")),
             fails_more=verdict.get("do") == "demoted" and p is not None and alpha is not None and p <= alpha,
             adjusted=gain is not None,
+            reason=str(verdict.get("reason") or ""),
+            copies=str(verdict.get("copies") or ""),
         )
 
     def to_verdict(self) -> dict[str, Any]:
         """What a line of verdicts.jsonl says of it; the rest follows from the line."""
-        return {name: value for name, value in asdict(self).items() if name not in ("fails_more", "adjusted")}
+        derived = ("fails_more", "adjusted", "reason", "copies")
+        return {name: value for name, value in asdict(self).items() if name not in derived}
 
     def words(self, objective: Objective) -> str:
         """`-0.12 against the baseline (90 % interval -0.2 to -0.04; 6 fresh runs against 6, none failed)`.

@@ -193,3 +193,10 @@ def rule_for(retests: int) -> DecisionRule:
 def past_values(idea: Idea) -> list[float | None]:
     """One entry per row that counts for the idea, oldest first."""
     return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
+
+
+def unprovable(idea: Idea) -> str:
+    """Why no further run can prove it: they are copies of one another, until its code is another; "" if one can."""
+    if idea.claim is None or idea.confirmed != "undecided":
+        return ""
+    return idea.claim.reason if idea.copies or idea.claim.copies == idea.commit != "" else ""

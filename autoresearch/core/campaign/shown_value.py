@@ -80,10 +80,10 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     if basis is Basis.FRESH and estimate.gain is not None:
         base = _base_value(state.baseline) if state.baseline else None
         change = objective.change(estimate.gain)
-        value = estimate.value if base is None else base + change  # so that it agrees with the baseline beside it
+        value = base + change if estimate.value is None and base is not None else estimate.value  # in older records
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
-            base = value - change
-            low, high = sorted(base + objective.change(end) for end in (estimate.gain_low, estimate.gain_high))
+            ends = (estimate.gain_low - estimate.gain, estimate.gain_high - estimate.gain)
+            low, high = sorted(value + objective.change(end) for end in ends)
     runs, proof = runs_of(state, idea), _proof(state, idea)
     words = _words(state, idea, basis, claim, value)
     return ShownValue(
@@ -175,10 +175,16 @@ def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: fl
             return f"{better}{word}; {number}{f', {proof}' if proof else ''}"
         case Basis.SELECTED:
             how = PICKED if idea.simpler else f"search mean, picked because it was {objective.good}"
-            tail = f"; in fresh runs {proof}" if proof else ""
-            return f"kept, {claim or 'not confirmed'}: {number} ({how}{f'; {runs}' if runs else ''}){tail}"
+            about = f"{how}; {runs}" if runs else how
+            return f"kept, {claim or 'not confirmed'}: {number} ({about}){_refused(idea, proof)}"
     counted = f"{number} ({runs})" if runs else number
-    return f"{claim}, {counted}" if claim else counted
+    return f"{claim}, {counted}{_refused(idea, proof)}" if claim else counted
+
+
+def _refused(idea: Idea, proof: str) -> str:
+    """What its fresh runs show, where nothing was decided, and why not."""
+    why = idea.claim.reason if idea.claim and idea.confirmed == "undecided" else ""
+    return "".join(f"; {words}" for words in (f"in fresh runs {proof}" if proof else "", why) if words)
 
 
 def _runs(n: int) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.judgement import past_values
+from autoresearch.core.campaign.judgement import past_values, unprovable
 from autoresearch.core.campaign.lineage import marked
-from autoresearch.core.campaign.shown_value import all_values
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
@@ -44,7 +43,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     """
     best = state.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
-    chosen, baseline = [idea for idea in chosen if not idea.copies], state.baseline
+    chosen, baseline = [idea for idea in chosen if not (idea.copies or unprovable(idea))], state.baseline
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
@@ -147,13 +146,14 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
         ours = idea.fresh_values(ongoing.number)
         found = _judged(state, design_of(ongoing), ours, theirs)
         result = _allowed(idea, baseline, found or unfinished(ours, theirs, "the machine ended too many of its runs"))
-        if why := doubt(state, idea, ongoing.number, curves):  # no test is valid for copies
+        why, copies = doubt(state, idea, ongoing.number, curves)
+        if why:  # no test is valid for copies
             result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
         if caveat:
             result = replace(result, reason=f"{result.reason} ({caveat})")
         claims[idea.index] = result.claim
-        verdicts.append(_verdict(state, idea, result, caveat))
+        verdicts.append(_verdict(state, idea, result, caveat, copies=copies))
         sentences.append(Say(f"{idea.name}: {result.reason}"))
     marks = _newly_marked(state, claims)
     for idea, of in marks:
@@ -162,14 +162,16 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     return (*verdicts, Note("confirmed_round", {"round": ongoing.number}), *sentences)
 
 
-def _verdict(state: CampaignState, idea: Idea, result: Confirmation, caveat: str) -> RecordVerdict:
-    ongoing, baseline = state.open_round, state.baseline
-    assert ongoing is not None and baseline is not None
+def _verdict(
+    state: CampaignState, idea: Idea, result: Confirmation, caveat: str, *, copies: bool = False
+) -> RecordVerdict:
+    ongoing = state.open_round
+    assert ongoing is not None
     estimate = result.estimate
-    if estimate.gain is not None:
-        value = mean(all_values(baseline)) + state.spec.objective.change(estimate.gain)
-        estimate = replace(estimate, value=value)
-    fields = {
+    if fresh := [value for value in idea.fresh_values(ongoing.number) if value is not None]:
+        estimate = replace(estimate, value=mean(fresh))
+    fields: dict[str, object] = {"copies": idea.commit} if copies else {}
+    fields |= {
         "index": idea.index,
         "slug": idea.slug,
         "round": ongoing.number,

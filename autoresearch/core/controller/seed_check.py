@@ -72,19 +72,24 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
     return (*actions, Say(UNCLAIMED)) if actions and state.unseeded else tuple(actions)
 
 
-def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> str:
-    """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are."""
+def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tuple[str, bool]:
+    """Why the runs of a round are not independent replicates, checked again with all of them; "" if they are.
+
+    And whether it is the idea that fixes its seed, so that more runs would show the same.
+    """
     baseline = state.baseline
     if state.seed_check is None or baseline is None:
-        return "not confirmed: no runs of the baseline show whether the seed does anything"
+        return "not confirmed: no runs of the baseline show whether the seed does anything", False
     ours = _runs([*measured_rows(baseline), *round_rows(baseline, number)], curves)
     again = seeding.effect(ours)
     if again is not None and not again.seen:
-        return f"not confirmed: {again.reason} (with the fresh runs of the baseline); {seeding.DECLARE}"
+        return f"not confirmed: {again.reason} (with the fresh runs of the baseline); {seeding.DECLARE}", False
     found = seeding.differs(_runs(round_rows(idea, number), curves), ours)
-    if found is not None and not found.seen:
-        return f"not confirmed: its fresh runs are copies of one another, as it fixes a seed itself ({found.reason})"
-    return ""
+    if found is None or found.seen:
+        return "", False
+    copies = "are" if not found.values else "cannot be told from"
+    why = f"not confirmed: its fresh runs {copies} copies of one another, as it fixes a seed itself ({found.reason})"
+    return why, not found.values
 
 
 def _runs(rows: Iterable[LedgerRow], curves: Curves) -> list[SeededRun]:

@@ -27,7 +27,7 @@ the standard deviation between seeds is 0.01, series have 1, 10 and 50 values, s
       runs of one seed drift apart to the full spread    97.5 (97.1)   0.0 (0.0)     0.0 (0.0)
 
 An objective with one or two values, such as that of an evaluation, is not a series: then all other logged metrics are
-compared in the same way, except times, throughput and memory (for the baseline only, whose code is unedited).
+compared in the same way, except times, throughput and memory.
 
 A single value shows an effect of the seed only if the training repeats it nearly exactly and prints it with many
 digits; ten values show it even if runs of one seed drift apart. TIMES corresponds to a jitter of a tenth of the spread.
@@ -58,6 +58,7 @@ ALIKE = 5
 NEARLY = 5.0
 CERTAIN = 100.0
 MOST = math.log(1000.0)
+BOUNDS = (0.0, 1.0, 100.0)  # that shares and percentages cannot exceed
 
 _OF_THE_MACHINE = later(
     r"(?i)tim(?:e|ing)|elapsed|(?:^|[^a-z])eta(?:$|[^a-z])|second|sec\b|_s(?:$|/)|_ms\b|through|perf/|per_|speed|tokens"
@@ -109,7 +110,7 @@ class Effect:
     def reason(self) -> str:
         """The result as one clause with the numbers."""
         if not self.values:
-            return "runs with another seed are equal to the last digit"
+            return f"runs with another seed are equal to the last digit{' of all that is logged' * self.others}"
         values = f"{self.values} value{'s' * (self.values != 1)}{' of what else is logged' * self.others}"
         times = "1,000 or more" if self.times > 999 else f"{self.times:.3g}"
         if self.exact:
@@ -148,10 +149,16 @@ def effect(seeded_runs: Sequence[SeededRun]) -> Effect | None:
 
 
 def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
-    """The effect of other seeds in runs of an idea, which may itself fix a seed; only the objective is compared.
+    """The effect of other seeds in runs of an idea, which may itself fix a seed. None if there is nothing to compare.
 
-    The effect is seen by the rule in the module docstring, against baseline runs of one seed, or if the idea's runs
-    differ nearly as much as the baseline's runs of several seeds do. None if there is nothing to compare.
+    A small spread is no sign of copies: an idea may be steadier than the baseline, or near the best value there is. So
+    runs are copies only where they differ no more than the baseline's runs of one seed do. The effect is seen
+
+    - by the rule in the module docstring, against baseline runs of one seed, in the objective,
+    - if the idea's runs differ nearly as much as the baseline's runs of several seeds do,
+    - by the same rule in those other logged metrics in which the baseline's runs show their seed,
+    - where nothing but one or two values is logged: if the baseline's runs of one seed are equal and the idea's are
+      not, or all are equal to a bound, such as an accuracy of 1, which any seed may reach.
     """
     within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
     own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
@@ -160,25 +167,51 @@ def differs(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]
     changed, beside = _compared(within, own), _compared(between, own)
     alike = bool(beside.values) and min(beside.times, beside.early) >= 1 / NEARLY
     alike = alike and _differing(own) >= _differing(between) / NEARLY  # coarse numbers are equal by chance now and then
-    return replace(changed, seen=changed.seen or alike)
+    if changed.seen or alike:
+        return replace(changed, seen=True)
+    if logged := _logged(seeded_runs, baseline_runs):
+        return logged if logged.seen or changed.values <= logged.values else changed
+    few = max(len(run.series) for run in seeded_runs) < FEW
+    bounded = not changed.values and all(value in BOUNDS for pair in own for run in pair for value in run.values())
+    return replace(changed, seen=few and (bounded or (changed.exact and changed.values > 0)))
 
 
 def copied(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> str:
     """What shows for certain that runs of an idea with several seeds are copies, as a clause; "" if nothing does.
 
-    Their differences are, in the geometric mean over ALIKE values or more, CERTAIN times less than those of the
-    baseline's runs with several seeds. Where runs differ by one offset all along, which is the worst case, so near are
-    honest ones in (2 / pi) * atan(1 / CERTAIN), 0.64 %, of all cases. Values that are too few, or written too coarsely
-    to differ by so much, prove nothing: accuracies on 200 questions are equal by chance now and then.
+    In ALIKE values or more, their differences are no larger than those of the baseline's runs of one seed, and in the
+    geometric mean CERTAIN times less than those of its runs with several seeds. Values that are too few, or written too
+    coarsely to differ by so much, prove nothing: accuracies on 200 questions are equal by chance now and then.
     """
-    own, between = (_pairs([(run.seed, {"": run.series}) for run in runs])[1] for runs in (seeded_runs, baseline_runs))
-    if not (own and between):
+    own = _pairs([(run.seed, {"": run.series}) for run in seeded_runs])[1]
+    within, between = _pairs([(run.seed, {"": run.series}) for run in baseline_runs])
+    if not (own and within and between):
         return ""
-    beside = _compared(between, own)
-    if beside.values < ALIKE or beside.times > 1 / CERTAIN:
+    jitter, beside = _compared(within, own), _compared(between, own)
+    if jitter.seen or (jitter.exact and jitter.values) or beside.values < ALIKE or beside.times > 1 / CERTAIN:
         return ""
     times = "1,000 times or more" if beside.times < 1 / 999 else f"{1 / beside.times:.3g} times"
     return f"its runs differ {times} less than those of the baseline with other seeds, in {beside.values} values"
+
+
+def _logged(seeded_runs: Sequence[SeededRun], baseline_runs: Sequence[SeededRun]) -> Effect | None:
+    """The effect of other seeds on what else an idea logs, where that shows the seed in the baseline; None without."""
+    ours, theirs = ([(run.seed, _trained(run.others)) for run in runs] for runs in (seeded_runs, baseline_runs))
+    series = ({key for key, values in metrics.items() if len(values) >= FEW} for _, metrics in (*ours, *theirs))
+    telling = {key for key in set.intersection(*series) if _shows_seed(key, theirs)}
+    if not telling:
+        return None
+
+    def only(runs: Sequence[tuple[int, Mapping[str, Series]]]) -> tuple[list[_Pair], list[_Pair]]:
+        return _pairs((seed, {key: metrics[key] for key in sorted(telling)}) for seed, metrics in runs)
+
+    within, own = only(theirs)[0], only(ours)[1]
+    return replace(_compared(within, own), others=True) if within and own else None
+
+
+def _shows_seed(key: str, runs: Sequence[tuple[int, Mapping[str, Series]]]) -> bool:
+    within, between = _pairs((seed, {key: metrics[key]}) for seed, metrics in runs)
+    return bool(within and between) and _compared(within, between).seen
 
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:

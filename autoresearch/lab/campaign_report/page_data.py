@@ -67,7 +67,7 @@ def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now
         "stand": plain(stand.met or stand.remaining),
         "written": formatting.stamp(now),
         "outcome": outcome(state, lines),
-        "honest": [plain(words, 900) for words in summary.honest(state, lines)],
+        "honest": [plain(words, 900) for words in summary.not_in_outcome(summary.honest(state, lines))],
         "tiles": _tiles(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],
@@ -109,9 +109,9 @@ def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         best = max(sure, key=lambda line: line.shown.estimate.gain or 0.0 if line.shown.estimate else 0.0)
         number = f"The best confirmed idea is {best.name}: {best.shown.words.removeprefix('confirmed, ')}"
     elif exact := [line for line in luck if line.shown.basis is Basis.DETERMINISTIC]:
-        number = f"Nothing is confirmed; {exact[-1].name} is {exact[-1].shown.words}"
+        number = f"{summary.UNCONFIRMED}; {exact[-1].name} is {exact[-1].shown.words}"
     else:
-        number = "Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline"
+        number = summary.unconfirmed(luck)
     caution = []
     if luck:
         caution.append(f"{_ideas(len(luck))} kept on search means, which look too good because they were picked")
@@ -155,7 +155,7 @@ def cost(state: CampaignState) -> list[list[str]]:
     rules, usage, spec = state.spec.rules, state.research.usage, state.spec
     spent = sum(row.elapsed_min or 0.0 for row in state.rows)
     found = [
-        ["ideas", str(state.attempted), str(rules.count or "")],
+        ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
         ["runs", str(len(state.rows)), ""],
         ["wall time", formatting.minutes(_minutes(state)), ""],
         ["time of all runs", formatting.minutes(spent), ""],

@@ -22,6 +22,8 @@ from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.campaign_report import formatting
 
+UNCONFIRMED = "Nothing is confirmed"
+
 
 class IdeaStatus(StrEnum):
     """What became of an idea, in the word that a reader needs."""
@@ -325,7 +327,7 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         found = "; ".join(_proved(line) for line in sure[:10])
         words.append(f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}.")
     else:
-        words.append("Nothing is confirmed: no idea of this campaign may be claimed to beat the baseline.")
+        words.append(unconfirmed(kept))
     words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
     if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
         names = ", ".join(_picked(line) for line in luck[:10])
@@ -347,6 +349,20 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         names = ", ".join(line.name for line in idle[:10])
         words.append(f"No signal (the reward never changed, or the gradient was zero): {names}{_more(idle, 10)}.")
     return words
+
+
+def unconfirmed(kept: Sequence[IdeaLine]) -> str:
+    """That nothing is confirmed, and why not what was put to the proof."""
+    undecided = [(one.name, one.shown.estimate) for one in kept if one.claim.startswith("undecided")]
+    reasons = [f"{name} was put to the proof: {found.reason}" for name, found in undecided if found and found.reason]
+    if reasons:
+        return f"{UNCONFIRMED}. {'; '.join(reasons[-2:])}."
+    return f"{UNCONFIRMED}: no idea of this campaign may be claimed to beat the baseline."
+
+
+def not_in_outcome(words: Sequence[str]) -> list[str]:
+    """What `honest` says beside the outcome of a report, which says that nothing is confirmed."""
+    return [sentence for sentence in words if not sentence.startswith(UNCONFIRMED)]
 
 
 def _proved(idea_line: IdeaLine) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.judgement import unprovable
+from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, scheduler
 
@@ -137,8 +139,7 @@ def test_a_round_ends_at_the_look_that_tells(records: Callable[..., Any]) -> Non
     good = made.state().by_slug("good")
     assert good.confirmed == "confirmed" and (good.claim.n, good.claim.n_baseline) == (4, 4)
     assert good.claim.gain_low < good.claim.gain < good.claim.gain_high and good.claim.coverage == 0.9
-    levels = [*made.state().baseline.values, 0.1, 0.2, 0.0, 0.1]
-    assert good.claim.value == pytest.approx(sum(levels) / len(levels) + good.claim.gain)
+    assert good.claim.value == pytest.approx((1.1 + 1.2 + 1.0 + 1.1) / 4)  # of its own runs; the gain is adjusted
     made = opened(records)
     assert rounds(made, lambda slug, n: 0.1 * (n % 3) - 0.05 * (slug == "good"), never)["good"] == 4, "futile"
     made = opened(records)
@@ -220,3 +221,47 @@ def test_what_the_campaign_cannot_afford_is_said_first(records: Callable[..., An
         None,
         "a claim needs 10 fresh runs, and `confirm_runs` allows 9: `campaign set` raises it",
     )
+
+
+# -- an idea whose fresh runs are equal, or nearly ---------------------------------------------------------------------
+
+ENDS = {  # of a real campaign: accuracies on 1,000 points
+    "baseline": (0.812, 0.659, 0.71, 0.761),
+    "winner": (0.998, 0.995, 0.998, 0.998),
+    "pinned": (0.998, 0.998, 0.998, 0.998),
+}
+
+
+def near_the_ceiling(records: Callable[..., Any], slug: str) -> tuple[Any, list[str]]:
+    """The records after a round with these values, and what was said; the baseline's second run repeats its first."""
+    made = records(empty=True)
+    made.idea("baseline")
+    for value in (0.827, 0.827, 0.75):
+        made.run("baseline", value)
+    repeated = next(line for line in made.journal if line.get("run") == "baseline-000002")
+    repeated["seed"] -= 1
+    made.checked()
+    made.idea(slug)
+    made.run(slug, 0.999)
+    made.note("confirming", round=1, candidates=[2], sizes=[4])
+    rounds(made, lambda one, n: ENDS[one][n - 1], never)
+    return made, made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+
+
+def test_a_winner_near_its_ceiling_is_confirmed(records: Callable[..., Any]) -> None:
+    made, said = near_the_ceiling(records, "winner")
+    assert made.state().by_slug("winner").confirmed == "confirmed", said
+    assert made.verdicts[0]["value"] == pytest.approx(0.99725) and made.verdicts[0]["value"] <= 1
+
+
+def test_a_pinned_seed_is_refused_once_and_says_why(records: Callable[..., Any]) -> None:
+    made, said = near_the_ceiling(records, "pinned")
+    state = made.state()
+    pinned = state.by_slug("pinned")
+    why = "its fresh runs are copies of one another, as it fixes a seed itself"
+    assert pinned.confirmed == "undecided" and why in said[0] and why in unprovable(pinned)
+    assert shown_value(state, pinned).sentence.endswith(unprovable(pinned))
+    assert confirmation_rounds.plan_round(state, [pinned])[0] is None  # no run is spent on it again
+    made.note("fixed", index=2, commit="another")
+    assert not unprovable(made.state().by_slug("pinned"))
+    assert confirmation_rounds.plan_round(made.state(), [made.state().by_slug("pinned")])[0] is not None
