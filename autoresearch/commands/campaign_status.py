@@ -12,11 +12,15 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import NotFoundError
+from autoresearch.errors import AutoresearchError, NotFoundError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.records.campaign_records import CampaignDir
+
+
+MOST = 5  # campaigns of a project that `status` names
+_UNKNOWN: dict[str, Any] = {"state": "unknown", "attempted": 0, "count": None, "next": []}
 
 
 def status(
@@ -41,7 +45,7 @@ def status(
         output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=shown)
         return 0
     others = [
-        one.name
+        f"{one.name} in {output.near(one.campaign_dir.path)}"
         for one in campaign_registry.known(parts)
         if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
     ]
@@ -226,6 +230,26 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "directory": str(campaign_dir.path),
         "next": next_commands(state, phase),
     }
+
+
+def unfinished_campaigns() -> list[dict[str, Any]]:
+    """The campaigns of this project that have not ended, newest first: where each is and stands."""
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now
+
+    found: list[dict[str, Any]] = []
+    for one in campaign_registry.unfinished(real_parts())[:MOST]:
+        line: dict[str, Any] = {"campaign": one.name, "directory": str(one.campaign_dir.path)}
+        try:
+            state = state_of(one.campaign_dir)
+        except AutoresearchError as damaged:
+            found.append(line | _UNKNOWN | {"reason": damaged.message})
+            continue
+        phase = phase_now(one.campaign_dir, state)
+        line |= {"state": phase.value, "reason": reason_now(one.campaign_dir, state, phase)}
+        line |= {"attempted": state.attempted, "count": state.spec.rules.count, "next": next_commands(state, phase)}
+        found.append(line)
+    return found
 
 
 def _running_line(one: dict[str, Any]) -> str:

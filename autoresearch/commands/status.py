@@ -61,6 +61,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
 def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
     from pathlib import Path
 
+    from autoresearch.commands.campaign_status import headline, unfinished_campaigns
     from autoresearch.commands.wait import elsewhere
     from autoresearch.lab.runs import run_status
     from autoresearch.lab.runs.adopt import adopt_all
@@ -104,13 +105,20 @@ def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
     if not living:
         lines = ["nothing runs", *(f"{e['run']}  over  {output.near(e['result_dir'])}" for e in recent)]
     first = living[0]["run"] if living else recent[0]["run"] if recent else ""
+    campaigns = unfinished_campaigns()
+    counts = [f"{one['attempted']}{'/' + str(one['count']) if one['count'] else ''} ideas" for one in campaigns]
+    lines[:0] = [f"campaign {headline(one)}, {count}" for one, count in zip(campaigns, counts, strict=True)]
     payload = {
+        "campaigns": [{key: value for key, value in one.items() if key != "next"} for one in campaigns],
         "runs": shown,
         "recent": recent,
         "count": len(living),
         "living": sum(one["ending"] is None and not one["trouble"] for one in living),
         "recorded": sum(one["ending"] is not None and not one["trouble"] for one in living),
-        "next": [f"autoresearch status {first}"] if first else ["autoresearch run BLUEPRINT"],
+        "next": [
+            *(line for one in campaigns for line in one["next"][:1]),
+            *([f"autoresearch status {first}"] if first else [] if campaigns else ["autoresearch run BLUEPRINT"]),
+        ],
     }
     stuck = as_exit_code and any(one["trouble"] for one in living)
     code = EnvironmentUnusable.exit_code if stuck else 0

@@ -32,7 +32,9 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 
 
 def wait(
-    name: Annotated[str, typer.Argument(metavar="RUN|CAMPAIGN|PLAN")] = "last",
+    name: Annotated[
+        str, typer.Argument(metavar="RUN|CAMPAIGN|PLAN", show_default="a campaign that lives, else the last run")
+    ] = "",
     seconds: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
     ] = "100s",
@@ -55,7 +57,7 @@ def wait(
     except ValueError as error:
         raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
     parts = real_parts()
-    named = resolve(name, parts)
+    named = resolve(name or _unnamed(parts), parts)
     if isinstance(named, RunDir):
         return _wait_for_event(named, parts, seconds, since, tail, as_json=as_json, as_exit_code=as_exit_code)
     from autoresearch.records.campaign_records import CampaignDir
@@ -65,6 +67,13 @@ def wait(
     from autoresearch.commands.plan_status import wait_for_record
 
     return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+
+
+def _unnamed(parts: Parts) -> str:
+    """What to wait for where nothing is named."""
+    from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN, unfinished
+
+    return LAST_CAMPAIGN if any(one.campaign_dir.controlled for one in unfinished(parts)) else "last"
 
 
 def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:

@@ -156,6 +156,11 @@ def test_of_several_that_live_one_must_be_named(bench: Any) -> None:
     assert error["fix"] == "autoresearch campaign confirm --campaign 20260102-lr --json"
     error = bench.ask("campaign", "skip", "20260102-lr", check=4)["error"]
     assert error["fix"] == "autoresearch campaign skip IDEA --campaign 20260102-lr --json"
+    status = bench.ask("status")
+    assert [(one["campaign"], one["state"]) for one in status["campaigns"]] == [
+        ("20260103-kl", "unknown"),
+        ("20260102-lr", "unknown"),
+    ], "damaged ones are named, too"
     living = CampaignDir(bench.repo / "reports" / "auto_research" / "20260102-lr")
     with locked(living.lock), mock.patch.dict(os.environ, bench.env), contextlib.chdir(bench.repo):
         assert name_lookup.campaign_to_change("", real_parts()) == living, "the one that has a controller"

@@ -54,6 +54,16 @@ def test_everything_that_can_be_asked_while_it_runs(camp: Any) -> None:
     assert found["best"] == "baseline" and found["controller_pid"] > 1
     assert [run["slug"] for run in found["running"]] == ["held"]
 
+    status = ask("status")
+    (one,) = status["campaigns"]
+    assert (one["campaign"], one["state"], one["attempted"], one["count"]) == ("one", "running", 2, 3)
+    assert one["directory"] == str(camp.place.path)
+    assert status["next"][0] == "autoresearch wait one --for 100s --json"
+    first = camp.bench.here("status")[1].splitlines()[0]
+    assert first == "campaign one in reports/auto_research/one: running, 2/3 ideas"
+    assert ask("wait", "--for", "0s")["campaign"] == "one", "not the newest run"
+    assert "step" in ask("wait", "last", "--for", "0s")
+
     assert ask("campaign", "pause", "--reason", "lunch")["state"] == "paused"
     assert camp.state().reason == "lunch"
     assert ask("campaign", "skip", "unwanted")["state"] == "paused"
