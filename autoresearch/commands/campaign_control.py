@@ -206,16 +206,20 @@ def confirm(
     campaign_dir = campaign_to_change(campaign, parts, ideas or ())
     state = state_of(campaign_dir)
     named = [known_idea(state, word) for word in ideas or []]
+    kept, more = f"autoresearch campaign status {state.spec.name} --full", f"autoresearch wait {state.spec.name}"
+    if state.phase is CampaignPhase.ENDED:
+        more = f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}"
     for idea in named:
         if idea.hypothesis.is_baseline:
-            raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed itself")
+            raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed", fix=kept)
         if idea.status != "keep":
-            raise ConflictError(f"{idea.name} is not kept ({idea.status or 'not over'}): there is nothing to confirm")
+            reason = f"{idea.name} is not kept ({idea.status or 'not over'}): there is nothing to confirm"
+            raise ConflictError(reason, fix=kept)
     asked = named or ([state.best] if state.best else [])
     if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
         raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {state.spec.name}")
     if not ideas and not (state.best and state.best.index > 1):
-        raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm")
+        raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm", fix=more)
     if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
     if asked and all(idea is not None and unprovable(idea) for idea in asked):

@@ -42,6 +42,7 @@ def status(
     if full:
         lines = _brief(state, parts.clock())
         shown = [line for line in lines if not line.startswith("next: ")]  # which stand below all that is printed
+        payload["next"] = [line for line in payload["next"] if not line.endswith(" --full")]  # this is it
         output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=shown)
         return 0
     others = [

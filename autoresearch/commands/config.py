@@ -45,13 +45,14 @@ def show(
 
 def schema(
     name: Annotated[
-        str, typer.Argument(help="Of campaign, autoresearch, notes or blueprint.", show_default=False)
+        str, typer.Argument(help="Of campaign, idea, autoresearch, notes or blueprint.", show_default=False)
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One flat object; with a name, its `json_schema`.")] = False,
 ) -> int:
     """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning.
 
-    With a name, the JSON Schema (2020-12) of that file; for `blueprint`, the sections, notes and an example.
+    With a name, the JSON Schema (2020-12) of that file, or of an entry of a queue (`idea`); for `blueprint`, the
+    sections, notes and an example.
     """
     if name == "blueprint":
         return _blueprint(as_json=as_json)

@@ -52,6 +52,13 @@ def resolve(name: str, parts: Parts) -> Named:
     raise NotFoundError(message, hint=no_run.hint, fix=no_run.fix)
 
 
+def unnamed(parts: Parts) -> str:
+    """The name of what is waited for where none is typed: a campaign that lives, else the newest run."""
+    from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN, unfinished
+
+    return LAST_CAMPAIGN if any(one.campaign_dir.controlled for one in unfinished(parts)) else "last"
+
+
 def report_of(name: str, parts: Parts) -> CampaignDir | PlanDir:
     """The campaign or the plan that a name means; "" is a campaign that runs, else the newest, else a plan.
 

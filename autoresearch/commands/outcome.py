@@ -10,8 +10,12 @@ from typing import Any
 from autoresearch.commands import output
 from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.runs.outcome import Outcome, as_payload, where_now
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir
+
+WHAT = "what was repaired"  # stands in a line to type for the words of whoever repaired it
 
 
 def show_outcome(
@@ -60,10 +64,31 @@ def show_outcome(
 
 
 def repair_line(spec: RunSpec) -> str:
-    """What is typed to run it once more when its trouble is repaired: where it was."""
+    """What is typed to run it once more when its trouble is repaired: where it was, or by its campaign."""
+    campaign_dir = CampaignDir(Path(spec.run_dir).parent)
+    if campaign_dir.spec.is_file():
+        return _repair_in_campaign(campaign_dir, spec)
     target = spec.launcher.replace("/", ":")
     where = "" if target in ("", "tmux") else f" --launcher {shlex.quote(target)}"
-    return f"autoresearch run {shlex.quote(spec.blueprint)}{where} --fix-of {spec.run} --note 'what was repaired'"
+    return f"autoresearch run {shlex.quote(spec.blueprint)}{where} --fix-of {spec.run} --note {shlex.quote(WHAT)}"
+
+
+def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
+    """Its worktree is another idea's by now: the campaign makes the repair a commit on the idea's branch."""
+    from autoresearch.commands.campaign_status import state_of
+    from autoresearch.core.campaign.spec import CampaignPhase
+
+    status = f"autoresearch campaign status {campaign_dir.path.name} --full"
+    try:
+        state = state_of(campaign_dir)
+    except AutoresearchError:
+        return status
+    idea = next((one for one in state.ideas if one.index == spec.index), None)
+    if idea is None or idea.hypothesis.is_baseline:
+        return status
+    if state.phase is CampaignPhase.ENDED:
+        return f"autoresearch campaign set {state.spec.name} count={state.attempted + 1}"
+    return f"autoresearch campaign fix {idea.slug} --set KEY=VALUE --campaign {state.spec.name}"
 
 
 def _next(outcome: Outcome) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from autoresearch.commands import output, target_option
 from autoresearch.commands.notice_checks import warn_of_recipients
-from autoresearch.commands.outcome import show_outcome
+from autoresearch.commands.outcome import WHAT, show_outcome
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
@@ -53,6 +53,12 @@ def run(
     note: Annotated[str, typer.Option(help="What was repaired; goes into the experiment log.")] = "",
 ) -> int:
     """Run one blueprint in an ajet_* tmux session, watched, limited, measured and recorded."""
+    if fix_of and note == WHAT:
+        raise UsageError(
+            "nothing is repaired yet: --note says in your words what was",
+            hint=f"`autoresearch explain {fix_of}` says what to try",
+            fix=f"autoresearch explain {fix_of}",
+        )
     path = Path(blueprint) if blueprint else _offer()
     flags = {
         "first_step_timeout": first_step_timeout,

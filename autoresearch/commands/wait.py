@@ -50,14 +50,15 @@ def wait(
     A run returns early on its end, first step, error or limit; a campaign on its next row, a plan on its next record,
     both on a pause and at the end.
     """
-    from autoresearch.commands.name_lookup import resolve
+    from autoresearch.commands.name_lookup import resolve, unnamed
 
     try:
         limit = parse_duration(seconds)
     except ValueError as error:
-        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m") from None
+        example = f"autoresearch wait {name} --for 100s".replace("  ", " ")
+        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m", fix=example) from None
     parts = real_parts()
-    named = resolve(name or _unnamed(parts), parts)
+    named = resolve(name or unnamed(parts), parts)
     if isinstance(named, RunDir):
         return _wait_for_event(named, parts, seconds, since, tail, as_json=as_json, as_exit_code=as_exit_code)
     from autoresearch.records.campaign_records import CampaignDir
@@ -67,13 +68,6 @@ def wait(
     from autoresearch.commands.plan_status import wait_for_record
 
     return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
-
-
-def _unnamed(parts: Parts) -> str:
-    """What to wait for where nothing is named."""
-    from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN, unfinished
-
-    return LAST_CAMPAIGN if any(one.campaign_dir.controlled for one in unfinished(parts)) else "last"
 
 
 def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:

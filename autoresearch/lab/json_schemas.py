@@ -22,7 +22,7 @@ from autoresearch.notifiers.notice import GROUPS, NoticeKind
 Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-NAMES = ("campaign", "autoresearch", "notes")
+NAMES = ("campaign", "autoresearch", "notes", "idea")
 FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
@@ -65,6 +65,7 @@ _IDEA: Schema = {
         "slug": {"type": "string", "description": "its short name; else made from what it changes"},
         "sentence": {"type": "string", "description": "why it may win"},
         "overrides": {"type": "object", "description": "recipe keys and their new values"},
+        "set": {"type": "object", "description": "another name for overrides"},
         "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}"},
         "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs"},
         "blueprint": {"type": "string", "description": "instead of the campaign's"},
@@ -100,11 +101,12 @@ _NOTE_TYPES: Mapping[str, Schema] = {
 
 
 def schema_of(name: str) -> Schema:
-    """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`) or a blueprint's notes (`notes`).
+    """The schema of campaign.yaml (`campaign`), autoresearch.yaml (`autoresearch`), a blueprint's notes (`notes`) or an
+    entry of a queue (`idea`).
 
     That of autoresearch.yaml holds the campaign's as `$defs/campaign`: one file for both. KeyError for another name.
     """
-    made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes}[name]()
+    made = {"campaign": _campaign, "autoresearch": _project, "notes": _notes, "idea": _idea}[name]()
     return {"$schema": DRAFT, **made, **({"$defs": {"campaign": _campaign()}} if name == "autoresearch" else {})}
 
 
@@ -136,6 +138,12 @@ def _campaign() -> Schema:
     prunes: Schema = {"properties": {"prune": {"enum": ["median", "halving"]}}, "required": ["prune"]}
     rules = [{"if": prunes, "then": {"required": ["warmup"]}}, {"if": {"not": off}, "then": {"properties": provable}}]
     return _closed("a campaign of autoresearch", properties, required=["blueprint"], allOf=rules)
+
+
+def _idea() -> Schema:
+    lower = {"slug": "lower-lr", "sentence": "a lower lr is steadier", "overrides": {"actor.lr": 3e-6}}
+    shorter = {"files": {"prompt.txt": {"from": "short.txt"}}, "parent": "baseline"}
+    return {"title": "an entry of a queue, which is a list of them", **_IDEA, "examples": [lower, shorter]}
 
 
 def _campaign_key(key: CampaignKey) -> Schema:

@@ -2,7 +2,7 @@
 
     - slug: wide-clip                     # optional; made from the overrides or the files
       sentence: a wider clip explores more
-      overrides: {clip_high: 0.4}         # dotted or nested recipe keys
+      overrides: {clip_high: 0.4}         # dotted or nested recipe keys; `set:` is another name for it
       files:                              # path in the repository: the whole new text, or the file that holds it
         prompt.txt: |
           Think first.
@@ -66,14 +66,21 @@ def token_of(entry: object) -> str:
     """What the entry is called for good: its slug, else 12 digits of its content."""
     if isinstance(entry, Mapping) and isinstance(entry.get("slug"), str) and entry["slug"].strip():
         return slugify(entry["slug"])
-    return hashlib.sha256(overrides.canonical(entry).encode()).hexdigest()[:12]
+    return hashlib.sha256(overrides.canonical(_spelled_out(entry)).encode()).hexdigest()[:12]
 
 
 def from_entry(entry: object, folder: Path) -> Hypothesis:
     """The idea that an entry of a YAML list describes; the files it names are read now. Raises Broken."""
     if not isinstance(entry, Mapping):
         raise Broken(EntryFault("it is no mapping; write `- overrides: {key: value}`"))
-    return _EntryReader(entry, folder).hypothesis()
+    return _EntryReader(_spelled_out(entry), folder).hypothesis()
+
+
+def _spelled_out(entry: Any) -> Any:
+    """The same entry with `overrides` for `set`, as options of commands call it."""
+    if not isinstance(entry, Mapping) or "set" not in entry or "overrides" in entry:
+        return entry
+    return {"overrides" if word == "set" else word: value for word, value in entry.items()}
 
 
 def from_blueprint(path: Path) -> Hypothesis:
@@ -109,7 +116,7 @@ def found_from_anywhere(entry: Any, folder: Path) -> Any:
     def absolute(source: object) -> object:
         return str(folder / source) if isinstance(source, str) else source
 
-    same = dict(entry)
+    same = dict(_spelled_out(entry))
     if isinstance(same.get("files"), dict):
         same["files"] = {
             target: {**value, FROM: absolute(value[FROM])} if isinstance(value, dict) and FROM in value else value

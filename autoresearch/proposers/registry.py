@@ -69,7 +69,7 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     if name == "queue":
         return _queue(inputs)
     if inputs.space is None:
-        hint = "declare `space:` in the campaign file, or give --space FILE"
+        hint = "declare `space:` in the campaign file, or give --space FILE, or a list of your own: --queue FILE"
         raise UsageError(f"the proposer {name} needs a search space", hint=hint, code="no_space")
     if name == "grid":
         return GridSweep(inputs.space, inputs.baseline)

@@ -79,6 +79,11 @@ def test_what_is_left_out_is_made_up(queue: Any, tmp_path: Path) -> None:
     assert (second.slug, second.sentence) == ("applies-x-diff", "applies x.diff")
 
 
+def test_set_is_another_name_for_overrides(queue: Any) -> None:
+    (one,), (other,) = (queue(f"- {word}: {{lr: 0.5}}\n").take(1) for word in ("set", "overrides"))
+    assert one == other and one.overrides == {"lr": 0.5}
+
+
 def test_what_is_appended_is_found(queue: Any, campaign: Any) -> None:
     running = campaign()
     waiting = queue("- overrides: {lr: 1}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,16 +90,20 @@ def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *
     if not space:
         none = f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own"
         if offered := _offered(launch):
+            file = str(campaign_file.path or campaign_file.blueprint)
             line = space_line(launch)
             raise UsageError(
                 f"{none}; this launch has {', '.join(f'{key} ({value})' for key, value in offered.items())}",
-                hint=f"--set 'space={line}', or in the campaign file: space: {line}",
+                hint=f"--set 'space={line}', or in the campaign file: space: {line}; "
+                "--queue FILE tries a list of your own",
+                fix=shlex.join(["autoresearch", "campaign", "start", file, "--set", f"space={line}"]),
                 code="no_space",
             )
         raise UsageError(
             none,
             hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file if something takes an lr; "
-            "else changes of files, from a `queue` or a coding agent: --proposer agent --agent NAME",
+            "else changes of files, by a list (--queue ideas.yaml) or a coding agent (--proposer agent --agent NAME)",
+            fix="autoresearch config schema idea",
             code="no_space",
         )
     parsed = read_space(space)

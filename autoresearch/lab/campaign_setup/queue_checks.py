@@ -26,6 +26,10 @@ class QueueInvalid(BlueprintInvalid):
 
     code = "bad_queue"
 
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__(findings)
+        self.fix = "autoresearch config schema idea"
+
 
 def refuse_queue(campaign_spec: CampaignSpec, launch: LaunchSettings, earlier_state: CampaignState | None) -> None:
     """Raise QueueInvalid with all errors of the queue. `past`: the state of the campaign that is to continue."""
