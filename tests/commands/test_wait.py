@@ -35,6 +35,10 @@ def test_a_tick_is_brief_and_news_are_not(bench: Bench) -> None:
     bench.ask("stop", run, "--reason", "seen enough")
 
 
+def test_a_bad_duration_is_told_with_a_line_that_works(bench: Bench) -> None:
+    assert bench.ask("wait", "--for", "soon", check=2)["error"]["fix"] == "autoresearch wait --for 100s --json"
+
+
 def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> None:
     run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
     tick = bench.ask("wait", run, "--for", "1s", "--since", 1000)

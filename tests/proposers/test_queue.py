@@ -80,7 +80,7 @@ def test_what_is_left_out_is_made_up(queue: Any, tmp_path: Path) -> None:
 
 
 def test_set_is_another_name_for_overrides(queue: Any) -> None:
-    (one,), (other,) = (queue(f"- {word}: {{lr: 0.5}}\n").take(1) for word in ("set", "overrides"))
+    one, other = (queue(f"- {word}: {{lr: 0.5}}\n").ask([]) for word in ("set", "overrides"))
     assert one == other and one.overrides == {"lr": 0.5}
 
 

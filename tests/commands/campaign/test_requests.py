@@ -147,10 +147,18 @@ def test_three_that_die_alike_pause_it(camp: Any) -> None:
     assert found["reason"].startswith("circuit breaker: the last 3 ideas died alike")
     before = found["attempted"]
     assert found["next"][0] == "autoresearch campaign resume one --json"
+    run = camp.idea("dies-2").rows[-1].run_id
+    repair = "autoresearch campaign fix dies-2 --set KEY=VALUE --campaign one --json"
+    for command in ("status", "explain"):
+        assert camp.bench.ask(command, run)["next"][-1] == repair, "its worktree is another idea's by now"
+    error = camp.bench.ask("campaign", "confirm", "dies-2", check=5)["error"]
+    assert error["fix"] == "autoresearch campaign status one --full --json"
     camp.bench.ask("campaign", "resume")
     camp.until(lambda: camp.state().attempted > before)  # forgiven: three more may die
     camp.bench.ask("campaign", "stop")
-    camp.over()
+    attempted = camp.over().attempted
+    assert camp.bench.ask("explain", run)["next"][-1] == f"autoresearch campaign set one count={attempted + 1} --json"
+    assert camp.bench.ask("campaign", "status", "--full")["next"] == ["autoresearch report one --json"]
 
 
 def test_a_baseline_without_its_metric_pauses_and_spends_no_idea(camp: Any) -> None:

@@ -70,7 +70,8 @@ def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(camp
         resolve_proposer(campaign_file(proposer="random"), launch, {})
     assert refused.value.message.endswith("; this launch has batch-size (32), lr (0.3)")
     line = "space: {batch-size: [16, 32, 64], lr: {low: 0.1, high: 0.9, log: true}}"
-    assert refused.value.hint.endswith(line)
+    assert line in refused.value.hint and "--queue FILE" in refused.value.hint
+    assert refused.value.fix.endswith(f" --set 'space={line.removeprefix('space: ')}'")
     space = yaml.safe_load(line)["space"]
     assert resolve_proposer(campaign_file(proposer="random", space=space), launch, {}).spec.space == space
 

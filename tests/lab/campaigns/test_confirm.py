@@ -13,7 +13,7 @@ from autoresearch.records.campaign_records import entries
 pytestmark = pytest.mark.system
 
 WORDS = {
-    "baseline": "the baseline is what ideas are measured against: it cannot be confirmed itself",
+    "baseline": "the baseline is what ideas are measured against: it cannot be confirmed",
     "best": "#9 lr=0.3 is confirmed already",
     "": "#9 lr=0.3 is confirmed already",  # the default is the best one
     "lr-down": "#3 lr=0.05 is not kept (discard): there is nothing to confirm",
