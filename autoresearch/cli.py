@@ -158,8 +158,8 @@ FORMER = {  # merged into another command, or moved below `campaign`
 }
 
 # What other programs call it.
-MEANT = {"kill": "stop", "ls": "status", "ps": "status", "list": "status", "start": "run", "tail": "logs",
-         "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
+MEANT = {"kill": "stop", "ls": "status", "ps": "status", "runs": "status", "list": "status", "start": "run",
+         "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
 
 # What those meant that named nothing, where the command of today means a run.
 UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign",

@@ -2,6 +2,7 @@
 
     AutoresearchError        1  internal (only ever raised as a subclass)
     ├── UsageError           2  the command line is invalid
+    │   └── InputMissing     2  a metric or a search space that nobody can guess
     ├── BlueprintError       3  a blueprint or a recipe is invalid
     ├── NotFoundError        4  no such run, file or campaign
     ├── ConflictError        5  something is in the way: a live run, a branch, a lock
@@ -34,6 +35,14 @@ class UsageError(AutoresearchError):
 
     exit_code = 2
     code = "usage"
+
+
+class InputMissing(UsageError):  # noqa: N818 - as EnvironmentUnusable
+    """Nobody can guess what is `missing`: `add` are the lines that give it, `add_to` the file for them."""
+
+    def __init__(self, message: str, *, missing: str, add: str, add_to: str, hint: str, fix: str, code: str) -> None:
+        super().__init__(message, hint=hint, fix=fix, code=code)
+        self.missing, self.add, self.add_to = [missing], [add], add_to
 
 
 class BlueprintError(AutoresearchError):

@@ -1,4 +1,4 @@
-"""Options of before that are keys of `--set` now, or gone into another option: what to type instead.
+"""What to type instead of options of before, which are keys of `--set` now, and of other programs' options.
 
 Only read once a command line was refused, so that scripts and agents which remember an option get a line to type.
 """
@@ -51,6 +51,8 @@ FORMER_OPTIONS: Mapping[str, Mapping[str, str]] = {
         "--timeout": f"--set turn_timeout={VALUE}",
         "--extra": f"--set agent_args={VALUE}",
     },
+    "wait": {"--timeout": f"--for {VALUE}"},
+    "logs": {"-n": f"--tail {VALUE}", "--lines": f"--tail {VALUE}"},
     "queue": {"--all": "--last 10", "--place": f"--target {VALUE}"},
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -62,13 +63,17 @@ def show(
         brief.insert(brief.index("status") + 1, ledger_views.CLAIM)
     warning = mixed(LedgerRow.from_cells(record) for record in shown)
     if as_json or style == "json":
+        objects = list(ledger_views.as_objects(shown))
+        if as_json and style != "json":
+            objects = output.newest(objects, output.ROOM)
+        whole = f"autoresearch ledger show {shlex.quote(str(path))} --format json --last 0"
         payload = {
             "ledger": str(path),
-            "rows": list(ledger_views.as_objects(shown)),
+            "rows": objects,
             "count": len(records),
-            "left_off": len(records) - len(shown),
+            "left_off": len(records) - len(objects),
             "warning": warning or None,
-            "next": [f"autoresearch ledger show {path} --format tsv --last 0"],
+            "next": [whole] if len(objects) < len(records) else [],
         }
         output.emit("ledger show", payload, as_json=True)
     elif style == "tsv":
@@ -114,7 +119,10 @@ def export(
 
     for option, value in (("--to", form), ("--out", out)):
         if not value:
-            fix = "autoresearch ledger export --to csv --out ledger.csv"
+            form = form if form in ledger_export.FORMS else "csv"
+            file = out or ("tensorboard" if form == "tensorboard" else f"ledger.{form}")
+            words = [*([name] if name else []), "--to", form, "--out", file]
+            fix = shlex.join(["autoresearch", "ledger", "export", *words])
             raise UsageError(f"ledger export needs {option}", hint=f"--to {', '.join(ledger_export.FORMS)}", fix=fix)
     done = ledger_export.export(name, form, Path(out), real_parts())
     for remark in done.remarks:

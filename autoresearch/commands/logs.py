@@ -15,6 +15,8 @@ from autoresearch.errors import UsageError
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.masking import mask_text
 
+COUNTED = 1 << 26  # bytes of a log whose lines are counted
+
 
 def logs(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
@@ -45,8 +47,9 @@ def logs(
         Path(out).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     if as_json:
         shown = [] if out else output.newest(lines, output.ROOM)
-        left = 0 if out else len(lines) - len(shown)
-        rest = [f"autoresearch logs {spec.run} --tail {tail} --out run.log{_grep(grep)}"] if left else []
+        left = 0 if out else len(lines) - len(shown) if grep else _older(rundir.log, len(shown))
+        more = tail if len(shown) < len(lines) else 10 * max(tail, len(lines))
+        rest = [f"autoresearch logs {spec.run} --tail {more} --out run.log{_grep(grep)}"] if left else []
         payload = {
             "run": spec.run,
             "log_path": str(rundir.log),
@@ -63,6 +66,17 @@ def logs(
     if follow:
         _follow(rundir)
     return 0
+
+
+def _older(log: Path, shown: int) -> int:
+    """How many lines stand before the last ones of a log; of a long one, as many as its end says at least."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - COUNTED))
+            count = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+    except OSError:
+        return 0
+    return max(0, count - shown)
 
 
 def _grep(pattern: str) -> str:

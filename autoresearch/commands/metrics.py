@@ -51,7 +51,10 @@ def metrics(
         raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
     written = metric_frame.write(found.shown, Path(out)) if out else None
     payload = _payload(found, last)
-    if as_json:
+    if as_json and out:  # which is where to read them
+        left = len(payload["steps"]) + len(payload["validations"])
+        payload |= {"steps": [], "validations": [], "left_off": payload["left_off"] + left}
+    elif as_json:
         _cap(payload)
     payload["next"] = _next(name, log, out, empty=not found.best.readings)
     if out:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autoresearch.commands.layout import Whole, columns, for_people, has_colour, painted, table_lines, wrapped
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
@@ -157,6 +157,8 @@ def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> Non
             "error": detail,
             "next": [fix] if fix else [],
         }
+        if isinstance(error, InputMissing):
+            whole |= {"missing": error.missing, "add": error.add, "add_to": error.add_to}
         say_json(whole)
         return
     remark(f"autoresearch: {error.message}")

@@ -12,8 +12,9 @@ from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.text.regex import later
-from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.errors import InputMissing, NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+from autoresearch.lab.campaign_setup.first_blueprint import printed_metric
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
@@ -71,9 +72,16 @@ def _objective(
         if len(likely) != 1:
             start = f"autoresearch run {shlex.quote(str(trainer_settings.resolved.path))}"
             names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
-            raise UsageError(
+            resolved = trainer_settings.resolved
+            text = "" if printed else printed_metric(resolved.blueprint.launch_command, resolved.codebase)
+            guess = (likely or printed or [text])[0]
+            raise InputMissing(
                 f"the trainer {trainer.name} has no usual metric and none is named",
                 hint=f"--metric NAME, or `- metric: NAME` in the notes of the blueprint; {names}",
+                missing="metric",
+                add=f"- metric: {guess or 'NAME'}",
+                add_to=str(resolved.path),
+                fix=f"autoresearch metrics {run}" if printed else start,
                 code="no_metric",
             )
         metric = likely[0]

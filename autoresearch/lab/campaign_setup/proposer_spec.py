@@ -14,7 +14,7 @@ from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.errors import UsageError
+from autoresearch.errors import InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.ideas.idea_sources import OPTIMISER
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -89,20 +89,27 @@ def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *
         space = trainer.space(whole)
     if not space:
         none = f"there is nothing to try: no `space` is given, and the trainer {trainer.name} has none of its own"
+        file = str(campaign_file.path or campaign_file.blueprint)
+        add_to = str(campaign_file.path or campaign_file.blueprint.with_name("campaign.yaml"))
         if offered := _offered(launch):
-            file = str(campaign_file.path or campaign_file.blueprint)
             line = space_line(launch)
-            raise UsageError(
+            raise InputMissing(
                 f"{none}; this launch has {', '.join(f'{key} ({value})' for key, value in offered.items())}",
                 hint=f"--set 'space={line}', or in the campaign file: space: {line}; "
                 "--queue FILE tries a list of your own",
+                missing="space",
+                add=f"space: {line}",
+                add_to=add_to,
                 fix=shlex.join(["autoresearch", "campaign", "start", file, "--set", f"space={line}"]),
                 code="no_space",
             )
-        raise UsageError(
+        raise InputMissing(
             none,
             hint="`space: {lr: {low: 1e-6, high: 1e-4, log: true}}` in the campaign file if something takes an lr; "
             "else changes of files, by a list (--queue ideas.yaml) or a coding agent (--proposer agent --agent NAME)",
+            missing="space",
+            add="space: {lr: {low: 1e-6, high: 1e-4, log: true}}",
+            add_to=add_to,
             fix="autoresearch config schema idea",
             code="no_space",
         )

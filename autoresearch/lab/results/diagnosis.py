@@ -100,8 +100,10 @@ def why_unmeasured(
         what = f"the last value of {spec.objective.metric} is {measurement.series[-1][1]}, which is none"
         return Failure(FailureKind.METRIC_UNREAD, what)
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
-    near = ", ".join(nearest_lines(spec.objective.keys, names))
-    what = f"{spec.objective.metric} was not read" + (f"; the names most like it that were: {near}" if near else "")
+    near = nearest_lines(spec.objective.keys, names)
+    what = f"{spec.objective.metric} was not read"
+    if near:  # it logs well, and the name is another one
+        what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
     return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -27,6 +28,8 @@ from autoresearch.trainers import registry
 from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
+MOST_NAMES = 30
+_END = 1 << 18  # bytes at each end of a log that tell whose it is
 _GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 
 
@@ -62,7 +65,9 @@ class Readout:
             if metrics:
                 kept.append(replace(reading, metrics=metrics))
         if self.shown and not kept:
-            text = f"no metric's name matches {' or '.join(patterns)}"
+            names = list(dict.fromkeys(name for reading in self.shown for name in reading.metrics))
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            text = f"no metric's name matches {' or '.join(patterns)}; there are {', '.join(names[:MOST_NAMES])}{more}"
             return replace(self, shown=(), warnings=(*self.warnings, text))
         return replace(self, shown=tuple(kept))
 
@@ -164,12 +169,22 @@ def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
 
 
 def _guessed(path: Path, but: str = "") -> Trainer | None:
-    """The trainer that reads most of a log; None if none reads anything, or the log is too long to try them all."""
+    """The trainer that reads most of a log, or of both ends of a long one; None if none reads anything."""
     try:
-        if not 0 < path.stat().st_size <= _GUESSED:
-            return None
+        if (size := path.stat().st_size) <= 2 * _END:
+            return _reads_most(path, but) if size else None
+        with path.open("rb") as log, tempfile.NamedTemporaryFile() as ends:
+            ends.write(log.read(_END))
+            log.seek(size - _END)
+            ends.write(b"\n" + log.read(_END).partition(b"\n")[2])
+            ends.flush()
+            found = _reads_most(Path(ends.name), but)
     except OSError:
         return None
+    return _reads_most(path, but) if found is None and size <= _GUESSED else found
+
+
+def _reads_most(path: Path, but: str) -> Trainer | None:
     best: tuple[int, Trainer] | None = None
     for name in (*reversed(registry.NAMES[:-1]), registry.NAMES[-1]):  # of equals the most general
         if name == but or (name == registry.NAMES[-1] and best):  # the generic one reads what others print, less well

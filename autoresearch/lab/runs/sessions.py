@@ -17,6 +17,7 @@ from autoresearch.records.rundir import RunDir, read_json
 if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
+NEAR = 50  # runs whose names are compared with one that is not known
 LISTED = 5  # runs of other projects to list if this one has none of that name
 
 
@@ -35,11 +36,19 @@ def find(name: str, parts: Parts) -> RunDir:
         return RunDir(Path(own[0].run_dir))
     if found := _at(name, parts):
         return found
+    import difflib
+
+    names = [word for one in parts.index.recent(NEAR, project) for word in (one.run, one.slug)]
+    near = difflib.get_close_matches(name[:80], names, 1)
     elsewhere = ", ".join(f"{one.run} in {one.run_dir}" for one in _named(name, "", parts)[:LISTED])
     raise NotFoundError(
         f"{project} has no run yet" if name == "last" else f"no run of {project} answers to {name[:80]!r}",
-        hint=f"elsewhere: {elsewhere}" if elsewhere else "a run id, a session name, a slug, a directory, or `last`",
-        fix="autoresearch status",
+        hint=f"did you mean {near[0]}?"
+        if near
+        else f"elsewhere: {elsewhere}"
+        if elsewhere
+        else "a run id, a session name, a slug, a directory, or `last`",
+        fix=f"autoresearch status {near[0]}" if near else "autoresearch status",
     )
 
 
