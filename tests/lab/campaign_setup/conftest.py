@@ -41,7 +41,7 @@ def trainer_settings() -> Callable[..., Any]:
             notes=Notes(**notes), launch_command="python train.py", max_time_s=3600.0, campaign_time_s=campaign_s
         )
         chosen = registry.choose(trainer, "python train.py", ())
-        resolved = SimpleNamespace(blueprint=blueprint, path="exp.md")
+        resolved = SimpleNamespace(blueprint=blueprint, path="exp.md", codebase=Path("/x"))
         return SimpleNamespace(trainer=chosen, whole=recipe or {}, resolved=resolved)
 
     return make
