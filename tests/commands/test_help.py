@@ -102,6 +102,8 @@ def test_who_named_nothing_is_told_a_name(typed: str, fix: str, capsys: pytest.C
         ),
         ("campaign a --guard x --guard y", "--set guard=x", """campaign start a --set 'guard=["x", "y"]'"""),
         ("campaign set one --count 4 --json", "count=4", "campaign set one count=4 --json"),
+        ("wait r --timeout 3m", "--for 3m", "wait r --for 3m"),
+        ("logs r -n 5 --json", "--tail 5", "logs r --tail 5 --json"),
         ("plan write t.md --agent-model m", "--set agent_model=m", "plan write t.md --set agent_model=m"),
     ],
 )

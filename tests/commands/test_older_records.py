@@ -96,7 +96,7 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
     numbers = {"gain": 0.9, "gain_low": 0.4, "gain_high": 1.4, "coverage": 0.9, "value": 1.9}
     runs = {"n": 3, "n_baseline": 4, "failed": 1, "failed_baseline": 0}
     add(ledger.parent / "verdicts.jsonl", "confirmed", index=2, slug="higher", delta=1.0, **numbers, **runs)
-    rows = older.ask("ledger", "show", ledger)["rows"]
+    rows = older.ask("ledger", "show", ledger, "--format", "json")["rows"]
     value = fmean(row["metric_value"] for row in rows if row["run_id"].startswith("baseline")) + float(change)
     words = f"#2 lr=0.2: confirmed, reward {value:.4g}, {change} against the baseline "
     words += f"(90 % interval {ends}; 3 fresh runs"

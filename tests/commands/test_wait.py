@@ -39,6 +39,18 @@ def test_a_bad_duration_is_told_with_a_line_that_works(bench: Bench) -> None:
     assert bench.ask("wait", "--for", "soon", check=2)["error"]["fix"] == "autoresearch wait --for 100s --json"
 
 
+def test_a_slip_in_the_name_of_a_run_is_answered_with_the_nearest(bench: Bench) -> None:
+    run = bench.ask("run", bench.blueprint("ok"))["run"]
+    for slip in (run[:-1] + "_", run[1:]):
+        error = bench.ask("explain", slip, check=4)["error"]
+        assert (error["hint"], error["fix"]) == (f"did you mean {run}?", f"autoresearch status {run} --json")
+    few = bench.ask("logs", run, "--tail", 2)
+    (older, _) = few["next"]
+    assert few["left_off"] >= 1 and "--out run.log" in older
+    rows = bench.ask("ledger", "show", run)
+    assert (len(rows["rows"]), rows["left_off"], rows["next"]) == (1, 0, [])
+
+
 def test_the_next_line_keeps_the_patience_that_was_asked_for(bench: Bench) -> None:
     run = bench.ask("run", bench.blueprint("long"), "--detach")["run"]
     tick = bench.ask("wait", run, "--for", "1s", "--since", 1000)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.errors import UsageError
+from autoresearch.errors import InputMissing, UsageError
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.trainers import registry
@@ -71,6 +71,8 @@ def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(camp
     assert refused.value.message.endswith("; this launch has batch-size (32), lr (0.3)")
     line = "space: {batch-size: [16, 32, 64], lr: {low: 0.1, high: 0.9, log: true}}"
     assert line in refused.value.hint and "--queue FILE" in refused.value.hint
+    assert isinstance(refused.value, InputMissing)
+    assert (refused.value.missing, refused.value.add) == (["space"], [line])
     assert refused.value.fix.endswith(f" --set 'space={line.removeprefix('space: ')}'")
     space = yaml.safe_load(line)["space"]
     assert resolve_proposer(campaign_file(proposer="random", space=space), launch, {}).spec.space == space
