@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 
 
+PUT_ON = "the best idea so far when each begins; `parent: baseline` in an entry keeps questions apart"
 _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 Set = Annotated[
     list[str] | None,
@@ -141,7 +142,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
     rules = spec.rules
     left = f"{span(rules.deadline - spec.created)} from now" if rules.deadline else ""
     stops = [
-        f"{rules.count} ideas{source_of('count')}" if rules.count else "",
+        f"{rules.count} ideas, the baseline among them{source_of('count')}" if rules.count else "",
         f"in {left}{source_of('deadline')}" if left else "",
         f"{rules.budget_gpu_hours:g} GPU hours" if rules.budget_gpu_hours else "",
         f"{rules.budget_usd:g} USD" if rules.budget_usd else "",
@@ -166,6 +167,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
         ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
+        *([("put on", PUT_ON)] if spec.proposer.queue else []),
         *([("space", f"{space}{source_of('space')}")] if space else []),
         *_evaluation_row(proposed),
         *_agent_rows(spec),

@@ -63,6 +63,12 @@ def test_any_other_idea_is_named_by_words(sentence: str, name: str) -> None:
     assert idea_name(4, Hypothesis("wide-clip", sentence, files={"train.py": ""})) == name
 
 
+@pytest.mark.parametrize(("parent_index", "on"), [(0, ""), (1, ""), (2, " (on #2)")])
+def test_an_idea_on_another_one_says_so(parent_index: int, on: str) -> None:
+    hypothesis = Hypothesis("beta", "Try it", overrides={"beta": 0.02})
+    assert idea_name(5, hypothesis, parent_index) == f"#5 beta=0.02{on}"
+
+
 def test_the_baseline_and_an_idea_without_a_number() -> None:
     assert idea_name(1, baseline_hypothesis()) == "#1 baseline"
     assert idea_name(0, baseline_hypothesis()) == "baseline"

@@ -15,13 +15,14 @@ _EXACT = 5  # significant digits up to which a number is shown as it is: somebod
 _ROUNDED = 3  # of any other number: a sampler drew it
 
 
-def idea_name(index: int, hypothesis: Hypothesis) -> str:
+def idea_name(index: int, hypothesis: Hypothesis, parent_index: int = 0) -> str:
     """`#7 lr=4.4e-3 kl=0.018`, `#1 baseline`, `#4 Decay the entropy bonus`; without a number for an index below 1.
 
-    An idea of settings is named by them, any other by the first words of its sentence.
+    An idea of settings is named by them, any other by the first words of its sentence. With the index of a parent that
+    is not the baseline, it ends with it: `#5 beta=0.02 (on #2)`, as its own settings are not all that it changes.
     """
-    number = f"#{index} " if index > 0 else ""
-    return number + (_settings(hypothesis.overrides) or _words(hypothesis))
+    number, on = f"#{index} " if index > 0 else "", f" (on #{parent_index})" if parent_index > 1 else ""
+    return number + (_settings(hypothesis.overrides) or _words(hypothesis)) + on
 
 
 def idea_index(text: str) -> int | None:

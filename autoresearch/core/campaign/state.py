@@ -65,6 +65,7 @@ class Idea:
     commit: str  # commit of the idea itself, before any per-run changes
     branch: str
     fingerprint: str
+    parent_index: int = 0  # 0: not known, or none
     parent_branch: str = ""  # the actual branch name, which may have a suffix such as `-2`
     simpler: bool = False  # declared, and confirmed by the diff
     runs: list[IdeaRun] = field(default_factory=list)
@@ -85,7 +86,7 @@ class Idea:
 
     @property
     def name(self) -> str:
-        return idea_name(self.index, self.hypothesis)
+        return idea_name(self.index, self.hypothesis, self.parent_index)
 
     @property
     def done(self) -> frozenset[str]:
@@ -410,6 +411,7 @@ class Fold:
             case "idea":
                 state.draft, idea = None, _idea(line)
                 parent = next((other for other in state.ideas if other.slug == idea.parent), None)
+                idea.parent_index = parent.index if parent else 0
                 idea.edited = idea.hypothesis.kind not in ("", "config") or (parent is not None and parent.edited)
                 if idea.index not in self._ideas:
                     self._ideas[idea.index] = idea

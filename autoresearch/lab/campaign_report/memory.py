@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
@@ -249,16 +250,17 @@ def _named(idea_line: IdeaLine) -> str:
 
 
 def _by_key(idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """How often each key was tried by ideas that change one or two, and the best that came of it.
+    """How often each key was tried on one parent by ideas that change one or two, and the best that came of it.
 
     An optimiser changes all keys in every idea: then no key can be told from another.
     """
     found: dict[str, list[IdeaLine]] = {}
     for line in idea_lines:
         keys = [part.partition("=")[0] for part in line.changes.split(", ") if "=" in part]
+        on = "" if line.parent in ("", BASELINE) else f" on {line.parent_name}"  # another question
         if line.gain is not None and len(keys) <= 2:
             for key in keys:
-                found.setdefault(key, []).append(line)
+                found.setdefault(key + on, []).append(line)
     often = sorted(((k, v) for k, v in found.items() if len(v) > 1), key=lambda pair: -len(pair[1]))
     words = []
     for key, ideas in often[:6]:

@@ -339,7 +339,7 @@ def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
         names = "; ".join(f"{line.name}, {proof}" if (proof := line.shown.proof) else line.name for line in gone[:10])
         words.append(f"Demoted, because fresh runs did not confirm it: {names}{_more(gone, 10)}.")
     if built := [line for line in idea_lines if line.marked]:
-        names = ", ".join(f"{line.name} (on {line.marked})" for line in built[:10])
+        names = ", ".join(f"{line.name}, from {line.marked}" for line in built[:10])
         words.append(f"Built on a demoted idea, so their parent is in doubt: {names}{_more(built, 10)}.")
     if state.unseeded:
         words.append(seed_words(state))

@@ -13,7 +13,7 @@ from autoresearch.git_repo.branches import branch_fault
 from autoresearch.git_repo.includes import check_includes
 from autoresearch.git_repo.missing_inputs import lacking
 from autoresearch.lab.campaign_setup.continue_campaign import refuse_other_terms, with_other_prefix
-from autoresearch.lab.campaign_setup.queue_checks import refuse_queue
+from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
@@ -36,7 +36,8 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     doubts = _refuse(spec, launch)
     if campaign_dir.controlled:
         raise ConflictError(f"the campaign {spec.name} is running", fix=f"autoresearch campaign status {spec.name}")
-    refuse_queue(spec, launch, CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None)
+    known = CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None
+    short = check_queue(spec, launch, known)
     if campaign_dir.spec.exists():
         refuse_other_terms(proposed)
     elif taken := branches.branch_commit(base.checkout, spec.branch("baseline")):
@@ -49,7 +50,7 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()
     commit = base.commit()
-    findings = [*proposed.findings, *doubts, *check_includes(base.checkout, spec.include, commit)]
+    findings = [*proposed.findings, *doubts, *short, *check_includes(base.checkout, spec.include, commit)]
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     return (*findings, *lacking(base.checkout, commit, spec.include))

@@ -31,16 +31,28 @@ class QueueInvalid(BlueprintInvalid):
         self.fix = "autoresearch config schema idea"
 
 
-def refuse_queue(campaign_spec: CampaignSpec, launch: LaunchSettings, earlier_state: CampaignState | None) -> None:
-    """Raise QueueInvalid with all errors of the queue. `past`: the state of the campaign that is to continue."""
+def check_queue(
+    campaign_spec: CampaignSpec, launch: LaunchSettings, earlier_state: CampaignState | None
+) -> tuple[Finding, ...]:
+    """Warn of a queue that holds fewer ideas than are to be tried. QueueInvalid with all that is wrong with it.
+
+    earlier_state: of the campaign that is to continue.
+    """
     if not campaign_spec.proposer.queue:
-        return
+        return ()
     queue = Queue(Path(campaign_spec.proposer.queue), parse_any, line_numbers)
     past_ideas = [idea.hypothesis for idea in earlier_state.ideas] if earlier_state else []
     tokens = [one.token for one in past_ideas if one.proposer == QUEUE]
     queue.check([one.slug for one in past_ideas], partial(_misfit, launch, campaign_spec.recipe), gone=tokens)
     if faults := queue.faults():
         raise QueueInvalid(faults)
+    count, only = campaign_spec.rules.count, campaign_spec.proposer.name == QUEUE
+    held = len(queue.slugs())
+    if count is None or not only or earlier_state is not None or held + 1 >= count:
+        return ()
+    message = f"the queue holds {held} of the {count - 1} ideas that are to be tried beside the baseline"
+    hint = f"after them the campaign waits for more: `campaign add`, or --count {held + 1} ends it then"
+    return (Finding(Severity.WARNING, "short_queue", message, hint),)
 
 
 def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:

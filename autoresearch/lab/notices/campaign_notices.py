@@ -62,7 +62,7 @@ def best_line(state: CampaignState) -> str:
     best = state.best
     if best is None or shown_value(state, best).value is None:
         return "Nothing was measured."
-    name, words = idea_name(best.index, best.hypothesis), shown_value(state, best).words
+    name, words = best.name, shown_value(state, best).words
     return f"best: {name}: {words}" + ("; no idea was better" if best.hypothesis.is_baseline else "")
 
 
@@ -76,7 +76,7 @@ def _newly_confirmed(state: CampaignState) -> list[Idea]:
 
 
 def _confirmed(state: CampaignState, idea: Idea, host: str) -> Notice:
-    name = idea_name(idea.index, idea.hypothesis)
+    name = idea.name
     rounds = max(run.round for run in idea.runs)
     lines = (shown_value(state, idea).words, f"next: autoresearch report {state.spec.name}", _where(state, host))
     title = f"{state.spec.name}: {name} is confirmed"
@@ -91,7 +91,7 @@ def _full_disk(state: CampaignState, now: float, host: str) -> Notice | None:
     row = min(rows, key=lambda each: each.ended or 0.0)  # what follows within the hour is the same trouble
     idea = next(one for one in state.ideas if row in one.rows)
     lines = (
-        f"{idea_name(idea.index, idea.hypothesis)}, run {row.replicate}, ended because a disk was full.",
+        f"{idea.name}, run {row.replicate}, ended because a disk was full.",
         f"next: autoresearch explain {row.run_id}",
         _where(state, host),
     )

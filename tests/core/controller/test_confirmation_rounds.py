@@ -35,7 +35,7 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
     state = made.state()
     assert confirmation_rounds.round_is_over(state)
     said = made.apply(confirmation_rounds.judge_round(state, made.curves()))
-    assert "not confirmed" in said[0] and said[1:] == ["#3 Try child was built on a demoted one"]
+    assert "not confirmed" in said[0] and said[1:] == ["#3 Try child (on #2) was built on a demoted one"]
     after = made.state()
     assert (after.by_slug("fake").confirmed, after.by_slug("child").marked) == ("demoted", "fake")
     assert not after.open_round and after.best.slug != "fake"

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.system
 
 WORDS = {
     "baseline": "the baseline is what ideas are measured against: it cannot be confirmed",
-    "best": "#9 lr=0.3 is confirmed already",
-    "": "#9 lr=0.3 is confirmed already",  # the default is the best one
+    "best": "#9 lr=0.3 (on #2) is confirmed already",
+    "": "#9 lr=0.3 (on #2) is confirmed already",  # the default is the best one
     "lr-down": "#3 lr=0.05 is not kept (discard): there is nothing to confirm",
 }
 

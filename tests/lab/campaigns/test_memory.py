@@ -30,7 +30,7 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
         "at most 12 ideas attempted",
         "10/12 attempted",
         "Baseline: 0.5 ± 0.02 (sd of one run; mean of 3)",
-        "Best: #9 lr=0.3: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
+        "Best: #9 lr=0.3 (on #2): confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05",
         "Runs now: `now-000001`",
         "## Blockers",
         "its controller is gone",  # nobody holds the lock
@@ -45,9 +45,9 @@ def test_the_timeline_has_one_line_for_each_thing_in_its_order(lived: Any) -> No
     assert told[0] == "campaign 20261121-sort was begun"
     assert told[1] == "idea #1 baseline: Change nothing"
     assert told[-1] == "somebody asked: pause"
-    assert "crash oom-000001 (#4 Twice the batch): no metric, 5.0 min, crashed: cuda_oom" in told
+    assert "crash oom-000001 (#4 Twice the batch (on #2)): no metric, 5.0 min, crashed: cuda_oom" in told
     assert "skipped The same once more: equal to lr-up" in told
-    assert "confirmed #9 lr=0.3: +0.19 over 8 fresh baseline runs, p 0.001" in told
+    assert "confirmed #9 lr=0.3 (on #2): +0.19 over 8 fresh baseline runs, p 0.001" in told
     assert [line[:21] for line in lines] == sorted(line[:21] for line in lines)
     assert sum("keep best-000003" in line for line in told) == 1
 
@@ -107,12 +107,12 @@ def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     for words in (
         "goal: maximize task_pass_rate@1",
         "stand: 10/12 attempted",
-        "best: #9 lr=0.3: confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25",
-        "last: best-000004 of #9 lr=0.3",
-        "  crashed: cuda_oom (1): #4 Twice the batch",
+        "best: #9 lr=0.3 (on #2): confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05",
+        "last: best-000004 of #9 lr=0.3 (on #2)",
+        "  crashed: cuda_oom (1): #4 Twice the batch (on #2)",
         "worse than its parent (1): #3 lr=0.05 −0.08",
         "no more than noise (1): #5 Change the warm-up",
-        "key lr: 3 tried, 2 kept, best #9 lr=0.3",
+        "key lr: 2 tried, 1 kept, best #2 lr=0.2",
         "skipped The same once more: equal to lr-up",
         "Kept, not confirmed: #2 lr=0.2 0.59 (mean of 2)",
         "next: autoresearch campaign resume 20261121-sort",

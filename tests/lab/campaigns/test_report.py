@@ -49,9 +49,10 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
     points = data["progress"]["points"]
     counts = Counter(point["standing"] for point in points)
     assert counts == {"kept": 2, "confirmed": 1, "demoted": 1, "discarded": 2, "crashed": 1, "smoke": 1, "baseline": 1}
-    assert {p["name"] for p in points if p["selected"] is not None} == {"#9 lr=0.3", "#6 Another schedule"}
-    assert [p["name"] for p in points if p["low"] is not None] == ["#9 lr=0.3"]
-    assert [p["name"] for p in points if p["y"] is None] == ["#4 Twice the batch"]
+    picked = {p["name"] for p in points if p["selected"] is not None}
+    assert picked == {"#9 lr=0.3 (on #2)", "#6 Another schedule (on #2)"}
+    assert [p["name"] for p in points if p["low"] is not None] == ["#9 lr=0.3 (on #2)"]
+    assert [p["name"] for p in points if p["y"] is None] == ["#4 Twice the batch (on #2)"]
     assert len(points[0]["replicates"]) == 3
     assert data["progress"]["title"] == data["subtitle"] == "10 ideas, 3 kept, 1 confirmed"
     assert [idea["standing"] for idea in data["ideas"]][-1] == "running"
@@ -61,16 +62,16 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
 def test_the_words_are_honest(lived: Any) -> None:
     _, markdown, data = written(lived)
     for text in (markdown, words_of(data)):
-        assert f"Confirmed by fresh runs with other seeds: #9 lr=0.3, {PROVED} and none of" in text
-        assert "Kept, not confirmed: #2 lr=0.2 0.59 (mean of 2), #7 On the lucky one 0.67 (one run). " in text
-        assert "Demoted, because fresh runs did not confirm it: #6 Another schedule, +0.01 against the base" in text
-        assert "#7 On the lucky one (on #6 Another schedule)" in text
+        assert f"Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), {PROVED} and none of" in text
+        assert "Kept, not confirmed: #2 lr=0.2 0.59 (mean of 2), #7 On the lucky one (on #6) 0.67 (one run). " in text
+        assert "Demoted, because fresh runs did not confirm it: #6 Another schedule (on #2), +0.01 against" in text
+        assert "#7 On the lucky one (on #6), from #6 Another schedule (on #2)" in text
         assert "10/12 attempted" in text
         assert "equal to lr-up" in text
         assert "20261121-sort:1.3" in text
     tried, number, caution = data["outcome"]
     assert tried == "10 ideas, 3 kept, 1 confirmed, in 75.7 min."
-    assert number.startswith(f"The best confirmed idea is #9 lr=0.3: {PROVED}")
+    assert number.startswith(f"The best confirmed idea is #9 lr=0.3 (on #2): {PROVED}")
     assert "2 ideas are kept on search means" in caution and "1 idea is demoted" in caution
     assert all(cell in markdown for cell in data["outcome"][::2])
 
@@ -122,7 +123,7 @@ def test_a_diff_is_bounded_and_without_our_own_files(lived: Any) -> None:
     _, markdown, data = written(lived)
     (best, *others) = data["diffs"]
     texts = [text for _, text in best["lines"]]
-    assert (best["name"], best["parent"]) == ("#9 lr=0.3", "#2 lr=0.2") and len(others) == 2
+    assert (best["name"], best["parent"]) == ("#9 lr=0.3 (on #2)", "#2 lr=0.2") and len(others) == 2
     assert "+print('best </script><b>')" in texts and {"-lr: 0.2", "+lr: 0.3"} < set(texts)
     assert ".autoresearch/blueprint.md" not in words_of(data["diffs"])
     assert "best.py" in markdown

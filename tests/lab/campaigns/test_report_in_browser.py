@@ -58,7 +58,7 @@ def test_zoom_hover_and_log_axis(lived: Any, chrome: Browser) -> None:
     chrome.mouse("mouseMoved", box[0] + x + 1, box[1] + y + 1)
     chrome.settle()
     words = chrome.js(f"{PLOT}.querySelector('.hoverlayer').textContent")
-    assert "#9 lr=0.3" in words and "+0.05 to +0.25" in words and "Lower KL" in words
+    assert "#9 lr=0.3 (on #2)" in words and "+0.05 to +0.25" in words and "Lower KL" in words
     chrome.drag((box[0] + box[2] * 0.5, box[1] + 40), (box[0] + box[2] * 0.9, box[1] + box[3] * 0.7))
     low, high = chrome.js(f"{PLOT}._fullLayout.xaxis.range")
     assert low > 4 and high < 10.5
@@ -75,9 +75,10 @@ def test_sort_filter_and_curves(lived: Any, chrome: Browser) -> None:
     for _ in range(2):  # ascending, then descending
         chrome.js("document.querySelector('[data-sort=value]').click()")
     names = chrome.js(NAMES)
-    assert names[0] == "#7 On the lucky one" and set(names[-2:]) == {"#4 Twice the batch", "#10 Under way"}
+    assert names[0] == "#7 On the lucky one (on #6)"
+    assert set(names[-2:]) == {"#4 Twice the batch (on #2)", "#10 Under way"}
     chrome.js("$('find').value = 'LUCKY #7', $('find').oninput()")
-    assert chrome.js(NAMES) == ["#7 On the lucky one"]
+    assert chrome.js(NAMES) == ["#7 On the lucky one (on #6)"]
     chrome.js("$('find').value = '', $('find').oninput(), standing.value = 'discarded', standing.onchange()")
     assert len(chrome.js(NAMES)) == 2 and chrome.js("shown.textContent") == "2 of 10 shown"
     chrome.js("render()")

@@ -52,7 +52,7 @@ def test_it_is_asked_for_and_written(lived: Any, matter_of: Build, tmp_path: Pat
     text = write(matter, opinion, place).read_text(encoding="utf-8")
     assert [path.name for path in place.iterdir()] == ["agent_summary.md"]
     measured, _, says = text.partition("(an opinion, not checked by anybody)")
-    assert "Confirmed by fresh runs with other seeds: #9 lr=0.3, task_pass_rate@1 0.65, +0.15" in measured
+    assert "Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), task_pass_rate@1 0.65, +0.15" in measured
     assert "| 9 | best | lr=0.3 | confirmed | 0.65, +0.15 against the baseline (90 % interval" in measured
     assert "> **best wins with 0.7033**" in says
     assert "> - best raised task_pass_rate@1 to 0.91 **[not in the ledger: 0.91]**" in says
