@@ -67,7 +67,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "start": ("campaign:start", "Start a campaign (`campaign FILE` and `campaign --count N` mean this)."),
             "status": (
                 "campaign_status:status",
-                "Where it stands; --full: all that somebody who takes over must know.",
+                "Where it stands; --full: everything needed to take over.",
             ),
             "pause": ("campaign_control:pause", "Begin nothing more; what runs goes on."),
             "resume": ("campaign_control:resume", "Go on after a pause, a crash or a reboot."),

@@ -12,6 +12,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.text.counted import counted
 from autoresearch.errors import BlueprintError, ConflictError
 
 QUESTIONS = (
@@ -31,7 +32,7 @@ def new(
     recipe: Annotated[str, typer.Option(metavar="YAML", help="The trainer's own.")] = "",
     command: Annotated[str, typer.Option(help="The launch command.")] = "",
     max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
-    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
+    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not show it.")] = "",
     metric: Annotated[str, typer.Option(help="The objective.")] = "",
     set_: Annotated[
         list[str] | None,
@@ -127,7 +128,7 @@ def check(
         "exit_code": BlueprintError.exit_code if errors else 0,
         "next": [] if errors else [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
-    count = f"{path}: {len(errors)} errors, {len(found) - len(errors)} warnings"
+    count = f"{path}: {counted(len(errors), 'error')}, {counted(len(found) - len(errors), 'warning')}"
     lines = [*map(str, found), f"first step: {rule}", count]
     output.emit("blueprint check", payload, as_json=as_json, lines=lines)
     return BlueprintError.exit_code if errors else 0

@@ -153,6 +153,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
     each = f"at most {span(spec.timeout_s or proposed.trainer_settings.resolved.blueprint.max_time_s)}"
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
+    baselines = f"{spec.replicates} run{'s' * (spec.replicates != 1)}"
     rows = [
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
         ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
@@ -163,7 +164,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
         *([("room", fits)] if (fits := proposed.cost.fits_words) else []),
         ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
-        ("baseline", f"{_runs(spec.replicates)}, on {spec.branch('baseline')}{source_of('baseline')}"),
+        ("baseline", f"{baselines}, on {spec.branch('baseline')}{source_of('baseline')}"),
         ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
@@ -209,24 +210,24 @@ def _seed_check_words(campaign_spec: CampaignSpec) -> str:
     bar = campaign_spec.resolution
     exact = "" if bar is None else f"; if not, a gain of more than {bar:g} counts"
     if campaign_spec.replicates >= CHECKED:
-        return f"run 2 of the baseline repeats the first one's, which shows whether seeds do anything{exact}"
+        return f"run 2 of the baseline repeats the first one's, which shows whether seeds change anything{exact}"
     if not campaign_spec.confirm:
-        return f"whether seeds do anything will not be seen, which takes {CHECKED} runs of the baseline"
-    return f"whether seeds do anything shows with {CHECKED} runs of the baseline, made before a claim{exact}"
+        return f"whether seeds change anything stays unknown: that takes {CHECKED} runs of the baseline"
+    return f"{CHECKED} runs of the baseline, made before any claim, show whether seeds change anything{exact}"
 
 
 def _claim_words(campaign_spec: CampaignSpec) -> str:
     """What may be claimed at the end, and what that may cost; without a confirmation, what is given up."""
     if not campaign_spec.confirm:
         return (
-            "none (confirm: false): nothing may be claimed, and the number of a kept idea is too good, as it was kept "
-            "for it"
+            "none (confirm: false): nothing may be claimed, and the number of a kept idea is likely too good, as the "
+            "idea was picked for it"
         )
     most = campaign_spec.rules.confirm_runs
     return (
-        f"the best idea is put to the proof at the end, in at most {most} fresh runs of it and of the baseline "
-        "together; if that fails, so is the next best "
-        f"(`campaign set {campaign_spec.name} confirm_runs={most + 8}` allows more, for several ideas)"
+        f"at the end, at most {most} fresh runs of the best idea and of the baseline together confirm it or not; "
+        "if not, the next best idea is tested with what is left of them "
+        f"(`campaign set {campaign_spec.name} confirm_runs={most + 8}` allows more runs)"
     )
 
 
@@ -237,11 +238,11 @@ def _outputs_words(proposed: ProposedCampaign) -> str:
     spec = proposed.spec
     named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.proposer.launch).items())
     far = [place.name for place in spec.places if not place.is_local]
-    gone = f"; what a run writes at {', '.join(far)} beside its results stays there" if far else ""
+    gone = f"; other files that a run writes at {', '.join(far)} stay there" if far else ""
     return (
         f"what a run writes in its worktree{f' ({named})' if named else ''} is kept in its run directory, "
-        f"{spec.keep_gb:g} GB in all (keep_gb); beyond that the oldest of ideas that lost are removed, never the best "
-        f"one's; caches and data/ are not{gone}"
+        f"{spec.keep_gb:g} GB in all (keep_gb); beyond that, those of discarded ideas are removed, oldest first, never "
+        f"the best idea's; caches and data/ are not kept{gone}"
     )
 
 
@@ -250,19 +251,15 @@ def _failure_words(proposed: ProposedCampaign) -> str:
     from autoresearch.lab.recipes.continuation import can_go_on
 
     settings, most = proposed.trainer_settings, proposed.spec.max_machine_retries
-    result = "what an idea did is its result"
+    result = "a failure that the idea caused is its result"
     if not most:
-        return f"{result}, and what the machine did says nothing: nothing is tried again"
+        return f"{result}, one that the machine caused says nothing about it, and neither is retried"
     begins = "from the beginning (`- resume: true` in the notes: from the last checkpoint)"
     if settings.resolved.blueprint.notes.resume:
         able = can_go_on(settings.trainer, settings.whole)
         begins = "from the last checkpoint" if able else "from the beginning, as this recipe keeps no checkpoints"
     times = "once" if most == 1 else f"up to {most} times"
-    return f"{result}; what the machine did (preemption, a lost host, a full disk) is tried again {times}, {begins}"
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
+    return f"{result}; one that the machine caused (preemption, a lost host, a full disk) is retried {times}, {begins}"
 
 
 def _files(number: int) -> str:
@@ -275,7 +272,7 @@ def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
     if notes.evaluate:
         within = output.duration(notes.evaluate_s)
         return [("measured by", f"{'; '.join(notes.evaluate)} at the base commit, within {within}")]
-    none = "what the training prints: `- evaluate: COMMAND` in the notes would measure it apart"
+    none = "the output of the training; `- evaluate: COMMAND` in the notes would measure it separately"
     return [("measured by", none)] if proposed.spec.research.agent else []
 
 

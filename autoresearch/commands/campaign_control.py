@@ -97,7 +97,7 @@ def refuse_baseline(slug: str) -> None:
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, typer.Option("--detach")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Nothing is asked; as `campaign` has it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> int:
     """Go on: after a pause, a crash of the controller, a reboot."""
@@ -176,7 +176,7 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
 
     given = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")
     if unset := next((name for name, value in given.items() if value is None), None):
-        raise UsageError(f"{unset}=null: a rule of a campaign that was begun can be changed, not taken back")
+        raise UsageError(f"{unset}=null: a stop rule of a campaign that has started can be changed, not removed")
     values: dict[str, Any] = {}
     for name, value in given.items():
         try:
@@ -255,9 +255,9 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: A
     requests.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(campaign_dir)
     state = state_of(campaign_dir)
-    words = (
-        f"{do} is recorded" if campaign_dir.controlled else f"{do} is recorded; no controller lives: campaign resume"
-    )
+    words = "the request is recorded"
+    if not campaign_dir.controlled:
+        words += f"; no controller is running: autoresearch campaign resume {state.spec.name}"
     lines = [f"{state.spec.name} in {campaign_dir.path}: {words}"]
     output.emit(command or f"campaign {do}", payload_of(campaign_dir, state), as_json=as_json, lines=lines)
     return 0

@@ -26,7 +26,7 @@ _UNKNOWN: dict[str, Any] = {"state": "unknown", "attempted": 0, "count": None, "
 def status(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="All that somebody who takes over must know, in at most 60 lines.")
+        bool, typer.Option("--full", help="Everything needed to take over, in at most 60 lines.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
@@ -101,7 +101,7 @@ def live_parts(state: CampaignState, now: float) -> list[tuple[str, str]]:
     if best and best.value is not None:
         parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
     parts.append((f"{len(state.live)} running", ""))
-    left = f"{output.duration(found.remaining_s)} left" if found.remaining_s is not None else eta(state)[2:]
+    left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
     return [*parts, (left, "dim")] if left else parts
 
 

@@ -74,7 +74,7 @@ def doctor(
         ["verdict", "a run could not start here" if errors else "fit"],
     ]
     if canary and not inspections:
-        output.remark("no canary is sent: no target but this machine is named; such as --launcher gpu1 --canary")
+        output.remark("no canary was sent: name a target other than this machine, such as --launcher gpu1 --canary")
     if as_json:
         payload = {
             "fit": fit,

@@ -23,7 +23,7 @@ MOST_TAIL = 40
 def explain(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
     log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
-    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose knobs to name, whose lines to expect.")] = "",
+    trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
     digest: Annotated[bool, typer.Option(help="Each process's first exception, kills, the last step.")] = False,
     tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -112,15 +112,15 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
     else:
         again = f", {cause.times} times" if cause.times > 1 else ""
         head.append(f"failure: {cause.kind.value}{again}")
-        head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  told by its silence")
+        head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  inferred from its silence")
         head += [f"  at {cause.where}"] if cause.where else []
         head += [f"  {cause.note}"] if cause.note else []
     if _is_unclear(payload):
-        head.append("not certain: no line says why; the digest shows what there is")
+        head.append("cause unknown: no line of the log states it; the digest shows what there is")
     head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     for r in payload["overcome"][:3]:
         often = f"said {r['times']} times" if r["times"] > 1 else "said once"
-        head.append(f"{often}, training went on: {r['class']} ({_where(r)}: {r['line'][:160]})")
+        head.append(f"{often}, training continued: {r['class']} ({_where(r)}: {r['line'][:160]})")
     head += [f"try: {text}" for text in payload["try"][:4]]
     if payload["digest"]:
         return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line}" for line in payload["digest"]), FENCE]

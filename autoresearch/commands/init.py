@@ -20,7 +20,7 @@ _COMMIT = "git init && git add -A && git commit -m start"
 def init(
     directory: Annotated[str, typer.Argument(metavar="DIR")] = ".",
     command: Annotated[str, typer.Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
-    metric: Annotated[str, typer.Option(help="The number that counts, if not one that the script prints last.")] = "",
+    metric: Annotated[str, typer.Option(help="The objective; by default, what the script prints last.")] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
@@ -71,18 +71,22 @@ def _blueprint(root: Path, command: str, metric: str, wrote: dict[str, str]) -> 
     asked, purpose = not output.agent_or_pipe(), ""
     command = command or first.training_command(root)
     if asked:
-        command = str(typer.prompt("With which command is it trained (empty: none)?", default=command)).strip()
+        command = _answer("Which command trains it (empty: none)?", command)
     if not command:
         return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
     metric = metric or first.printed_metric(command, root)
     if asked:
-        metric = str(typer.prompt("Which number that it prints counts (empty: none)?", default=metric)).strip()
-        purpose = str(typer.prompt("What is the experiment, in a sentence (empty: just try)?", default="")).strip()
+        metric = _answer("Which metric that it prints is the objective (empty: none)?", metric)
+        purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
     fields = first.first_blueprint(root, command, metric, purpose, path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}"
     return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": fields.direction}
+
+
+def _answer(question: str, default: str) -> str:
+    return str(typer.prompt(question, default=default, show_default=bool(default))).strip()
 
 
 def _campaign(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
@@ -93,7 +97,7 @@ def _campaign(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
     path, remarks = root / CAMPAIGN, []
     found = checkout.find(root)
     if found is None or not found.head:
-        remarks.append(f"a campaign keeps each idea on a git branch; here is no commit yet, so type: {_COMMIT}")
+        remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
     if path.exists():
         return {"campaign": str(path), "varies": [], "remarks": remarks}
     campaign = first_campaign(root / BLUEPRINT, os.environ, path.name)

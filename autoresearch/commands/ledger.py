@@ -12,6 +12,7 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.text.counted import counted
 from autoresearch.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def show(
             output.table([brief, *rows])
         for note in notes.values():
             output.prose(formatting.plain(note, NOTE_MOST))
-        output.prose(f"{len(records)} {'row' if len(records) == 1 else 'rows'} in {output.near(path)}")
+        output.prose(f"{counted(len(records), 'row')} in {output.near(path)}")
     if warning and not as_json:
         output.remark(f"warning: {warning}")
     return 0
@@ -129,7 +130,7 @@ def export(
         output.remark(remark)
     payload = {"ledger": str(done.ledger), "format": form, "path": str(done.path), "rows": done.rows}
     payload |= {"remarks": list(done.remarks), "next": []}
-    rows = f"{done.rows} {'row' if done.rows == 1 else 'rows'}"
+    rows = counted(done.rows, "row")
     output.emit("ledger export", payload, as_json=as_json, lines=[f"wrote {done.path}: {rows} of {done.ledger}"])
     return 0
 

@@ -59,10 +59,10 @@ class LiveView:
         return now
 
     def line(self, now: RunStatus) -> list[Part]:
-        """The live line: bar, step of total, metric and its sparkline, time left, what is awaited."""
+        """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
         spec, step = self.recorded.spec, now.last_step
         parts: list[Part] = []
-        left = f"{output.duration(now.left_s)} left"
+        left = f"limit in {output.duration(now.left_s)}"
         if step and step.step >= 0:
             total = self.total or total_of(self.recorded.rundir.log, step.step)
             self.total = total
@@ -181,7 +181,7 @@ def report_line(follower: LiveView, now: RunStatus, pause: float) -> str:
         metric = f", {follower.recorded.spec.objective.metric} {output.number(follower.history[-1][1])}"
     return (
         f"[{output.duration(now.elapsed_s)}] {follower.recorded.spec.run}: {now.state.value}, {step}{metric}, "
-        f"{output.duration(now.left_s)} left, next look in {output.duration(pause)}"
+        f"limit in {output.duration(now.left_s)}, next look in {output.duration(pause)}"
     )
 
 

@@ -11,6 +11,7 @@ import typer
 
 from autoresearch.commands import layout, output
 from autoresearch.commands.layout import GAP
+from autoresearch.core.text.counted import counted
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def metrics(
     name, found = _read(run, log, trainer, source, metric)
     found = found.filtered(key or ())
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
-        raise UsageError(f"--out {out} is what the metrics are read from", hint="name another file", code="bad_out")
+        raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
     written = metric_frame.write(found.shown, Path(out)) if out else None
     payload = _payload(found, last)
     if as_json and out:  # which is where to read them
@@ -138,7 +139,7 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
     from autoresearch.lab.results.results_file import STEP_COLUMNS, telling
 
     steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
-    lines = [f"{name} ({readout.trainer}): {len(steps)} steps, {len(validations)} validations"]
+    lines = [f"{name} ({readout.trainer}): {counted(len(steps), 'step')}, {counted(len(validations), 'validation')}"]
     lines += [f"from {payload['source_kind']} {payload['source']}" if readout.source else "no source holds a metric"]
     lines += [payload["read"]] if payload["read"] else []
     others = [
@@ -156,7 +157,7 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
         lines.append(f"failure: {readout.failure[0]}: {payload['failure']['line']}"[:300])
     lines += [f"warning: {text}"[:300] for text in payload["warnings"][:TOLD]]
     if payload.get("out"):
-        lines.append(f"wrote {payload['rows']} rows to {payload['out']}")
+        lines.append(f"wrote {counted(payload['rows'], 'row')} to {payload['out']}")
     return lines
 
 

@@ -32,7 +32,7 @@ def warn_of_recipients(directory: Path, environ: Mapping[str, str]) -> None:
     """Say what is wrong with the `notify:` of the project in a directory; it refuses nothing."""
     recipients = project_recipients(directory, environ)
     for problem in _problems(recipients):
-        output.remark(f"warning: {problem}; nobody is told there")
+        output.remark(f"warning: {problem}; no notice is sent there")
 
 
 def events_of(recipient: Recipient) -> str:
@@ -58,7 +58,7 @@ def look_at_notices(settings: Settings, environ: Mapping[str, str], *, send: boo
         recipients = recipients_in(settings, environ)
         reasons, problems = try_each(recipients), recipients.problems
         if not (recipients.each or problems):
-            output.remark("no test is sent: `notify:` of autoresearch.yaml names nobody")
+            output.remark("no test was sent: `notify:` of autoresearch.yaml is empty")
     else:
         recipients, problems = checked_recipients(settings, environ)
         reasons = [""] * len(recipients.each)

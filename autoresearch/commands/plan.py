@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autoresearch.lab.plans.plan_dir import PlanDir
 
 Topic = Annotated[Path, typer.Argument(metavar="TOPIC.md", show_default=False)]
-Out = Annotated[str, typer.Option(metavar="FILE", help="Where to; <topic>.plan.yaml beside the topic.")]
+Out = Annotated[str, typer.Option(metavar="FILE", help="The file to write, if not <topic>.plan.yaml beside the topic.")]
 Plan = Annotated[str, typer.Argument(metavar="PLAN", show_default=False)]
 Json = Annotated[bool, typer.Option("--json")]
 Agent = Annotated[str, typer.Option(help="claude, codex ... or command: it writes the plan.")]

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 def run(
     plan: Plan = "",
     no_human: Annotated[
-        bool, typer.Option("--no-human", help="Ask nobody: fixed in git all the same, and written down as such.")
+        bool, typer.Option("--no-human", help="Do not ask for approval, and record that nobody gave it.")
     ] = False,
     agent: Agent = "",
     set_: Set = None,
     most_revisions: Annotated[int, typer.Option(help="By --agent, in this run.")] = 2,
-    detach: Annotated[bool, typer.Option("--detach", help="Go on in a tmux session of its own.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in a tmux session of its own, and return.")] = False,
     as_json: Json = False,
 ) -> int:
     """Run the stages of an approved plan as campaigns, one after another; again after a crash or a pause."""
@@ -42,7 +42,7 @@ def run(
     from autoresearch.lab.plans.run_stages import in_pursuit, pursue_alone
 
     if agent and not no_human:
-        raise UsageError("an agent that revises while the plan runs asks nobody", hint="--agent needs --no-human")
+        raise UsageError("an agent cannot ask for approval of its revisions", hint="--agent needs --no-human")
     chosen = chosen_agent(agent, set_)
     parts = real_parts()
     plan_dir, draft = register.open_plan(plan, parts)

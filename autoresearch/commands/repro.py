@@ -19,7 +19,7 @@ SHOWN = 9  # caveats, for people
 
 def repro(
     row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
-    run: Annotated[bool, typer.Option("--run", help="Launch it, as a run of its own.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Launch it as a new run.")] = False,
     launcher: Annotated[
         str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_option.named)
     ] = "",
@@ -98,4 +98,4 @@ def _lines(redone: Redone) -> list[str]:
 def _caveats(redone: Redone) -> list[str]:
     shown = [f"  - {text}" for text in redone.caveats[:SHOWN]]
     left = [f"  - and {len(redone.caveats) - SHOWN} more: --json"] if len(redone.caveats) > SHOWN else []
-    return ["what is not, or may not be, the same:", *shown, *left] if redone.caveats else []
+    return ["what differs, or may differ:", *shown, *left] if redone.caveats else []

@@ -36,7 +36,7 @@ def run(
     max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
     stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
     grace: Annotated[str, typer.Option(metavar="DURATION", help="Between TERM and KILL.")] = "",
-    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not tell.")] = "",
+    trainer: Annotated[str, typer.Option(help="Trainer, if the command does not show it.")] = "",
     launcher: Annotated[
         str,
         typer.Option(

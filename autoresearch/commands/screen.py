@@ -21,7 +21,7 @@ HELP = (
     ("up down j k", "choose a run; page up, page down, g, G: further"),
     ("Enter l", "its log; q or Escape comes back from there"),
     ("a", "attach to its session; C-b d comes back"),
-    ("s", "stop it: asks why, and then once more"),
+    ("s", "stop it, after a reason and a confirmation"),
     ("f", "only runs with these words in target, campaign ..."),
     ("/ n", "find the next run with a text, and the one after it"),
     ("o O", "sort by the next, the previous column"),

@@ -48,7 +48,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     }
     lines = [
         f"{spec.run}: {state.value}, step {payload['step']}, elapsed {output.duration(payload['elapsed_s'])}, "
-        f"{output.duration(payload['deadline_s'])} left",
+        f"limit in {output.duration(payload['deadline_s'])}",
         *elsewhere(payload, state),
         f"attach: {payload['attach']}",
         *([f"server: {server.attach}"] if server else []),

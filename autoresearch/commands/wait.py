@@ -153,7 +153,7 @@ def _wait_for_event(
         payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key in UNTIL_STEPS and value)}
     lines = [
         f"{spec.run}: {state.value}, {event.replace('_', ' ')}, step {payload['step']}, "
-        f"elapsed {output.duration(payload['elapsed_s'])}, {output.duration(payload['deadline_s'])} left",
+        f"elapsed {output.duration(payload['elapsed_s'])}, limit in {output.duration(payload['deadline_s'])}",
         *where,
         *(f"  | {line}" for line in payload.get("tail", ())),
     ]

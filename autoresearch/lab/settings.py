@@ -19,7 +19,7 @@ FILE = "autoresearch.yaml"
 PLUGINS = PluginNames("launchers")
 LAUNCHERS = "launchers"  # this key and the next are not single values
 NOTIFY = "notify"
-NOTIFY_MEANING = "who is told of an end, a pause ...: a URL as Apprise takes it, {command: ...}, or a list of them"
+NOTIFY_MEANING = "who gets a notice of ends, pauses ...: a URL as Apprise takes it, {command: ...}, or a list of them"
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
@@ -48,16 +48,16 @@ KEYS = (
         "first_step_timeout",
         f"{FIRST_STEP_S / 60:.0f}m",
         True,
-        "time to the first step (of silence where nobody knows the steps), unless the blueprint says",
+        "limit to the first step (of silence, where steps are not known yet), unless the blueprint sets one",
     ),
-    SettingKey("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "time in all, unless the blueprint says"),
-    SettingKey("stall_timeout", "", True, "end a run without a new event for so long; empty: only report"),
+    SettingKey("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "limit of a run, unless the blueprint sets one"),
+    SettingKey("stall_timeout", "", True, "end a run after so long without a new event; empty: only report it"),
     SettingKey("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
     SettingKey(
         "first_step_cap",
         f"{FIRST_STEP_CAP_S / 3600:.0f}h",
         True,
-        "how long boot and validation may hold the first-step clock",
+        "most that boot and validation may add to the first-step limit",
     ),
     SettingKey("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
     SettingKey(

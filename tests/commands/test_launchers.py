@@ -243,5 +243,5 @@ def test_a_variable_that_is_not_set_sends_a_run_nowhere(bench: Any) -> None:
 
 def test_a_canary_that_nobody_gets_is_told_of(bench: Any) -> None:
     code, _, err = bench.here("doctor", "--canary")
-    assert code == 0 and "no canary is sent" in err
+    assert code == 0 and "no canary was sent" in err
     assert "canary" not in bench.here("doctor")[2]

@@ -141,7 +141,7 @@ def test_doctor_sends_a_test_to_each_and_says_which_worked(bench: Any, hook: Any
     assert f"json://127.0.0.1:{hook.port}/***: a test arrived there" in out and TOKEN not in out
     (bench.repo / "autoresearch.yaml").unlink()
     code, _, err = bench.here("doctor", "--notify")
-    assert code == 0 and "no test is sent: `notify:` of autoresearch.yaml names nobody" in err
+    assert code == 0 and "no test was sent: `notify:` of autoresearch.yaml is empty" in err
 
 
 @pytest.mark.real

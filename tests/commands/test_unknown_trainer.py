@@ -12,10 +12,10 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-SINCE = "the steps of this script are found in what it prints; until then the run is ended once nothing new"
+SINCE = "steps are recognised from the output; until the first one, the run is ended if it prints nothing new"
 WRITTEN = (
     "after the start if no step is recognised, whatever is printed; "
-    "the steps of this script are found in what it prints"
+    "steps are recognised from the output"
 )
 
 
@@ -26,18 +26,18 @@ def rule(bench: Any, path: Path, *flags: object, **env: str) -> str:
 
 def test_check_and_plan_say_what_ends_it(bench: Any) -> None:
     path = bench.unknown("print('hello')")
-    assert rule(bench, path) == f"{SINCE} is printed for 20 minutes"
-    assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} is printed for 20 minutes"
+    assert rule(bench, path) == f"{SINCE} for 20 minutes"
+    assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} for 20 minutes"
     assert f"first step: {SINCE}" in bench.here("blueprint", "check", path)[1]
-    assert "are found in what it prints" in " ".join(bench.here("run", path, "--dry-run")[1].split())
+    assert "steps are recognised from the output" in " ".join(bench.here("run", path, "--dry-run")[1].split())
 
 
 def test_a_limit_of_environment_or_project_is_a_default(bench: Any) -> None:
     path = bench.unknown("print('hello')")
-    assert rule(bench, path, AUTORESEARCH_FIRST_STEP_TIMEOUT="7m") == f"{SINCE} is printed for 7 minutes"
+    assert rule(bench, path, AUTORESEARCH_FIRST_STEP_TIMEOUT="7m") == f"{SINCE} for 7 minutes"
     (bench.repo / "autoresearch.yaml").write_text("first_step_timeout: 8m\n")
-    assert rule(bench, path) == f"{SINCE} is printed for 8 minutes"
-    assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} is printed for 8 minutes"
+    assert rule(bench, path) == f"{SINCE} for 8 minutes"
+    assert bench.ask("blueprint", "check", path)["first_step_rule"] == f"{SINCE} for 8 minutes"
 
 
 def test_a_flag_and_the_blueprint_s_own_sentence_are_enforced_as_written(bench: Any) -> None:
@@ -60,7 +60,7 @@ def test_whose_steps_are_known_keeps_the_clock_from_the_start(bench: Any) -> Non
 def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> None:
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")
     checked = bench.ask("blueprint", "check", "new.md")
-    assert checked["first_step_rule"] == f"{SINCE} is printed for 20 minutes"
+    assert checked["first_step_rule"] == f"{SINCE} for 20 minutes"
     assert "limits_crossed" not in [finding["code"] for finding in checked["findings"]]
 
 
@@ -68,7 +68,7 @@ def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> Non
 def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> None:
     path = bench.unknown("import time\nfor n in range(30):\n    print('all well', n)\n    time.sleep(0.2)\n")
     code, out, err = bench.here("run", path, "--json", AUTORESEARCH_FIRST_STEP_TIMEOUT="4s")
-    assert f"first step: {SINCE} is printed for 4 seconds" in err
+    assert f"first step: {SINCE} for 4 seconds" in err
     done = json.loads(out)
     assert (code, done["ending"], done["verdict"]) == (0, "finished", "keep")
     assert (done["verdict_reason"], done["exit_code"], done["metrics"]) == ("nothing was measured", 0, {})
@@ -136,7 +136,7 @@ def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_n
     assert refused["code"] == "no_metric" and "one run lists what it prints: autoresearch run " in refused["hint"]
     run = bench.ask("run", path)["run"]
     said = bench.ask(*words)["plan"]["objective"]
-    assert said == f"held-out_accuracy, maximize  (nobody named one; run {run} printed it)"
+    assert said == f"held-out_accuracy, maximize  (none was named; run {run} printed it)"
     bench.unknown(script.replace("loss", "train accuracy"))
     run = bench.ask("run", path)["run"]
     refused = bench.ask(*words, check=2)["error"]

@@ -31,9 +31,9 @@ class Limits:
         steps_known: whether the trainer is a named one, or the blueprint declares the format of its step lines.
         """
         limit = spoken(self.first_step_s)
-        unknown = "the steps of this script are found in what it prints"
+        unknown = "steps are recognised from the output"
         if self.first_step_since_output:
-            return f"{unknown}; until then the run is ended once nothing new is printed for {limit}"
+            return f"{unknown}; until the first one, the run is ended if it prints nothing new for {limit}"
         if not steps_known:
             return f"ended {limit} after the start if no step is recognised, whatever is printed; {unknown}"
         if self.strict_first_step:

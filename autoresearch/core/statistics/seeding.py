@@ -41,6 +41,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import combinations
 
+from autoresearch.core.text.counted import counted
 from autoresearch.core.text.regex import later
 
 VARIABLE = "AUTORESEARCH_SEED"
@@ -111,12 +112,12 @@ class Effect:
         """The result as one clause with the numbers."""
         if not self.values:
             return f"runs with another seed are equal to the last digit{' of all that is logged' * self.others}"
-        values = f"{self.values} value{'s' * (self.values != 1)}{' of what else is logged' * self.others}"
+        values = f"{counted(self.values, 'value')}{' of the other logged metrics' * self.others}"
         times = "1,000 or more" if self.times > 999 else f"{self.times:.3g}"
         if self.exact:
-            units = f"{times} units of the last digit"
-            return f"runs with one seed are equal, those with another seed differ by {units}, in {values}"
-        return f"runs with another seed differ {times} times as much as runs with one seed, in {values}"
+            units = f"{times} unit{'s' * (times != '1')} of the last digit"
+            return f"runs with the same seed are equal, and another seed changes {values} by {units}"
+        return f"another seed changes {values}, {times} times as much as repeating the same seed does"
 
 
 @dataclass(frozen=True, slots=True)

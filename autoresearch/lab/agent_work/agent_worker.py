@@ -87,7 +87,7 @@ class AgentWorker:
         """Take in what the job came to; returns what follows for the campaign. Raises the error that ended the job."""
         done, self._done, self._thread = self._done, None, None
         if done is None:
-            why = "a fault of ours ended the agent's job; the controller's pane shows where"
+            why = "an internal error ended the agent's job; the controller's pane shows where"
             return suspend_agent(self.context.state, why)
         self._write(done)
         failpoint("research.written")
@@ -142,7 +142,7 @@ class AgentWorker:
         if done is not None:
             self._write(done)
         if done is None or done.error is not None:
-            self.context.say(f"no summary: {done.error if done else 'a fault of ours; the pane shows where'}")
+            self.context.say(f"no summary: {done.error if done else 'internal error, see its pane'}")
 
     def close(self) -> None:
         """End what is under way; what it cost is written down."""

@@ -73,7 +73,7 @@ def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: 
     if found.refused:
         return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {found.why}")
     if found.fault is not None:
-        told = f"nobody reviewed it, as the review came to nothing ({found.fault}): {found.why}"
+        told = f"not reviewed, as the review failed ({found.fault}): {found.why}"
         return replace(edit, flags=(*edit.flags, told))
     return replace(edit, flags=(*edit.flags, f"its review says: {found.why}")) if found.why else edit
 

@@ -54,7 +54,7 @@ def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = Fals
         )
     if usd and not who.traits.money:
         raise UsageError(
-            f"{agent_spec.agent} does not say what it costs, so that a budget in USD cannot be kept",
+            f"{agent_spec.agent} does not report its cost, so a budget in USD cannot be enforced",
             hint="`--set budget_tokens=N` counts what it reads and writes",
             code="no_costs",
         )

@@ -61,7 +61,7 @@ class Level(StrEnum):
 _SENTENCES = {
     Level.BUBBLEWRAP: "the agent is confined by bubblewrap: it writes to its worktree and its own files only",
     Level.AGENT: "the agent is confined by its own sandbox only; install bubblewrap to have it confined by us",
-    Level.NONE: "the agent is not confined: it can write whatever this user can; bubblewrap would confine it",
+    Level.NONE: "the agent is not sandboxed: it can write wherever you can; bubblewrap would sandbox it",
 }
 
 

@@ -79,7 +79,7 @@ def run_turn(researcher: Agent, turn: Turn, turn_environment: TurnEnvironment, s
     if answer.fault is TurnFault.ENDED and answer.message.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
             f"the agent cannot be confined: {answer.message}",
-            hint="`--set sandbox=off` goes without; what it changes is looked at all the same",
+            hint="`--set sandbox=off` runs it without one; its changes are still checked",
             code="sandbox_failed",
         )
     return answer

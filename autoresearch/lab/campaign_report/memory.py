@@ -29,6 +29,7 @@ from autoresearch.core.campaign.stop_rules import Stand, span
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.text.counted import counted
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaign_report.timeline import happenings
@@ -139,9 +140,9 @@ def rule_words(state: CampaignState) -> list[str]:
     rules = campaign_spec.rules
     words = []
     if rules.count is not None:
-        words.append(f"at most {rules.count} ideas attempted, the baseline included, whatever their ending")
+        words.append(f"at most {counted(rules.count, 'attempted idea')}, counting the baseline and those that failed")
     if rules.deadline is not None:
-        words.append(f"until {formatting.stamp(rules.deadline)}; no run is begun that would not fit")
+        words.append(f"until {formatting.stamp(rules.deadline)}; a run that would not fit is not started")
     if rules.budget_gpu_hours is not None:
         words.append(f"at most {rules.budget_gpu_hours:g} GPU hours")
     if rules.budget_usd is not None:
@@ -153,11 +154,13 @@ def rule_words(state: CampaignState) -> list[str]:
     if not words:
         words.append("no stop rule was given: the baseline and up to three low-risk ideas, then a question")
     limit = "" if campaign_spec.timeout_s is None else f", each for {span(campaign_spec.timeout_s)} at most"
-    words.append(f"{campaign_spec.parallel} {'run' if campaign_spec.parallel == 1 else 'runs'} at a time{limit}")
-    again = f"{campaign_spec.retests} re-tests of what looks better" if campaign_spec.retests else "no re-tests"
-    tests = f"{campaign_spec.replicates} runs of the baseline, {again}"
+    words.append(f"{counted(campaign_spec.parallel, 'run')} at a time{limit}")
+    again = "no re-tests"
+    if campaign_spec.retests:
+        again = f"{counted(campaign_spec.retests, 're-test')} of what looks better"
+    tests = f"{counted(campaign_spec.replicates, 'run')} of the baseline, {again}"
     if state.seed_check is not None and state.unseeded:
-        tests = f"one run of each idea, as {state.seed_check.runs} runs of the baseline show that seeds do nothing"
+        tests = f"one run of each idea, as {state.seed_check.runs} runs of the baseline show that seeds change nothing"
     words.append(f"{tests}, ideas from: {_source(campaign_spec)}")
     return words
 
@@ -219,11 +222,11 @@ def _group(idea_line: IdeaLine) -> str:
     return ""
 
 
-_RIVAL = "than the best one at that time"
+_RIVAL = "than the best idea of that time"
 _LOST = {  # what the decision on its last run says, and what that means
     "no better": f"no better {_RIVAL}",
-    "within the noise": f"better {_RIVAL} by less than the noise allows",
-    "not shown to be better": f"better {_RIVAL} by less than the noise allows",
+    "within the noise": "ahead of the best idea of that time, but within the noise",
+    "not shown to be better": "ahead of the best idea of that time, but within the noise",
     "it loses": f"failed or collapsed more often {_RIVAL}",
     "too few of its": "too few runs with a metric",
     "worse by": f"no better {_RIVAL}",

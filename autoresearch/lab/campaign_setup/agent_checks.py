@@ -58,6 +58,6 @@ def _sandbox_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: 
             hint="go without by `--set sandbox=auto`: claims about edited code then say `not sandboxed`",
             code="no_sandbox",
         )
-    message = f"what the researcher edits trains without a sandbox ({why}): it can write wherever you can"
-    hint = "claims about it read `confirmed (not sandboxed)`; docs/evaluation.md says what is found all the same"
+    message = f"code that the agent edits trains without a sandbox ({why}): it can write wherever you can"
+    hint = "claims about it read `confirmed (not sandboxed)`; docs/evaluation.md says what is still detected"
     return (Finding(Severity.WARNING, "not_sandboxed", message, hint),) if why else ()

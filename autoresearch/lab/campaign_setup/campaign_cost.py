@@ -12,6 +12,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
 from autoresearch.core.run.ending import Ending
+from autoresearch.core.text.counted import counted
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -59,12 +60,15 @@ class CampaignCost:
             return "nothing limits the number of ideas: most take one run, one that looks better takes more"
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
-            f"{runs.first} first runs" if runs.first else "",
-            f"{runs.retests:.0f} re-tests" if runs.retests >= 0.5 else "",
+            counted(runs.first, "first run") if runs.first else "",
+            counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
             f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
         )
-        more = f"more than the {self.attempted} that are over" if self.attempted else ""
-        words = f"{_ideas(max(0, runs.ideas - self.attempted), more)}: about {runs.expected:.0f} runs"
+        left = max(0, runs.ideas - self.attempted)
+        ideas = _ideas(left)
+        if self.attempted:
+            ideas = f"{counted(left, 'further idea')}, after the {self.attempted} so far"
+        words = f"{ideas}: about {counted(runs.expected, 'run')}"
         return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{self.apart}"
 
     @property
@@ -73,10 +77,10 @@ class CampaignCost:
         if self.runs is None:
             return self.duration.words
         expected, most = self._time(self.runs.expected), self._time(self.runs.most)
-        each = f"{self.duration.words} on {self.slots} {'slot' if self.slots == 1 else 'slots'}"
+        each = f"{self.duration.words} on {counted(self.slots, 'slot')}"
         if self.duration.measured:
             return f"about {expected}, at most {most}, with {each}"
-        return f"at most {expected} for the runs that are expected, {most} for the most, with no more than {each}"
+        return f"at most {expected} with the expected runs, {most} with the most runs, at no more than {each}"
 
     @property
     def fits_words(self) -> str:
@@ -84,7 +88,7 @@ class CampaignCost:
         if self.capacity is None or self.runs is None:
             return ""
         surely = "" if self.duration.measured else "surely "
-        within = f"{self.limit} {surely}leaves room for {self.capacity} runs"
+        within = f"{self.limit} {surely}leaves room for {counted(self.capacity, 'run')}"
         proof = ", confirmation included" if self.confirms else ""
         if self.fits is None:
             return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
@@ -157,11 +161,11 @@ def _apart(campaign_spec: CampaignSpec) -> str:
     """The runs that no number holds, as they depend on what goes wrong."""
     again, fixes = campaign_spec.max_machine_retries, campaign_spec.research.max_fixes
     words = (
-        f"up to {again} tries again of a run that the machine ended" if again else "",
+        f"up to {again} retries of each run that the machine ended" if again else "",
         f"up to {fixes} of an idea that the agent repairs" if campaign_spec.research.agent and fixes else "",
     )
     apart = ", and ".join(filter(None, words))
-    return f"; apart from that, {apart}" if apart else ""
+    return f"; beyond these, {apart}" if apart else ""
 
 
 def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:
@@ -234,8 +238,8 @@ def _baseline_spans(campaign_dir: CampaignDir, blueprint: str) -> list[float]:
     return [60 * row.elapsed_min for row in islice(rows, BASELINE_RUNS) if row.elapsed_min]
 
 
-def _ideas(number: int, more: str = "") -> str:
-    return f"{number} {'idea' if number == 1 else 'ideas'}{more and f' {more}'}"
+def _ideas(number: int) -> str:
+    return counted(number, "idea")
 
 
 def _time(seconds: float) -> str:

@@ -85,7 +85,7 @@ def _objective(
                 code="no_metric",
             )
         metric = likely[0]
-        sources["metric"] = f"nobody named one; run {run} printed it"
+        sources["metric"] = f"none was named; run {run} printed it"
     try:
         direction = usual_direction(metric, usual)
     except ExpressionError as error:

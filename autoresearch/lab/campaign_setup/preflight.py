@@ -77,7 +77,7 @@ def _shared_outputs(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tupl
         for key, value in named_outputs(launch).items()
         if key not in own and value.startswith("/") and not ours & {PurePosixPath(value), *PurePosixPath(value).parents}
     ]
-    message = f"all runs write to the same place ({', '.join(shared)}): each overwrites what the one before it left"
+    message = f"all runs write to the same place ({', '.join(shared)}): each overwrites the files of the one before"
     hint = "a relative path is written in the worktree of the run, and kept in its run directory"
     return (Finding(Severity.WARNING, "shared_output", message, hint),) if shared else ()
 

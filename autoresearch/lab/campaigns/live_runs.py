@@ -184,7 +184,7 @@ class LiveRuns:
                 outputs.gather(self._context, rundir, slot, result_dir=read_run(rundir).result_dir)
             outputs.make_room(self._context)
         except (AutoresearchError, OSError) as error:
-            self._context.say(f"{run}: what it wrote was not kept: {error}")
+            self._context.say(f"{run}: its outputs were not kept: {error}")
 
     def keep_left_outputs(self) -> None:
         """After a crash: the same for runs that an earlier controller recorded, before their worktrees are reused."""

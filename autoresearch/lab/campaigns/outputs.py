@@ -54,7 +54,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
         record["bytes"] = sum(_size(rundir.outputs / name) for name in record["files"])
     write_json(rundir.outputs_record, record)
     if record["files"]:
-        _tell(result_dir, f"kept what it wrote: {shown(record['files'])}, in {rundir.outputs}")
+        _tell(result_dir, f"kept its outputs: {shown(record['files'])}, in {rundir.outputs}")
     if record["removed"]:
         _note_removed(context, rundir, result_dir, record["removed"], record["why"])
 
@@ -111,7 +111,7 @@ def _note_removed(
     context: CampaignContext, rundir: RunDir, result_dir: str, names: tuple[str, ...] | list[str], why: str
 ) -> None:
     """Say by name what is gone: in the campaign's log, the run's history, and beside its row."""
-    sentence = f"removed what it wrote, {shown(names)}: {why}"
+    sentence = f"removed its outputs, {shown(names)}: {why}"
     run = next((row.run_id for row in context.state.rows if Path(row.run_dir) == rundir.path), rundir.path.name)
     campaign_records.add(context.campaign_dir.verdicts, "outputs_removed", run=run, names=list(names[:100]), why=why)
     context.say(f"{rundir.path.name}: {sentence}")

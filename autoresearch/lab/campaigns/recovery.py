@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, IdeaRun
 from autoresearch.core.controller.actions import Action, Note, Say, WatchRun
+from autoresearch.core.text.counted import counted
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
@@ -60,7 +61,7 @@ def restore_ledger(campaign_dir: CampaignDir) -> list[str]:
     if not changed:
         return []
     aside = f"{campaign_dir.ledger}.foreign"
-    return [f"the ledger was changed: {len(changed)} rows are ours again; others' lines are in {aside}"]
+    return [f"somebody changed the ledger: {counted(len(changed), 'row')} restored; the changed lines are in {aside}"]
 
 
 def _finish_draft(builder: CommitBuilder, state: CampaignState) -> tuple[Action, ...]:

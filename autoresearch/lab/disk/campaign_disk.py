@@ -12,6 +12,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.controller.cost import RunCount
 from autoresearch.core.run.spec import RunState
+from autoresearch.core.text.counted import counted
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.campaign_report.run_outputs import GB, gb
@@ -126,17 +127,17 @@ class DiskPlan:
     @property
     def words(self) -> str:
         """For the plan that a person agrees to."""
-        trees = f"{self.worktrees} worktrees of {gb(self.worktree_bytes)}"
+        trees = f"{counted(self.worktrees, 'worktree')} of {gb(self.worktree_bytes)}"
         free = ", ".join(f"{gb(one.free)} free in {one.directory}" for one in self.demands)
         if self.run is None:
             keep = f"at most {self.keep_bytes / GB:g} GB of outputs, and results"
-            return f"{trees}; {keep} of a size that no earlier run of this blueprint tells; {free}"
+            return f"{trees}; {keep} of unknown size, as no earlier run of this blueprint shows it; {free}"
         one = f"a run leaves {gb(round(self.run.written))} of outputs and {gb(round(self.run.results))} of results"
         known = f"{one} ({self.run.source})"
         if self.results is None or self.runs is None:
             return f"{trees}; {known}; {free}"
         both = f"{gb(round(self.outputs))} and {gb(round(self.results))}"
-        return f"{trees}; {known}: about {both} for {self.runs:.0f} runs; {free}"
+        return f"{trees}; {known}: about {both} for {counted(self.runs, 'run')}; {free}"
 
     @property
     def findings(self) -> tuple[Finding, ...]:

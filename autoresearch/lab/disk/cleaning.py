@@ -79,7 +79,7 @@ def _records(parts: Parts) -> Iterator[Leftover]:
     """Locks that nobody holds, and files that a killed command never renamed, in the state directory."""
     now, home = parts.clock(), state_home(parts.environ)
     if idle := parts.index.idle_locks(now):
-        why = f"{len(idle)} locks of blueprints that nobody has taken for a day"
+        why = f"{len(idle)} locks of blueprints, unused for a day"
 
         def remove_idle() -> str:
             parts.index.remove_idle_locks(now)

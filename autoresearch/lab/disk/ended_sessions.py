@@ -60,7 +60,7 @@ def _programs(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
     for folder in (home / "places").glob("*") if project is None else ():
         if not is_locked(folder / "lock"):
             for name in session_names(folder):
-                yield name, "nobody follows its target now"
+                yield name, "its target is not followed now"
 
 
 def _why_over(info: SessionInfo, parts: Parts, project: Path | None) -> str:

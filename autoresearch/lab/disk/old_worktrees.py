@@ -99,7 +99,7 @@ def _of_repository(
     checkout = _checkout_of(git_dir)
     if checkout is None:
         if project is None:
-            why = f"its repository {git_dir} is gone, so that nobody can tell what would be lost"
+            why = f"its repository {git_dir} is gone, so it is unknown what would be lost"
             yield KeptLeftover(LeftoverKind.WORKTREE, str(trees.path), why)
         return
     if project is not None and checkout.project != project and trees.campaign_dir is None:

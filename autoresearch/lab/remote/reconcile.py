@@ -203,7 +203,7 @@ def _unknown(
         return Settled(RunState.RUNNING if directory_state.claimed else RunState.STARTING, ask=True)
     if directory_state.claimed:
         return _ended(
-            Ending.LOST, "job_gone", "the launcher knows its job no more, and its Runner gives no sign of life"
+            Ending.LOST, "job_gone", "the job no longer exists at its launcher, and its Runner gives no sign of life"
         )
     return _ended(Ending.LOST, "job_gone", "the launcher knows no such job, and its Runner never started")
 

@@ -50,7 +50,7 @@ def clause(fields: dict[str, Any], run_state: RunState, *, now: float | None = N
     words = f"{fields['place']}{job}" + (f" on {fields['node']}" if fields["node"] else "")
     why = f": {fields['reason']}" if fields["reason"] else ""
     if not fields["followed"]:
-        return f"{words}; nobody follows it now: {fields['trouble'] or 'autoresearch status'}"
+        return f"{words}; it is not followed now: {fields['trouble'] or 'autoresearch status'}"
     if fields["unreachable_since"] is not None:
         hint = f" ({fields['hint']})" if fields["hint"] else ""
         return f"{words}, no answer since {max(0.0, now - fields['unreachable_since']):.0f} s{why}{hint}"

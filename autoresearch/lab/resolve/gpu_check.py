@@ -92,7 +92,7 @@ class GpuRequest:
             here = f"this machine has {_gpus(len(found))}, {asks}"
             here = here if found else f"{asks}, and nvidia-smi shows none here"
             if _ray_runs(environ):
-                hint = "the Ray cluster that runs here may have them on its other nodes; nobody looked"
+                hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
                 return (Finding(Severity.WARNING, TOO_FEW, here, hint),)
             there = self.elsewhere or "--launcher PLACE"
             return (_error(here, f"lower it, or run it where there are {self.count}: {there}; {_ANYWAY}"),)

@@ -109,4 +109,4 @@ def _finding(script: Script, where: str, line: int, *, must: bool) -> Finding:
         return Finding(Severity.ERROR, "missing_script", message, hint, where, line)
     name = script.where or script.name
     message = f"not read: {name}: {script.why[:1].lower()}{script.why[1:]}"
-    return Finding(Severity.WARNING, "not_read", message, "nobody looked for what it kills or hides", where, line)
+    return Finding(Severity.WARNING, "not_read", message, "it was not searched for what it kills or hides", where, line)

@@ -118,10 +118,10 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
     if end.ending is Ending.FIRST_STEP_TIMEOUT:
         return (
             "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
-            "if steps were printed, nobody knew them for steps: name the trainer in the notes (`- trainer: ...`)",
+            "if it printed steps, they were not recognised: name the trainer in the notes (`- trainer: ...`)",
         )
     if end.ending is Ending.LAUNCH_FAILED:
-        return ("mend what the reason names, and run that command by hand in the codebase to see it end well",)
+        return ("fix what the reason names, then run that command by hand in the codebase to check it",)
     if end.ending is Ending.LOST:
         return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)
     return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
@@ -131,7 +131,7 @@ def _elsewhere(observed: order_file.Observed | None) -> Death | None:
     """Why no more is known of a remote run: pending or unreachable; None for any other state."""
     said = {
         "pending": "it waits in the queue of its target",
-        "unreachable": "its target does not answer; it may well go on",
+        "unreachable": "its target does not answer; it may still be running",
     }
     if observed is None or observed.state not in said:
         return None

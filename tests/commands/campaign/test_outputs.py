@@ -56,7 +56,7 @@ def test_what_every_run_wrote_is_there_at_the_end(camp: Any) -> None:
     assert texts == ["0.1", "0.2", "0.3", "0.4"]
     report = (Path(state.spec.directory) / "report.md").read_text()
     assert "## What the runs wrote" in report and f"{state.best.name}: " in report
-    assert "kept what it wrote: notes.txt, out/w.npz" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
+    assert "kept its outputs: notes.txt, out/w.npz" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
 
 
 def test_beyond_the_limit_losers_go_first_by_name_and_the_winner_s_stays(camp: Any) -> None:
@@ -64,11 +64,11 @@ def test_beyond_the_limit_losers_go_first_by_name_and_the_winner_s_stays(camp: A
     state = camp.run(space={"lr": [0.2, 0.3, 0.4]}, count=4, keep_gb=0.00065, **FAST)
     assert [bool(kept(row)) for row in state.rows] == [True, False, False, True], camp.said()
     name = state.rows[1].run_id
-    assert "removed what it wrote, notes.txt, out/w.npz: all runs together keep 0.00065 GB (keep_gb)" in camp.said()
+    assert "removed its outputs, notes.txt, out/w.npz: all runs together keep 0.00065 GB (keep_gb)" in camp.said()
     assert f"{name}: removed notes.txt, out/w.npz" in (Path(state.spec.directory) / "report.md").read_text()
     claims = {row["run_id"]: row.get("claim") for row in camp.bench.ask("ledger", "show", "one")["rows"]}
     assert [claims[row.run_id] or "" for row in state.rows] == ["", *["its outputs were removed"] * 2, ""]
-    assert "removed what it wrote" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
+    assert "removed its outputs" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
 
 
 def test_a_winner_larger_than_the_limit_is_kept(camp: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_plan_and_the_status_say_what_the_disk_holds(camp: Any) -> None:
     keys = {"space": {"lr": [0.2, 0.3]}, "count": 3, **FAST}
     before = camp.bench.ask("campaign", camp.file(keep_gb=0.0005, **keys), "--dry-run")
     assert "2 worktrees of " in before["plan"]["disk"]
-    assert "at most 0.0005 GB of outputs, and results of a size that no earlier run" in before["plan"]["disk"]
+    assert "at most 0.0005 GB of outputs, and results of unknown size, as no earlier run" in before["plan"]["disk"]
     assert before["disk"]["run_outputs"] is None and before["disk"]["outputs"] == 500_000
     warning = str(camp.bench.ask("campaign", camp.file(keep_gb=1e9, **keys), "--dry-run")["remarks"])
     assert "up to 1000000000.0 GB may be needed in " in warning and "`autoresearch clean`" in warning, warning

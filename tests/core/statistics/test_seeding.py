@@ -132,7 +132,7 @@ def test_one_value_is_no_series() -> None:
     """Evaluated once, after runs of one seed have drifted apart: the training shows the seed, times do not."""
     works = [logged(seed, name, (name, 0.01), (f"s{seed}", 0.01)) for seed, name in ((7, "a"), (7, "d"), (8, "c"))]
     found = effect(works)
-    assert found is not None and found.seen and found.others and "of what else is logged" in found.reason
+    assert found is not None and found.seen and found.others and "of the other logged metrics" in found.reason
     copied = [logged(seed, name, (name, 1e-5), ("x", 0.01)) for seed, name in ((7, "a"), (7, "b"), (8, "c"))]
     found = effect(copied)
     assert found is not None and not found.seen and not found.others
@@ -233,7 +233,7 @@ def test_equal_runs_are_copies(value: float, logged: bool, seen: bool) -> None:
 
 def test_equal_accuracies_of_runs_with_losses_of_their_own() -> None:
     found = runs_of((0.998,) * 4, logged=True, sd=0.005)
-    assert found is not None and found.seen and "of what else is logged" in found.reason
+    assert found is not None and found.seen and "of the other logged metrics" in found.reason
 
 
 def test_copies_of_a_jittering_training_are_told_by_its_losses() -> None:

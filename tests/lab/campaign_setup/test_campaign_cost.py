@@ -85,11 +85,11 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
     runs, numbers = cost.runs, cost.to_json()
     assert runs is not None
     assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs (6 of the baseline, 23 first runs")
-    assert f"at most {runs.most}; apart from that, up to 2 tries again of a run that the machine" in cost.runs_words
-    each = "with no more than 20 min a run (its timeout, as no earlier run of this blueprint is known) on 2 slots"
+    assert f"at most {runs.most}; beyond these, up to 2 retries of each run that the machine" in cost.runs_words
+    each = "at no more than 20 min a run (its timeout, as no earlier run of this blueprint is known) on 2 slots"
     assert cost.hours_words.endswith(each)
-    expected = f"at most {runs.expected / 6:.1f} h for the runs that are expected"
-    assert cost.hours_words.startswith(f"{expected}, {runs.most / 6:.0f} h for the most")
+    expected = f"at most {runs.expected / 6:.1f} h with the expected runs"
+    assert cost.hours_words.startswith(f"{expected}, {runs.most / 6:.0f} h with the most runs")
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
 

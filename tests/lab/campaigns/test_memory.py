@@ -27,7 +27,7 @@ def test_the_state_says_goal_rules_stand_best_and_what_runs(lived: Any) -> None:
     text = written(lived)["session_state.md"]
     for words in (
         "Maximize `task_pass_rate@1`",
-        "at most 12 ideas attempted",
+        "at most 12 attempted ideas",
         "10/12 attempted",
         "Baseline: 0.5 ± 0.02 (sd of one run; mean of 3)",
         "Best: #9 lr=0.3 (on #2): confirmed, task_pass_rate@1 0.65, +0.15 against the baseline (90 % interval +0.05",
@@ -152,8 +152,8 @@ def test_the_brief_says_what_an_idea_lost_against(campaign: Callable[..., Any]) 
     made.run("last", 0.6, "discard", description=f"Try last [{reason}]")
     state = made.state()
     text = "\n".join(memory.brief(state, made.stand(state)))
-    assert "better than the best one at that time by less than the noise allows (1): #3 Try late +0.202" in text
-    assert "no better than the best one at that time (1): #4 Try last +0.1" in text
+    assert "ahead of the best idea of that time, but within the noise (1): #3 Try late +0.202" in text
+    assert "no better than the best idea of that time (1): #4 Try last +0.1" in text
     assert "last: last-000001 of #4 Try last: discard, task_pass_rate@1 = 0.6, -0.1 from 0.7" in text
 
 
@@ -170,7 +170,7 @@ def test_the_rules_say_that_seeds_do_nothing(campaign: Callable[..., Any]) -> No
     made = campaign()
     assert memory.rule_words(made.state())[-1].startswith("3 runs of the baseline, 6 re-tests of what looks better")
     made.tell("seed_check", seen=False, reason="equal", by="", runs=3, values=0, exact=True, copies=[])
-    words = "one run of each idea, as 3 runs of the baseline show that seeds do nothing, ideas from: "
+    words = "one run of each idea, as 3 runs of the baseline show that seeds change nothing, ideas from: "
     assert memory.rule_words(made.state())[-1].startswith(words)
 
 

@@ -19,9 +19,9 @@ def test_before_anybody_looked(ground: Any) -> None:
     rundir = ground.order()
     told = about(rundir)
     assert (told["place"], told["launcher"], told["job"], told["followed"]) == ("yard", "slurm", None, False)
-    assert clause(told, RunState.STARTING) == "yard, not submitted yet; nobody follows it now: autoresearch status"
+    assert clause(told, RunState.STARTING) == "yard, not submitted yet; it is not followed now: autoresearch status"
     write_json(ground.folder / "trouble.json", {"reason": "the key of the host changed"})
-    assert clause(about(rundir), RunState.STARTING).endswith("nobody follows it now: the key of the host changed")
+    assert clause(about(rundir), RunState.STARTING).endswith("it is not followed now: the key of the host changed")
 
 
 def test_in_words(ground: Any) -> None:
