@@ -83,7 +83,8 @@ def _lines(comparison: Comparison) -> list[str]:
     if comparison.difference is not None:
         better = f", {comparison.objective.better_words}" if comparison.objective else ""
         lines.append(
-            f"difference of the means (B - A): {comparison.difference:+.4g}{better}; a comparison, not a confirmation"
+            f"difference of the search means (B - A): {comparison.difference:+.4g}{better}; "
+            "a comparison, not a confirmation"
         )
     elif comparison.refused:
         lines.append(f"not compared: {comparison.refused}"[:300])

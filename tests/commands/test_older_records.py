@@ -105,7 +105,7 @@ def test_every_command_shows_the_estimate_of_a_claim(older: Any, direction: str,
         out = older.here(*line)[1]
         assert words in out, (line, out)
     better = "higher is better" if direction == "maximize" else "lower is better"
-    assert f"difference of the means (B - A): +1, {better};" in older.here("compare", "old:1", "old:2")[1]
+    assert f"difference of the search means (B - A): +1, {better};" in older.here("compare", "old:1", "old:2")[1]
     told = older.ask("campaign", "status", "old")
     assert (told["best_shown"]["gain"], told["best_shown"]["failed"]) == (0.9, 1)
     assert told["best_value"] == pytest.approx(value), "from all runs of the baseline, whatever the verdict had then"

@@ -22,10 +22,12 @@ from autoresearch.core.controller.actions import (
 from autoresearch.core.controller.confirmation_rounds import plan_round
 from autoresearch.core.controller.seed_check import verdicts_without_test
 
+ASKED = "asked for"  # the reason of a request that gives none
+
 
 def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]) -> tuple[Action, ...]:
     """Carry out one request. Unknown ones, of a newer version, are passed over."""
-    reason = str(request.get("reason") or "asked for")
+    reason = str(request.get("reason") or ASKED)
     match request.get("do"):
         case "pause":
             return pause(state, reason)

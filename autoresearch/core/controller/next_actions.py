@@ -37,7 +37,7 @@ from autoresearch.core.controller.actions import (
     enter,
     pause,
 )
-from autoresearch.core.controller.answer_requests import answer, begin_round
+from autoresearch.core.controller.answer_requests import ASKED, answer, begin_round
 from autoresearch.core.controller.cost import plan_in_time
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
@@ -173,7 +173,9 @@ def _end(state: CampaignState, machine: Machine) -> tuple[Action, ...]:
         return ()
     if state.stop_mode:
         reason = {"stop": "stopped on request", "drain": "drained on request"}
-        return (Finish(reason.get(state.stop_mode, _sentence(state, machine))),)
+        why = next((str(line.get("reason") or "") for line in reversed(state.timeline) if line.get("do") == "told"), "")
+        why = f": {why}" if why not in ("", ASKED) else ""
+        return (Finish(reason.get(state.stop_mode, _sentence(state, machine)) + why),)
     if state.phase is CampaignPhase.PAUSED:
         return _finish(state, machine) if past_deadline(state, machine.now) else ()
     if confirmation_rounds.round_is_over(state):

@@ -76,11 +76,11 @@ class CampaignCost:
         """How long that takes."""
         if self.runs is None:
             return self.duration.words
+        if not self.duration.measured:
+            return f"not known before a run has ended; {self.duration.words} at most"
         expected, most = self._time(self.runs.expected), self._time(self.runs.most)
         each = f"{self.duration.words} on {counted(self.slots, 'slot')}"
-        if self.duration.measured:
-            return f"about {expected}, at most {most}, with {each}"
-        return f"at most {expected} with the expected runs, {most} with the most runs, at no more than {each}"
+        return f"about {expected}, at most {most}, with {each}"
 
     @property
     def fits_words(self) -> str:
@@ -174,7 +174,7 @@ def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str
     totals: dict[float, str] = {}
     if spec.rules.count is not None:
         runs = run_count(spec, spec.rules.count).expected
-        totals[runs] = f"the {runs:.0f} runs that {_ideas(spec.rules.count)} are expected to take"
+        totals[runs] = f"the runs that {_ideas(spec.rules.count)} are expected to take"
     if capacity is not None:
         totals[capacity] = f"the {capacity} runs for which {limit} leaves room"
     if not totals or (fewer := baseline_runs(min(totals))) >= BASELINE_RUNS:

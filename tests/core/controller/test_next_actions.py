@@ -276,6 +276,8 @@ def test_a_stop_and_a_drain_end_it_when_no_run_is_live(records: Make, how: str, 
     assert due(made, ready=held) == (WithdrawRun(),)
     made.end(run, 0.4, "discard")
     assert due(made, ready=held) == (Finish(reason),)
+    made.note("told", how=how, reason="the GPU is needed")
+    assert due(made, ready=held) == (Finish(f"{reason}: the GPU is needed"),)
 
 
 def test_a_paused_campaign_starts_nothing_and_ends_at_its_deadline(records: Make) -> None:
