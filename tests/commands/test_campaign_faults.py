@@ -78,9 +78,9 @@ def test_kill_9_of_the_command_that_starts_it(crashes: Any) -> None:
     crashes.bench.cli(*start, check=-9, AUTORESEARCH_FAILPOINT="begin.begun:kill")
     found = ask("campaign", "status")
     assert (found["state"], found["attempted"]) == ("dead", 0)
-    assert found["next"][0] == "autoresearch campaign resume one --json"
+    assert found["next"][0] == "autoresearch campaign resume one --detach --json"
     refused = ask(*start, check=5)
-    assert refused["error"]["fix"] == "autoresearch campaign resume one --json"
+    assert refused["error"]["fix"] == "autoresearch campaign resume one --detach --json"
     crashes.bench.cli("campaign", "resume", "one", check=-9, AUTORESEARCH_FAILPOINT="begin.passed:kill")
     assert ask("campaign", "status")["state"] == "dead"
     crashes.bench.cli("campaign", "resume", "one", check=-9, AUTORESEARCH_FAILPOINT="begin.started:kill")
@@ -96,7 +96,7 @@ def test_the_command_that_follows_it_says_that_its_controller_died(crashes: Any)
     crashes.kill()
     told = json.loads(process.communicate()[0])
     assert process.returncode == 1 and told["error"]["code"] == "controller_died"
-    assert told["error"]["fix"] == "autoresearch campaign resume one --json"
+    assert told["error"]["fix"] == "autoresearch campaign resume one --detach --json"
     assert crashes.bench.ask("status", run.run)["state"] == "running"
     crashes.bench.ask("stop", run.run, "--reason", "seen")
 
@@ -173,7 +173,7 @@ def test_two_that_start_at_once(crashes: Any) -> None:
     codes = [process.returncode for process in begun]
     assert sorted(codes[:2]) == [0, 5] and codes[2] == 0, told
     (refused,) = [payload for payload in told if not payload["ok"]]
-    assert refused["error"]["code"] == "conflict" and refused["error"]["fix"].endswith(" one --json"), refused
+    assert refused["error"]["code"] == "conflict" and refused["error"]["fix"].endswith(" --json"), refused
     assert crashes.running("baseline").run_dir != other.running("baseline").run_dir
     places = {crashes.state().spec.result_dir, other.state().spec.result_dir}
     assert len(places) == 2  # neither moves the other's baseline aside
