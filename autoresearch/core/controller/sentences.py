@@ -38,14 +38,18 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
 
 
 def eta(state: CampaignState) -> str:
-    """When the count will be reached, if ideas go on as they went; "" where there is no count."""
+    """When the count will be reached, if ideas go on as they went; "" where there is no count.
+
+    A proof comes on top: whether there is one to make, and of how many runs, is known only then.
+    """
     count = state.spec.rules.count
     spans = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
     if not count or not spans:
         return ""
     left = max(0, count - state.attempted)
     each = len(state.rows) / max(1, state.attempted) * sum(spans) / len(spans)
-    return f"; about {span(left * each / state.spec.parallel)} to go" if left else ""
+    proof = " and a proof" if state.spec.confirm and not state.unseeded else ""
+    return f"; about {span(left * each / state.spec.parallel)}{proof} to go" if left else ""
 
 
 def add_line(state: CampaignState) -> str:

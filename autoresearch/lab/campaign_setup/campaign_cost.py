@@ -12,6 +12,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CampaignSpec
 from autoresearch.core.controller.cost import RunCount, baseline_runs, ideas_within, run_count
 from autoresearch.core.run.ending import Ending
+from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.text.counted import counted
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -49,7 +50,7 @@ class CampaignCost:
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
     fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
-    confirms: bool
+    proof: str  # the fresh runs of one proof: `8 to 16`; "" if nothing is confirmed
     apart: str = ""  # runs that are in no number, in words
 
     @property
@@ -62,7 +63,7 @@ class CampaignCost:
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
             counted(runs.retests, "re-test") if runs.retests >= 0.5 else "",
-            f"{runs.confirming:.0f} to confirm" if runs.confirming >= 0.5 else "",
+            f"{runs.confirming:.0f} to confirm: {self.proof} if an idea is kept" if runs.confirming >= 0.5 else "",
         )
         left = max(0, runs.ideas - self.attempted)
         ideas = _ideas(left)
@@ -89,7 +90,7 @@ class CampaignCost:
             return ""
         surely = "" if self.duration.measured else "surely "
         within = f"{self.limit} {surely}leaves room for {counted(self.capacity, 'run')}"
-        proof = ", confirmation included" if self.confirms else ""
+        proof = ", confirmation included" if self.proof else ""
         if self.fits is None:
             return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
         return f"{within}: about {_ideas(self.fits)}{proof}"
@@ -152,9 +153,15 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         limit=limit,
         capacity=capacity,
         fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
-        confirms=spec.confirm,
+        proof=_proof(spec),
         apart=_apart(spec),
     )
+
+
+def _proof(campaign_spec: CampaignSpec) -> str:
+    """The fresh runs that the proof of one idea takes, its own and the baseline's: `8 to 16`; "" if there is none."""
+    looks = design(1, 1, campaign_spec.rules.confirm_runs) if campaign_spec.confirm else None
+    return " to ".join(dict.fromkeys(str(2 * size) for size in (looks.sizes[0], looks.sizes[-1]))) if looks else ""
 
 
 def _apart(campaign_spec: CampaignSpec) -> str:
