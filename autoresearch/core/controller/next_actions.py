@@ -115,7 +115,8 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ..
     line = row_line(state, idea, run)
     if not state.open_round:  # a confirmation comes after the last idea: the stop rules stand as they stood
         found = stand_at(state, machine.now)  # the line begins with what was attempted
-        line += (f"; {found.sentence}" if found.met else found.remaining.partition(" attempted")[2]) + eta(state)
+        if not found.met:  # a rule that is met is said once, at the end
+            line += found.remaining.partition(" attempted")[2] + eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
     return (report, *_pause_if_useless(state, machine.now), WriteDocuments())
 
