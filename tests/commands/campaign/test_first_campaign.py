@@ -77,7 +77,7 @@ def test_init_names_a_space_where_the_script_takes_flags(camp: Any) -> None:
     assert (made["metric"], made["direction"]) == ("reward", "maximize")
     assert bench.ask("blueprint", "check", "experiment.md")["findings"] == []
     planned = bench.ask(*shlex.split(made["next"][1])[1:])
-    assert planned["plan"]["space"].startswith("lr {'low': 0.1, 'high': 0.9, 'log': True}") and not planned["remarks"]
+    assert planned["plan"]["space"].startswith("lr 0.1 to 0.9 (log)  ") and not planned["remarks"]
 
 
 def test_a_program_whose_text_shows_no_flag_is_asked(camp: Any) -> None:
