@@ -38,7 +38,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert plan["ideas from"].startswith("queue  (a queue is named)")
     assert "recipe.yaml" in plan["dirty"] and plan["branches"].startswith("autoresearch/one/")
     assert plan["runs"].startswith("24 ideas: about ") and ", at most " in plan["runs"]
-    assert "at no more than 60 s a run (its timeout, as no earlier run of this blueprint is known)" in plan["hours"]
+    assert "; 60 s a run (its timeout, as no earlier run of this blueprint is known) at most" in plan["hours"]
     assert plan["room"].startswith("the deadline surely leaves room for 10 runs: about ")
     assert any("24 ideas may not fit: the deadline surely leaves room" in remark for remark in found["remarks"])
     assert found["cost"]["runs_that_fit"] == 10 and found["cost"]["ideas_that_fit"] < 24

@@ -115,7 +115,7 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     camp.until(lambda: camp.live("other"))
     camp.bench.ask("campaign", "stop", "--reason", "enough")
     state = camp.over()
-    assert state.reason == "stopped on request"
+    assert state.reason == "stopped on request: enough"
     assert [row.ending for slug in ("held", "other") for row in state.by_slug(slug).rows] == ["stopped"] * 2
     assert state.attempted == 3
     flag = camp.bench.ask("campaign", "status")
