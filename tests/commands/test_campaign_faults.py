@@ -96,7 +96,7 @@ def test_the_command_that_follows_it_says_that_its_controller_died(crashes: Any)
     crashes.kill()
     told = json.loads(process.communicate()[0])
     assert process.returncode == 1 and told["error"]["code"] == "controller_died"
-    assert told["error"]["fix"] == "autoresearch campaign resume one --detach --json"
+    assert told["error"]["fix"] == "autoresearch campaign resume one --json"
     assert crashes.bench.ask("status", run.run)["state"] == "running"
     crashes.bench.ask("stop", run.run, "--reason", "seen")
 
