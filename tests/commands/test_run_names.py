@@ -153,7 +153,7 @@ def test_what_changes_a_run_says_which(bench: Any) -> None:
     bench.ask("stop", "last", "--reason", "x")
     says(bench, lone["run_dir"], *ON_A_RUN)
     bench.blueprint(name="two.md", title="Two", result_dir=str(bench.root / "two"))
-    says(bench, "/reports/auto_research/", "run two.md --detach")
+    says(bench, "reports/auto_research/", "run two.md --detach")
     bench.ask("wait", "last")
 
 
