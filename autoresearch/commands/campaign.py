@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ from autoresearch.commands import output, target_option
 from autoresearch.commands.campaign_status import best_words, drawn, headline, payload_of, seed_lines, state_of
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -81,12 +83,14 @@ def start(
     parts = real_parts()
     campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
     proposed = resolve_campaign(campaign_file, parts)
-    findings = preflight(proposed)
+    with _typed_again(proposed.spec.prefix):
+        findings = preflight(proposed)
     if (dry_run or not yes) and not _agreed(proposed, findings, as_json=as_json, dry_run=dry_run):
         return 0
     if not ask.steps_known(proposed.trainer_settings.trainer):
         output.remark(f"first step: {proposed.first_step_rule}")
-    campaign_dir = start_campaign.create(proposed, parts)
+    with _typed_again(proposed.spec.prefix):
+        campaign_dir = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     if detach:
@@ -103,10 +107,20 @@ def start(
     return follow(campaign_dir, as_json=as_json)
 
 
+@contextlib.contextmanager
+def _typed_again(prefix: str) -> Iterator[None]:
+    """Where another prefix would do, the line to type is what was typed, with that prefix."""
+    try:
+        yield
+    except ConflictError as error:
+        if "--set prefix=" in error.fix:
+            words = [word for word in output.typed if word != "--json"]
+            error.fix = shlex.join(["autoresearch", *words, "--set", f"prefix={prefix}-2"])
+        raise
+
+
 def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
-    import shlex
-
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())

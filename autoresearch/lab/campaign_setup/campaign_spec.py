@@ -10,6 +10,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.campaign_setup.agent_options import research_spec
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
@@ -17,6 +18,7 @@ from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.run_names import key_of
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.secrets import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain
@@ -34,9 +36,9 @@ def campaign_spec(
     now = parts.clock()
     slug = naming.slugify(campaign_file.path.stem if campaign_file.path else resolved.blueprint.slug)
     day = time.strftime("%Y%m%d", time.localtime(now))
-    prefix = (campaign_file["prefix"] or f"autoresearch/{naming.campaign_name(day, slug)}").strip("/")
-    name = prefix.rpartition("/")[2]
-    directory = checkout.root / "reports" / "auto_research" / naming.slugify(name)
+    usual = f"autoresearch/{naming.campaign_name(day, slug)}"
+    prefix = campaign_file["prefix"].strip("/") if campaign_file["prefix"] else _free_prefix(usual, checkout)
+    name, directory = prefix.rpartition("/")[2], _directory(prefix, checkout)
     recipe, codebase = _in_repository(resolved.recipe, checkout), _in_repository(resolved.codebase, checkout)
     return CampaignSpec(
         name=name,
@@ -72,6 +74,19 @@ def campaign_spec(
         keep_gb=campaign_file["keep_gb"],
         research=research_spec(campaign_file.values),
     )
+
+
+def _directory(prefix: str, checkout: Checkout) -> Path:
+    """Where the campaign with this prefix keeps its records."""
+    return checkout.root / "reports" / "auto_research" / naming.slugify(prefix.rpartition("/")[2])
+
+
+def _free_prefix(usual: str, checkout: Checkout) -> str:
+    """The usual prefix, or one with a number where a lone run (of a baseline.md) has the branch of the baseline."""
+    prefix, number = usual, 2
+    while branch_commit(checkout, f"{prefix}/baseline") and not CampaignDir(_directory(prefix, checkout)).spec.exists():
+        prefix, number = f"{usual}-{number}", number + 1
+    return prefix
 
 
 def default_trees(directory: Path, parts: Parts) -> Path:

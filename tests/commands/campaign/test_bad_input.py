@@ -108,7 +108,9 @@ def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
     error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another source of ideas"
     assert "campaign set one count=N" in error["hint"]
-    assert error["fix"].endswith("campaign.yaml --set prefix=autoresearch/one-2 --detach --json")
+    assert error["fix"].endswith(
+        "campaign.yaml --proposer random --space lr.yaml --set prefix=autoresearch/one-2 --detach --json"
+    ), "what was typed, and another prefix"
     error = camp.bench.ask("campaign", path, "--yes", "--detach", check=5)["error"]
     assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
     (camp.bench.repo / "lr.yaml").unlink()
@@ -116,7 +118,15 @@ def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
     error = camp.bench.ask("campaign", path, "--yes", check=5)["error"]  # typed again, for a second campaign
     assert error["message"] == "the campaign one has ended, and nothing would be tried: 2/2 ideas attempted"
     assert "campaign set one count=12" in error["hint"]
-    assert "campaign.yaml --set prefix=autoresearch/one-2 " in error["fix"]
+    assert "campaign.yaml --yes --set prefix=autoresearch/one-2 " in error["fix"]
+
+
+def test_the_branch_of_a_lone_run_is_left_alone(camp: Any) -> None:
+    """`run baseline.md` shows how long a run takes; the campaign of the same blueprint is another one."""
+    line = ("campaign", "exp.md", "--count", "2", "--queue", camp.ideas({"overrides": {"lr": 0.2}}), "--dry-run")
+    usual = camp.bench.ask(*line)["campaign"]
+    camp.bench.git("branch", f"autoresearch/{usual}/baseline")
+    assert camp.bench.ask(*line)["campaign"] == f"{usual}-2"
 
 
 def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
