@@ -15,7 +15,7 @@ from autoresearch.commands import output, target_option
 from autoresearch.commands.campaign_status import best_words, drawn, headline, payload_of, seed_lines, state_of
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -82,14 +82,14 @@ def start(
 
     parts = real_parts()
     campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
-    proposed = resolve_campaign(campaign_file, parts)
-    with _typed_again(proposed.spec.prefix):
+    with _typed_again():
+        proposed = resolve_campaign(campaign_file, parts)
         findings = preflight(proposed)
     if (dry_run or not yes) and not _agreed(proposed, findings, as_json=as_json, dry_run=dry_run):
         return 0
     if not ask.steps_known(proposed.trainer_settings.trainer):
         output.remark(f"first step: {proposed.first_step_rule}")
-    with _typed_again(proposed.spec.prefix):
+    with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
@@ -108,14 +108,15 @@ def start(
 
 
 @contextlib.contextmanager
-def _typed_again(prefix: str) -> Iterator[None]:
-    """Where another prefix would do, the line to type is what was typed, with that prefix."""
+def _typed_again() -> Iterator[None]:
+    """Where another `--set` would do, the line to type is what was typed, with that `--set`."""
     try:
         yield
-    except ConflictError as error:
-        if "--set prefix=" in error.fix:
+    except AutoresearchError as error:
+        before, dashes, pair = error.fix.partition(" --set ")
+        if dashes and before.startswith("autoresearch campaign start "):
             words = [word for word in output.typed if word != "--json"]
-            error.fix = shlex.join(["autoresearch", *words, "--set", f"prefix={prefix}-2"])
+            error.fix = f"{shlex.join(['autoresearch', *words])} --set {pair}"
         raise
 
 

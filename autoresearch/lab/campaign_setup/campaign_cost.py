@@ -88,8 +88,8 @@ class CampaignCost:
         """What its deadline or its GPU hours leave room for; "" without them."""
         if self.capacity is None or self.runs is None:
             return ""
-        surely = "" if self.duration.measured else "surely "
-        within = f"{self.limit} {surely}leaves room for {counted(self.capacity, 'run')}"
+        within = f"{self.limit} leaves room for {counted(self.capacity, 'run')}"
+        within += "" if self.duration.measured else f" even if each takes its limit of {_time(self.duration.seconds)}"
         proof = ", confirmation included" if self.proof else ""
         if self.fits is None:
             return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
@@ -103,7 +103,8 @@ class CampaignCost:
         """A warning if fewer ideas fit than were asked for."""
         if self.fits is None or self.runs is None or self.fits >= self.runs.ideas:
             return ()
-        message = f"{_ideas(self.runs.ideas)} may not fit: {self.fits_words}"
+        doubt = "may not fit" if self.duration.measured else "may not fit, if runs take as long as they may"
+        message = f"{_ideas(self.runs.ideas)} {doubt}: {self.fits_words}"
         hint = f"{self.limit} wins; a later one, a shorter --timeout or more --parallel would fit more"
         if not self.duration.measured:
             hint += "; one `autoresearch run` of the blueprint first shows how long a run really takes"
