@@ -30,7 +30,7 @@ def test_a_confirmed_idea_comes_with_its_interval(lived: Any) -> None:
     lived.tell("prepared", index=best, run="best-fresh", run_dir="", replicate=9, why="confirm", round=1)
     lived.tell("confirming", round=1, candidates=[best], sizes=[4])
     found = due(lived)["confirmed"]
-    assert found.title == f"{lived.spec.name}: #{lived.indexes['best']} lr=0.3 is confirmed"
+    assert found.title == f"{lived.spec.name}: #{lived.indexes['best']} lr=0.3 (on #2) is confirmed"
     assert "90 % interval +0.05 to +0.25; 4 fresh runs against 5" in found.lines[0]
     assert found.lines[1:] == (f"next: autoresearch report {lived.spec.name}", f"on box: {lived.spec.directory}")
     lived.tell("state", state="ended", reason="stop condition met")
@@ -89,7 +89,7 @@ def test_the_end_says_how_much_was_found_and_where(lived: Any) -> None:
     assert found.key == "campaign_end:1"
     assert found.title == f"{lived.spec.name}: over after {state.attempted} ideas, 3 kept, 1 confirmed"
     assert found.lines[0] == "stop condition met: 9/9 ideas attempted"
-    assert found.lines[1].startswith(f"best: #{lived.indexes['best']} lr=0.3: confirmed, ")
+    assert found.lines[1].startswith(f"best: #{lived.indexes['best']} lr=0.3 (on #2): confirmed, ")
     assert found.lines[2] == f"next: autoresearch report {lived.spec.name}"
     lived.tell("state", state="ended", reason="x")
     lived.tell("state", state="running", reason="")
