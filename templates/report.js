@@ -201,7 +201,9 @@ function drawCurves() {
 function showCurves() {
   if (!view.chosen) chooseRuns("kept");
   const metrics = [...new Set(data.curves.flatMap((run) => Object.keys(run.series)))];
-  if (!metrics.includes(view.metric)) view.metric = metrics.includes(data.metric) ? data.metric : metrics[0];
+  const steps = (name) => Math.max(...data.curves.map((run) => run.series[name]?.x.length ?? 0));
+  const longest = metrics.reduce((best, name) => steps(name) > steps(best) ? name : best, metrics[0]); // one dot is no curve
+  if (!metrics.includes(view.metric)) view.metric = metrics.includes(data.metric) && steps(data.metric) > 1 ? data.metric : longest;
   $("metric").replaceChildren(...metrics.map((name) => Object.assign(el("option", { value: name }, name), { selected: name === view.metric })));
   fillRuns();
   if (drawn) drawCurves();
@@ -233,17 +235,15 @@ function drawOptuna(id, figure, words) {
 // --- the table ---
 
 const COLUMNS = [
-  ["index", "#", (i) => i.index, (i) => String(i.index), "n"],
-  ["name", "idea", (i) => i.name.replace(/^#\d+ /, ""), (i) => el("button", { type: "button", title: "show its curves", onclick: () => follow(i) }, i.name), "name"],
+  ["index", "idea", (i) => i.index, (i) => el("button", { type: "button", title: "show its curves", onclick: () => follow(i) }, i.name), "name"],
   ["standing", "standing", (i) => Object.keys(LOOK).indexOf(i.standing), (i) => [el("span", { class: `chip ${i.standing}` }, i.standing), i.note ? el("div", { class: "soft" }, i.note) : null], ""],
   ["value", "value", (i) => i.value, (i) => num(i.value), "n"],
   ["fresh", "fresh runs", (i) => i.low, (i) => i.fresh, "proof"],
-  ["mean", "search mean", (i) => i.mean, (i) => [num(i.mean), el("div", { class: "soft" }, i.runs)], "n"],
+  ["mean", "search mean", (i) => i.mean, (i) => [num(i.mean), el("div", { class: "soft runs" }, i.runs)], "n"],
   ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, signed(i.delta)), "n"],
   ["noise", "noise", (i) => i.noise, (i) => num(i.noise), "n"],
   ["minutes", "time", (i) => i.minutes, (i) => i.time, "n"],
-  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.changes ? el("div", {}, el("code", {}, i.changes)) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
-  ["parent", "built on", (i) => i.parent, (i) => i.parent, "where"],
+  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.changes && !i.name.includes(i.changes.replace(/ = /g, "=")) ? el("div", {}, el("code", {}, i.changes)) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
   ["branch", "branch, commit", (i) => i.branch, (i) => [el("code", {}, i.branch), el("div", {}, el("code", { class: "soft" }, i.commit))], "where"],
 ];
 
@@ -297,9 +297,9 @@ function words() {
   part("cost", data.cost && [data.cost, data.rules], ([cost, rules], card) => card.replaceChildren(
     table(["what", "spent", "limit"], cost), el("details", {}, el("summary", {}, "The rules it ran under"), list(rules || []))));
   part("honest", data.honest && [data.honest, data.claims], ([honest, claims], card) => card.replaceChildren(list(honest),
-    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdicts`), el("div", { class: "wide" }, table(["when", "idea", "verdict", "why"], claims))) : el("p", { class: "soft" }, "Nothing was put to the test. “Kept” is not a claim.")));
+    claims.length ? el("details", {}, el("summary", {}, `${claims.length} verdict${claims.length === 1 ? "" : "s"}`), el("div", { class: "wide" }, table(["when", "idea", "verdict", "why"], claims))) : el("p", { class: "soft" }, "Nothing was put to the test. “Kept” is not a claim.")));
   part("tried", data.tried && [data.tried, data.skipped], ([tried, skipped], card) => card.replaceChildren(el("p", { class: "soft" }, data.differences), list(tried.length ? tried : ["nothing yet"]),
-    skipped.length ? el("details", {}, el("summary", {}, `${skipped.length} skipped without a run`), list(skipped.map(([name, why]) => `${name}: ${why}`))) : null));
+    skipped.length ? el("details", {}, el("summary", {}, `${skipped.length} skipped without a run`), list(skipped.map(([name, why]) => `${name}: ${why}`))) : ""));
   part("agent", data.agent, (agent, card) => card.replaceChildren(list(agent), data.opinion ? el("p", {}, "What it thinks of the campaign: ", el("code", {}, data.opinion)) : ""));
   part("rows-repro", data.rows, (rows, card) => card.replaceChildren(
     el("p", { class: "soft" }, "Each command makes a worktree at the row's commit, with the same recipe and seed, and prints the command; ", el("code", {}, "--run"), " starts it."),
