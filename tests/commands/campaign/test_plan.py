@@ -40,7 +40,8 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert plan["runs"].startswith("24 ideas: about ") and ", at most " in plan["runs"]
     assert "; 60 s a run (its timeout, as no earlier run of this blueprint is known) at most" in plan["hours"]
     assert plan["room"].startswith("the deadline leaves room for 10 runs even if each takes its limit of ")
-    assert any("24 ideas may not fit, if runs take as long as they may: the deadline leaves room" in remark for remark in found["remarks"])
+    doubt = "24 ideas may not fit, if runs take as long as they may: the deadline leaves room"
+    assert any(doubt in remark for remark in found["remarks"])
     assert found["cost"]["runs_that_fit"] == 10 and found["cost"]["ideas_that_fit"] < 24
     for key, value in plan.items():
         assert key in out and value in out

@@ -68,7 +68,7 @@ def test_ideas_are_fitted_to_the_limit_that_binds(price: Callable[..., tuple[Cam
     assert (cost.capacity, cost.limit) == (30, "the deadline") and cost.fits is not None and 5 < cost.fits < 24
     (warning,) = cost.findings
     assert warning.code == "may_not_fit" and f"about {cost.fits} ideas, confirmation included" in warning.message
-    assert "leaves room for 30 runs even if each takes its limit" in cost.fits_words  # no run was seen: each may end sooner
+    assert "leaves room for 30 runs even if each takes its limit" in cost.fits_words
     _, enough = price(count=24, hours=40.0)
     assert enough.fits is None and not enough.findings and "enough for 24 ideas" in enough.fits_words
     _, alone = price(hours=5.0, parallel=2, confirm=False)
