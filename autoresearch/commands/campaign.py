@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output, target_option
-from autoresearch.commands.campaign_status import best_words, drawn, headline, payload_of, seed_lines, state_of
+from autoresearch.commands.campaign_status import best_words, drawn, headlines, payload_of, seed_lines, state_of
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, UsageError
@@ -334,7 +334,7 @@ def follow(
             fix=f"autoresearch campaign resume {state.spec.name}",
             code="controller_died",
         )
-    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
+    lines = [*headlines(payload), f"best: {best_words(payload)}", *seed_lines(payload)]
     output.emit(command, payload, as_json=as_json, lines=lines)
     ring(f"{payload['campaign']}: {payload['state']}")
     return 0

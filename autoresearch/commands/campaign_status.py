@@ -51,8 +51,7 @@ def status(
         if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
     ]
     lines = [
-        headline(payload),
-        *([payload["standing"]] if payload["standing"] != payload["reason"] else []),
+        *headlines(payload),
         f"best: {best_words(payload)}",
         *pending_lines(state),
         *seed_lines(payload),
@@ -103,6 +102,12 @@ def live_parts(state: CampaignState, now: float) -> list[tuple[str, str]]:
     parts.append((f"{len(state.live)} running", ""))
     left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
     return [*parts, (left, "dim")] if left else parts
+
+
+def headlines(payload: dict[str, Any]) -> list[str]:
+    """Its headline, and where it stands, unless that is its reason."""
+    standing = payload["standing"]
+    return [headline(payload), *([standing] if standing != payload["reason"] else [])]
 
 
 def headline(payload: dict[str, Any]) -> str:

@@ -75,7 +75,7 @@ def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_jso
     from autoresearch.commands.campaign_status import (
         best_words,
         drawn,
-        headline,
+        headlines,
         mark_of,
         payload_of,
         seed_lines,
@@ -96,7 +96,7 @@ def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_jso
     payload |= {"event": "tick" if before == mark_of(campaign_dir) else "news"}
     if campaign_dir.controlled:
         payload["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
-    lines = [headline(payload), payload["standing"], f"best: {best_words(payload)}", *seed_lines(payload)]
+    lines = [*headlines(payload), f"best: {best_words(payload)}", *seed_lines(payload)]
     if last is not None:
         name = next((idea.name for idea in state.ideas if idea.index == last.index), f"#{last.index}")
         lines.insert(1, f"last: {name}: {last.shown_status}, {last.description}"[:300])
