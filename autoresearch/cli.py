@@ -77,7 +77,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "add": ("campaign_ideas:add", "Add an idea to the queue."),
             "fix": ("campaign_ideas:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules: count=40 deadline=10h; recorded."),
-            "confirm": ("campaign_control:confirm", "Put kept ideas to the proof: fresh seeds, fresh baselines."),
+            "confirm": ("campaign_control:confirm", "Put ideas to the proof: fresh seeds, fresh baselines."),
             "replay-pruning": ("replay_pruning:replay_pruning", "Would early stopping have ended the winner?"),
             "control": ("control:control_campaign", "Be the controller (start and resume call this)."),
         },

@@ -193,7 +193,10 @@ def confirm(
     campaign: Annotated[str, typer.Option("--campaign")] = "",
     as_json: Json = False,
 ) -> int:
-    """Put kept ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best."""
+    """Put ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best.
+
+    A discarded idea may be named, too: the interval of its gain says what one run could not.
+    """
     from autoresearch.core.campaign.judgement import unprovable
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.core.controller.confirmation_rounds import plan_round
@@ -212,9 +215,9 @@ def confirm(
     for idea in named:
         if idea.hypothesis.is_baseline:
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed", fix=kept)
-        if idea.status != "keep":
-            reason = f"{idea.name} is not kept ({idea.status or 'not over'}): there is nothing to confirm"
-            raise ConflictError(reason, fix=kept)
+        if idea.pruned or not (idea.status in ("keep", "discard") and idea.values):
+            why = "ended early" if idea.pruned else idea.status or "not over"
+            raise ConflictError(f"{idea.name} has no result that could be confirmed ({why})", fix=kept)
     asked = named or ([state.best] if state.best else [])
     if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
         raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {state.spec.name}")

@@ -16,6 +16,7 @@ from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.judgement import floor_for, search_mean, search_values
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.run.ending import Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.collapse import collapsed
 
@@ -75,6 +76,8 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     basis, objective = _basis(state, idea), state.spec.objective
     estimate = idea.claim or ClaimEstimate()
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
+    if claim == "demoted" and idea.status != Verdict.KEEP:
+        claim = "not confirmed"  # it was put to the proof by name, and never kept
     picked = search_mean(state, idea)
     value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else picked, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:

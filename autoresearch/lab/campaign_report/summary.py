@@ -201,10 +201,10 @@ def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
         return IdeaStatus.PREPARED
     if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
         return IdeaStatus.SMOKE
-    if idea.confirmed == "demoted":
-        return IdeaStatus.DEMOTED
+    if idea.confirmed == "confirmed":  # also one that was discarded, and put to the proof by name
+        return IdeaStatus.CONFIRMED
     if idea.status == Verdict.KEEP:
-        return IdeaStatus.CONFIRMED if idea.confirmed == "confirmed" else IdeaStatus.KEPT
+        return IdeaStatus.DEMOTED if idea.confirmed == "demoted" else IdeaStatus.KEPT
     if retest_owed(state, idea):
         return IdeaStatus.PENDING
     return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED

@@ -16,7 +16,7 @@ WORDS = {
     "baseline": "the baseline is what ideas are measured against: it cannot be confirmed",
     "best": "#9 lr=0.3 (on #2) is confirmed already",
     "": "#9 lr=0.3 (on #2) is confirmed already",  # the default is the best one
-    "lr-down": "#3 lr=0.05 is not kept (discard): there is nothing to confirm",
+    "oom": "#4 Twice the batch (on #2) has no result that could be confirmed (crash)",
 }
 
 
@@ -26,3 +26,25 @@ def test_what_cannot_be_confirmed(lived: Any, slug: str) -> None:
         confirm([slug] if slug else [], campaign=str(lived.place.path))
     assert (caught.value.message, int(caught.value.exit_code)) == (WORDS[slug], 5)
     assert not list(entries(lived.place.requests))
+
+
+def test_a_discarded_idea_may_be_put_to_the_proof(lived: Any) -> None:
+    """Its interval answers a question about one key, where one run of the search could not."""
+    from autoresearch.core.campaign.shown_value import shown_value
+    from autoresearch.core.controller.confirmation_rounds import plan_round
+    from autoresearch.lab.campaign_report.summary import IdeaStatus, idea_lines
+
+    state = lived.state()
+    down = state.by_slug("lr-down")
+    planned, _ = plan_round(state, [down])
+    assert planned is not None and planned.candidates == (down.index,)
+    numbers = {"gain": -0.08, "gain_low": -0.1, "gain_high": -0.06, "coverage": 0.9}
+    numbers |= {"value": 0.42, "n": 4, "n_baseline": 4}
+    lived.verdict("demoted", "lr-down", **numbers)
+    state = lived.state()
+    words = shown_value(state, state.by_slug("lr-down")).words
+    assert words.startswith("not confirmed, task_pass_rate@1 0.42, -0.08 against the baseline (90 % interval -0.1 to ")
+    standings = {line.slug: line.standing for line in idea_lines(state)}
+    assert standings["lr-down"] is IdeaStatus.DISCARDED, "it was never kept, so nothing was demoted"
+    lived.verdict("confirmed", "lr-down", **{**numbers, "gain": 0.08, "gain_low": 0.06, "gain_high": 0.1})
+    assert {line.slug: line.standing for line in idea_lines(lived.state())}["lr-down"] is IdeaStatus.CONFIRMED
