@@ -80,7 +80,7 @@ class LiveData:
         return now >= self._next and (old or self._stamp() != self._of)
 
     def _refreshed(self) -> WebAnswer:
-        began, of = time.monotonic(), self._stamp()
+        began, of, first = time.monotonic(), self._stamp(), self._answer is None
         try:
             data = self._make()
         except _UNREADABLE as error:
@@ -91,7 +91,8 @@ class LiveData:
         else:
             self._made, self._data = began, data
         self._of, now = of, time.monotonic()
-        self._next = now + SHARE * (now - began)
+        # the first making reads every run and imports much: it says nothing of how long the next one takes
+        self._next = now if first else now + SHARE * (now - began)
         self._answer = WebAnswer(json.dumps(data, allow_nan=False, separators=(",", ":")).encode())
         return self._answer
 
