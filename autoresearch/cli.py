@@ -225,7 +225,6 @@ def run(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     """Run one command and return its exit code; every error is printed as one sentence."""
-    from autoresearch.commands import output
     from autoresearch.errors import AutoresearchError
 
     if argv[:1] in (["--version"], ["-V"]):
@@ -233,6 +232,8 @@ def _run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
+    from autoresearch.commands import output
+
     output.typed[:] = argv
     try:
         _refuse_former(argv)

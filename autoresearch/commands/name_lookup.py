@@ -53,7 +53,7 @@ def resolve(name: str, parts: Parts) -> Named:
 
 
 def unnamed(parts: Parts) -> str:
-    """The name of what is waited for where none is typed: a campaign that lives, else the newest run."""
+    """What `wait` waits for where nothing is named: a campaign that lives, else the newest run."""
     from autoresearch.lab.campaign_setup.campaign_registry import LAST_CAMPAIGN, unfinished
 
     return LAST_CAMPAIGN if any(one.campaign_dir.controlled for one in unfinished(parts)) else "last"

@@ -9,7 +9,9 @@ from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
 
-CLAIMS = ("confirmed", "demoted", "undecided", "deterministic")
+FAILED = ("demoted", "unconfirmed")  # did not pass: an idea that was kept, and one that was not
+TESTED = ("confirmed", *FAILED)
+CLAIMS = (*TESTED, "undecided", "deterministic")
 """The verdicts that are claims about an idea. `deterministic`: better, in an objective without randomness."""
 
 
@@ -45,7 +47,7 @@ class ClaimEstimate:
             n_baseline=_count(verdict.get("n_baseline")),
             failed=_count(verdict.get("failed")),
             failed_baseline=_count(verdict.get("failed_baseline")),
-            fails_more=verdict.get("do") == "demoted" and p is not None and alpha is not None and p <= alpha,
+            fails_more=verdict.get("do") in FAILED and p is not None and alpha is not None and p <= alpha,
             adjusted=gain is not None,
             reason=str(verdict.get("reason") or ""),
             copies=str(verdict.get("copies") or ""),

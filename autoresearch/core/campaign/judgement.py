@@ -196,7 +196,7 @@ def past_values(idea: Idea) -> list[float | None]:
 
 
 def unprovable(idea: Idea) -> str:
-    """Why no further run can prove it: they are copies of one another, until its code is another; "" if one can."""
+    """Why further runs cannot prove it: they are copies of one another until its code changes; "" if they can."""
     if idea.claim is None or idea.confirmed != "undecided":
         return ""
     return idea.claim.reason if idea.copies or idea.claim.copies == idea.commit != "" else ""

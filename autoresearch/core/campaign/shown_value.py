@@ -11,12 +11,11 @@ from enum import StrEnum
 from statistics import fmean
 from typing import Any
 
-from autoresearch.core.campaign.claim import ClaimEstimate
+from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.judgement import floor_for, search_mean, search_values
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
-from autoresearch.core.run.ending import Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.collapse import collapsed
 
@@ -76,8 +75,6 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     basis, objective = _basis(state, idea), state.spec.objective
     estimate = idea.claim or ClaimEstimate()
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
-    if claim == "demoted" and idea.status != Verdict.KEEP:
-        claim = "not confirmed"  # it was put to the proof by name, and never kept
     picked = search_mean(state, idea)
     value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else picked, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:
@@ -141,7 +138,7 @@ def _telling(idea: Idea, *, fresh: bool) -> list[LedgerRow]:
 def _basis(state: CampaignState, idea: Idea) -> Basis:
     if idea.hypothesis.is_baseline:
         return Basis.BASELINE
-    if idea.confirmed in ("confirmed", "demoted") and idea.claim is not None and idea.claim.gain is not None:
+    if idea.confirmed in TESTED and idea.claim is not None and idea.claim.gain is not None:
         return Basis.FRESH
     if idea.confirmed == "deterministic" or (idea.kept and state.unseeded and not idea.confirmed):
         return Basis.DETERMINISTIC

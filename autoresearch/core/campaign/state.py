@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.turns import Research
-from autoresearch.core.campaign.claim import CLAIMS, ClaimEstimate
+from autoresearch.core.campaign.claim import CLAIMS, TESTED, ClaimEstimate
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.lineage import incumbent
@@ -489,7 +489,7 @@ def _idea(line: Mapping[str, Any]) -> Idea:
 
 
 def _judge(idea: Idea, verdict: Mapping[str, Any]) -> None:
-    if verdict.get("do") == "undecided" and idea.confirmed in ("confirmed", "demoted"):
+    if verdict.get("do") == "undecided" and idea.confirmed in TESTED:
         return  # a later round that could not decide takes nothing back
     if verdict.get("do") in CLAIMS:
         idea.confirmed, idea.caveat = str(verdict["do"]), str(verdict.get("caveat", ""))

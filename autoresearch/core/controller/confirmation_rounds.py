@@ -14,7 +14,7 @@ from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Sa
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_without_test
 from autoresearch.core.controller.sentences import seed_words
-from autoresearch.core.run.ending import TAMPERED, UNPROVEN
+from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.statistics.confirmation import (
     FUTILE,
     Claim,
@@ -149,6 +149,8 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
         why, copies = doubt(state, idea, ongoing.number, curves)
         if why:  # no test is valid for copies
             result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
+        if result.claim is Claim.DEMOTED and idea.status != Verdict.KEEP:  # somebody named it, to know its gain
+            result = replace(result, claim=Claim.UNCONFIRMED)
         caveat = _caveat(idea, ongoing.number) if result.claim is Claim.CONFIRMED else ""
         if caveat:
             result = replace(result, reason=f"{result.reason} ({caveat})")

@@ -53,6 +53,7 @@ class Claim(StrEnum):
 
     CONFIRMED = "confirmed"
     DEMOTED = "demoted"
+    UNCONFIRMED = "unconfirmed"  # as demoted, of one that was never kept: nothing was built on it by the search
     UNDECIDED = "undecided"  # too few fresh runs for any test to pass
 
 

@@ -101,7 +101,7 @@ def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     sure, luck, gone = counts[IdeaStatus.CONFIRMED], counts[IdeaStatus.KEPT], counts[IdeaStatus.DEMOTED]
     band, objective = summary.band_of(state), state.spec.objective
     took = formatting.minutes(_minutes(state))
-    tried = f"{plot_data.counted(state, idea_lines)}, in {took}" + (
+    tried = f"{plot_data.tally(state, idea_lines)}, in {took}" + (
         f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
     )
     base = f"The baseline's {objective.metric} is {band.words}" if band else "The baseline has not been measured yet"

@@ -67,11 +67,11 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
-    title = counted(state, idea_lines)
+    title = tally(state, idea_lines)
     return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
 
 
-def counted(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
+def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
     """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
     kept = sum(line.standing in KEPT for line in idea_lines)
     sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)

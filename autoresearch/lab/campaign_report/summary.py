@@ -201,10 +201,10 @@ def _standing(state: CampaignState, idea: Idea) -> IdeaStatus:
         return IdeaStatus.PREPARED
     if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
         return IdeaStatus.SMOKE
-    if idea.confirmed == "confirmed":  # also one that was discarded, and put to the proof by name
-        return IdeaStatus.CONFIRMED
+    if idea.confirmed in ("confirmed", "demoted"):  # the first also of one that was discarded, and named for a proof
+        return IdeaStatus(idea.confirmed)
     if idea.status == Verdict.KEEP:
-        return IdeaStatus.DEMOTED if idea.confirmed == "demoted" else IdeaStatus.KEPT
+        return IdeaStatus.KEPT
     if retest_owed(state, idea):
         return IdeaStatus.PENDING
     return IdeaStatus.CRASHED if idea.status == Verdict.CRASH else IdeaStatus.DISCARDED

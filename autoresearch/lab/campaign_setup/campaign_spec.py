@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -37,7 +39,7 @@ def campaign_spec(
     slug = naming.slugify(campaign_file.path.stem if campaign_file.path else resolved.blueprint.slug)
     day = time.strftime("%Y%m%d", time.localtime(now))
     usual = f"autoresearch/{naming.campaign_name(day, slug)}"
-    prefix = campaign_file["prefix"].strip("/") if campaign_file["prefix"] else _free_prefix(usual, checkout)
+    prefix = campaign_file["prefix"].strip("/") if campaign_file["prefix"] else _own_prefix(usual, checkout)
     name, directory = prefix.rpartition("/")[2], _directory(prefix, checkout)
     recipe, codebase = _in_repository(resolved.recipe, checkout), _in_repository(resolved.codebase, checkout)
     return CampaignSpec(
@@ -81,12 +83,27 @@ def _directory(prefix: str, checkout: Checkout) -> Path:
     return checkout.root / "reports" / "auto_research" / naming.slugify(prefix.rpartition("/")[2])
 
 
-def _free_prefix(usual: str, checkout: Checkout) -> str:
+def _own_prefix(usual: str, checkout: Checkout) -> str:
     """The usual prefix, or one with a number where a lone run (of a baseline.md) has the branch of the baseline."""
-    prefix, number = usual, 2
-    while branch_commit(checkout, f"{prefix}/baseline") and not CampaignDir(_directory(prefix, checkout)).spec.exists():
-        prefix, number = f"{usual}-{number}", number + 1
-    return prefix
+    return next(one for one in _numbered(usual) if _has_campaign(one, checkout) or not _has_branch(one, checkout))
+
+
+def free_prefix(usual: str, checkout: Checkout) -> str:
+    """The usual prefix, or the first with a number that is neither a campaign's nor a lone run's."""
+    taken = (_has_campaign, _has_branch)
+    return next(one for one in _numbered(usual) if not any(has(one, checkout) for has in taken))
+
+
+def _numbered(usual: str) -> Iterator[str]:
+    return chain((usual,), (f"{usual}-{number}" for number in count(2)))
+
+
+def _has_campaign(prefix: str, checkout: Checkout) -> bool:
+    return CampaignDir(_directory(prefix, checkout)).spec.exists()
+
+
+def _has_branch(prefix: str, checkout: Checkout) -> bool:
+    return branch_commit(checkout, f"{prefix}/baseline") is not None
 
 
 def default_trees(directory: Path, parts: Parts) -> Path:

@@ -13,6 +13,7 @@ from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, CampaignPhase, C
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.campaign_setup.base_commit import with_base_commit
+from autoresearch.lab.campaign_setup.campaign_spec import free_prefix
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.records import campaign_records
@@ -103,6 +104,6 @@ def _taken(proposed: ProposedCampaign, differs: str) -> ConflictError:
 
 
 def with_other_prefix(proposed: ProposedCampaign) -> str:
-    """The command that starts this campaign under another prefix."""
-    words = ("autoresearch", "campaign", "start", str(proposed.file), "--set", f"prefix={proposed.spec.prefix}-2")
-    return shlex.join(words)
+    """The command that starts this campaign under a prefix that is free."""
+    prefix = free_prefix(proposed.spec.prefix, proposed.base.checkout)
+    return shlex.join(("autoresearch", "campaign", "start", str(proposed.file), "--set", f"prefix={prefix}"))

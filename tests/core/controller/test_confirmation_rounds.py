@@ -41,6 +41,24 @@ def test_a_round_of_confirmation_from_plan_to_verdict(records: Callable[..., Any
     assert not after.open_round and after.best.slug != "fake"
 
 
+def test_a_discarded_idea_that_does_not_pass_takes_nothing_with_it(records: Callable[..., Any]) -> None:
+    """Somebody put it to the proof to know its gain; what was built on it was judged by itself."""
+    made = records()
+    made.checked()
+    made.idea("loser")
+    made.run("loser", 0.45, "discard")
+    made.idea("child", parent="loser")
+    made.run("child", 0.7)
+    made.note("confirming", round=1, candidates=[made.indexes["loser"]], sizes=[4])
+    while found := confirmation_rounds.owed_to_round(made.state()):
+        made.run(found.idea.slug, 0.5 + made.clock % 7 / 1000, "discard", why="confirm", round_number=1)
+    (said,) = made.apply(confirmation_rounds.judge_round(made.state(), made.curves()))
+    state = made.state()
+    assert state.by_slug("loser").confirmed == "unconfirmed" and "not confirmed" in said
+    assert shown_value(state, state.by_slug("loser")).words.startswith("unconfirmed, ")
+    assert state.best.slug == "child" and not state.by_slug("child").marked
+
+
 def proved(made: Any, slug: str, **more: Any) -> tuple[str, str]:
     """A round of confirmation in which an idea is better by far; its claim, and what is said of it."""
     made.checked()

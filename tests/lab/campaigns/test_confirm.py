@@ -40,10 +40,10 @@ def test_a_discarded_idea_may_be_put_to_the_proof(lived: Any) -> None:
     assert planned is not None and planned.candidates == (down.index,)
     numbers = {"gain": -0.08, "gain_low": -0.1, "gain_high": -0.06, "coverage": 0.9}
     numbers |= {"value": 0.42, "n": 4, "n_baseline": 4}
-    lived.verdict("demoted", "lr-down", **numbers)
+    lived.verdict("unconfirmed", "lr-down", **numbers)
     state = lived.state()
     words = shown_value(state, state.by_slug("lr-down")).words
-    assert words.startswith("not confirmed, task_pass_rate@1 0.42, -0.08 against the baseline (90 % interval -0.1 to ")
+    assert words.startswith("unconfirmed, task_pass_rate@1 0.42, -0.08 against the baseline (90 % interval -0.1 to ")
     standings = {line.slug: line.standing for line in idea_lines(state)}
     assert standings["lr-down"] is IdeaStatus.DISCARDED, "it was never kept, so nothing was demoted"
     lived.verdict("confirmed", "lr-down", **{**numbers, "gain": 0.08, "gain_low": 0.06, "gain_high": 0.1})
