@@ -17,7 +17,9 @@ from pathlib import Path
 from autoresearch.core.campaign.usual_space import usual_space
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import program_paths
+from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint
 from autoresearch.lab.resolve.launch_texts import flags_of_help
 from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
@@ -70,13 +72,17 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
     head = _HEAD.format(schema=first_line("campaign"), name=name, blueprint=blueprint.name, count=COUNT, metric=metric)
     if trainer.space(settings.whole):
         return FirstCampaign(f"{head}# space: left out, so it is that of {trainer.name}: low-risk keys of the recipe\n")
-    if space := _space(settings, base_of(blueprint), environ):
+    launch = _launch(settings, base_of(blueprint), environ)
+    if space := usual_space(launch.settings):
         lines = [f"  {key}: {_flow(values)}" for key, values in space.items()]
         return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
     command, codebase = resolved.blueprint.launch_command, resolved.codebase
     for path in program_paths(command, codebase):
         if ideas := _ideas(path, base_of(blueprint)):
             return _queued(head, ideas)
+    if line := space_line(launch):
+        remark = f"nothing is varied yet: only you know what the numbers of `{command}` are; see `space:` in {name}"
+        return FirstCampaign(f"{head}# space: {line}  # remove the first #, and what must not vary\n", remark=remark)
     agent = next((one for one in _AGENTS if shutil.which(one, path=environ.get("PATH"))), "")
     remark = (
         f"`{command}` takes no number that could be varied: a coding agent has to change the code"
@@ -85,15 +91,16 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
     return FirstCampaign(f"{head}proposer: agent\nagent: {agent or _AGENTS[0]}\n", remark=remark)
 
 
-def _space(trainer_settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> dict[str, object]:
+def _launch(trainer_settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> LaunchSettings:
+    """The command's settings; its `--help` is asked where the text shows no usual number."""
     launch = trainer_settings.launch(root)
-    if not (space := usual_space(launch.settings)):
-        resolved = trainer_settings.resolved
-        variables = resolved.blueprint.notes.env
-        command = resolved.blueprint.launch_command
-        named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
-        space = usual_space(replace(launch, flags={**named, **launch.flags}).settings)
-    return dict(space)
+    if usual_space(launch.settings):
+        return launch
+    resolved = trainer_settings.resolved
+    variables = resolved.blueprint.notes.env
+    command = resolved.blueprint.launch_command
+    named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
+    return replace(launch, flags={**named, **launch.flags})
 
 
 def _flow(value: object) -> str:

@@ -80,6 +80,22 @@ def test_init_names_a_space_where_the_script_takes_flags(camp: Any) -> None:
     assert planned["plan"]["space"].startswith("lr 0.1 to 0.9 (log)  ") and not planned["remarks"]
 
 
+def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -> None:
+    """An agent that edits the code is no answer where a script reads variables; nor may its length vary unasked."""
+    bench = camp.bench
+    project(bench, "")
+    (bench.repo / "go.sh").write_text("RATE=${RATE:-0.3}\nfor i in 1 2 3; do echo \"it $i acc=$RATE\"; done\n")
+    made = bench.ask("init", "--command", "bash go.sh", "--metric", "acc")
+    assert made["varies"] == [] and "nothing is varied yet" in made["remarks"][-1]
+    path = bench.repo / "campaign.yaml"
+    assert "# space: {$RATE: {low: 0.1, high: 0.9, log: true}}  # remove" in path.read_text()
+    bench.git("add", "-A")
+    bench.git("commit", "-qm", "start")
+    assert bench.ask("campaign", path, check=2)["error"]["code"] == "no_space"
+    path.write_text(path.read_text().replace("# space:", "space:"))
+    assert bench.ask("campaign", path)["plan"]["space"].startswith("$RATE 0.1 to 0.9 (log)")
+
+
 def test_a_program_whose_text_shows_no_flag_is_asked(camp: Any) -> None:
     """Its flags come from a table; that it is asked leaves nothing behind."""
     bench = camp.bench
