@@ -67,7 +67,7 @@ def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now
         "stand": plain(stand.met or stand.remaining),
         "written": formatting.stamp(now),
         "outcome": outcome(state, lines),
-        "honest": [plain(words, 900) for words in summary.not_in_outcome(summary.honest(state, lines))],
+        "honest": [plain(words, 900) for words in summary.honest(state, lines)],
         "tiles": _tiles(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],

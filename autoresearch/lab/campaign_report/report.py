@@ -71,8 +71,7 @@ def write_report(
         "lines": lines,
         "outcome": data["outcome"],
         "best": summary.best_line(state, lines),
-        "band": progress.band,
-        "honest": summary.not_in_outcome(summary.honest(state, lines)),
+        "honest": summary.beside_outcome(state, lines),
         "researcher": agent_section.words(state),
         "tried": memory.tried(lines),  # what was skipped has a section of its own
         "claims": summary.claims(state, list(entries(campaign_dir.verdicts))),

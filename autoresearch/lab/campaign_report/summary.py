@@ -319,16 +319,29 @@ def _index(verdict: Mapping[str, Any]) -> int:
 
 def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
     """What may be said about the outcome, and what may not."""
-    kept = [line for line in idea_lines if line.standing is IdeaStatus.KEPT]
-    sure = [line for line in idea_lines if line.standing is IdeaStatus.CONFIRMED]
-    gone = [line for line in idea_lines if line.standing is IdeaStatus.DEMOTED]
-    words = []
-    if sure:
-        found = "; ".join(_proved(line) for line in sure[:10])
-        words.append(f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}.")
-    else:
-        words.append(unconfirmed(kept))
-    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
+    kept, sure = (_standing_so(idea_lines, one) for one in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED))
+    return [_all_proved(sure) if sure else unconfirmed(kept), *_cautions(state, idea_lines)]
+
+
+def beside_outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
+    """What `honest` says beside the outcome of a report, which names the best confirmed idea or says that none is."""
+    sure = _standing_so(idea_lines, IdeaStatus.CONFIRMED)
+    return [*([_all_proved(sure)] if len(sure) > 1 else []), *_cautions(state, idea_lines)]
+
+
+def _standing_so(idea_lines: Sequence[IdeaLine], standing: IdeaStatus) -> list[IdeaLine]:
+    return [line for line in idea_lines if line.standing is standing]
+
+
+def _all_proved(sure: Sequence[IdeaLine]) -> str:
+    found = "; ".join(_proved(line) for line in sure[:10])
+    return f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."
+
+
+def _cautions(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
+    """What may not be said, or not without a word about it."""
+    kept, gone = (_standing_so(idea_lines, one) for one in (IdeaStatus.KEPT, IdeaStatus.DEMOTED))
+    words = [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
     if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
         names = ", ".join(_picked(line) for line in luck[:10])
         words.append(
@@ -358,11 +371,6 @@ def unconfirmed(kept: Sequence[IdeaLine]) -> str:
     if reasons:
         return f"{UNCONFIRMED}. {'; '.join(reasons[-2:])}."
     return f"{UNCONFIRMED}: no idea of this campaign may be claimed to beat the baseline."
-
-
-def not_in_outcome(words: Sequence[str]) -> list[str]:
-    """What `honest` says beside the outcome of a report, which says that nothing is confirmed."""
-    return [sentence for sentence in words if not sentence.startswith(UNCONFIRMED)]
 
 
 def _proved(idea_line: IdeaLine) -> str:

@@ -61,8 +61,9 @@ def test_every_attempt_is_a_point(lived: Any) -> None:
 @pytest.mark.system
 def test_the_words_are_honest(lived: Any) -> None:
     _, markdown, data = written(lived)
+    claim = f"Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), {PROVED} and none of"
+    assert claim in words_of(data) and claim not in markdown, "there the outcome is right above, and names it"
     for text in (markdown, words_of(data)):
-        assert f"Confirmed by fresh runs with other seeds: #9 lr=0.3 (on #2), {PROVED} and none of" in text
         assert "Kept, not confirmed: #2 lr=0.2 0.59 (mean of 2), #7 On the lucky one (on #6) 0.67 (one run). " in text
         assert "Demoted, because fresh runs did not confirm it: #6 Another schedule (on #2), +0.01 against" in text
         assert "#7 On the lucky one (on #6), from #6 Another schedule (on #2)" in text
@@ -211,7 +212,7 @@ def test_a_campaign_without_anything(campaign: Callable[..., Any]) -> None:
     for path in (made.place.journal, made.place.ledger):
         path.unlink()
     _, markdown, data = written(made, png=True)
-    assert "The baseline was not measured" in markdown
+    assert "The baseline has not been measured yet" in markdown
     assert data["outcome"][0] == "0 ideas, 0 kept, 0 confirmed, in –."
 
 
