@@ -47,14 +47,9 @@ def columns() -> int:
     return max(NARROWEST, shutil.get_terminal_size().columns)
 
 
-def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person reads this stream as it is written."""
-    return stream.isatty()
-
-
 def for_people(text: str, stream: IO[str]) -> str:
     """Text as it is written to this stream: laid out and coloured where that is a terminal, else as it is."""
-    if not is_terminal(stream):
+    if not stream.isatty():
         return text
     if not isinstance(text, Whole):
         text = "\n".join(wrapped(from_here(line), columns()) for line in text.split("\n"))
@@ -63,7 +58,7 @@ def for_people(text: str, stream: IO[str]) -> str:
 
 def has_colour(stream: IO[str]) -> bool:
     """Whether colours are shown there. https://no-color.org: any value but the empty one turns them off."""
-    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def painted(text: str) -> str:
