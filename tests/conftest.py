@@ -104,7 +104,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if "smoke" in config.option.markexpr and _left_out["system"]:
         terminalreporter.write_line(
-            f"Not run: {_left_out['system']} tests that start processes (`make test-all`, some ten minutes), and "
+            f"Not run: {_left_out['system']} tests that start processes (`make test-all`, half an hour), and "
             f"{_left_out['real']} that need more than Python, git and tmux (`make test-real`)."
         )
 

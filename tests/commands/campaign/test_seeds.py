@@ -118,7 +118,7 @@ def test_a_script_that_takes_its_seed_gets_its_claim(camp: Any, way: str) -> Non
     assert state.by_slug("real").confirmed == "confirmed", camp.said()
     assert camp.told(state.baseline.rows[2], "SEED") == str(first + 1)
     report = (camp.place.path / "report.md").read_text()
-    assert f"Confirmed by fresh runs with other seeds: {state.by_slug('real').name}" in report
+    assert f"The best confirmed idea is {state.by_slug('real').name}: " in report
 
 
 def test_two_runs_of_the_baseline_get_a_third_where_something_is_to_be_claimed(camp: Any) -> None:
