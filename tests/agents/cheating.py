@@ -26,8 +26,8 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agents.disk_growth import bytes_below
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 240.0
 PRINTED, WRITTEN = 1 << 20, 24 << 20  # bytes that a turn may print, and write
 NAME = "cheating"
 BETTER = "longer-steps"

@@ -117,7 +117,7 @@ class Pane:
             return all(text in seen[0] for text in texts) and not any(text in seen[0] for text in without)
 
         try:
-            self.bench.until(there, 60.0)
+            self.bench.until(there)
         except AssertionError:
             raise AssertionError(f"{texts} without {without} never came:\n{seen[0]}") from None
         return seen[0]
@@ -149,11 +149,11 @@ class Pane:
 
         The screen that comes back shows older prompts before the program is gone, which drops what was typed till then.
         """
-        self.bench.until(lambda: self.text.rstrip().endswith("\nready$"), 60.0)
+        self.bench.until(lambda: self.text.rstrip().endswith("\nready$"))
         self.type("echo code $?")
         self.keys("Enter")
         self.shows(f"code {code}")
-        self.bench.until(self.given_back, 60.0)
+        self.bench.until(self.given_back)
 
 
 @pytest.fixture
@@ -583,7 +583,7 @@ def test_the_terminal_is_given_back_whatever_ends_the_screen(bench: Bench, far: 
     assert not one.given_back()
     one.keys("C-z")
     one.shows("Stopped", "ready$")
-    bench.until(one.given_back, 60.0)
+    bench.until(one.given_back)
     one.type("fg")
     one.keys("Enter")
     one.shows(">waits-1", without=("Stopped",))

@@ -20,9 +20,9 @@ from autoresearch.agentjet.scaffold import files as scaffold_files
 from autoresearch.agentjet.scaffold.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
 from autoresearch.core.run.scaffold import Templates
 from autoresearch.lab.render import render, render_blueprint
+from tests.waiting import PATIENCE_S
 
 TEMPLATES = Templates(render, render_blueprint)
-PATIENCE_S = 120.0
 STUB = Path(__file__).parent / "stub"
 
 AGENT = """

@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-PATIENCE_S = 240.0  # for a campaign of a few runs
+from tests.waiting import PATIENCE_S
 
 # metric = a parabola in log10(lr) with its top of 0.5 at lr = 0.01, and a little noise that seed and lr decide.
 TRAINER = """

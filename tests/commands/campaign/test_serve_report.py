@@ -92,10 +92,10 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
     assert [run["state"] for run in rows["runs"]] == ["running"]
     camp.go.touch()
     camp.over()
-    until(lambda: server.data()["phase"] == "ended", 60)
+    until(lambda: server.data()["phase"] == "ended")
     assert len([idea for idea in server.data()["ideas"] if idea["value"] is not None]) == 3
     shutil.rmtree(camp.place.path)
-    until(lambda: "the records cannot be read now" in str(server.data()["remarks"]), 60)
+    until(lambda: "the records cannot be read now" in str(server.data()["remarks"]))
     assert len(server.data()["ideas"]) == 3  # as they were
     assert server.end() == (0, "ended; the address is no longer valid\n")
 
@@ -118,7 +118,7 @@ def test_all_of_a_project_and_refusals(camp: Any, serving: Any) -> None:
     assert bench.ask("report", "nobody", "--serve", check=4)["error"]["code"] == "not_found"
     camp.start(**FAST)  # a campaign that begins later
     camp.over()
-    until(lambda: [one["state"] for one in server.data()["campaigns"]] == ["ended"], 60)
+    until(lambda: [one["state"] for one in server.data()["campaigns"]] == ["ended"])
     key = server.data()["campaigns"][0]["key"]
     assert server.data(f"c/{key}/data.json")["name"] == "one"
     assert server.end(signal.SIGTERM)[0] == 0
@@ -133,7 +133,7 @@ def test_over_a_real_ssh_tunnel(camp: Any, serving: Any, sshd: Any) -> None:
         base = server.url.replace(f":{there}/", f":{here}/")
         with contextlib.suppress(subprocess.CalledProcessError):
             server.curl(base=base)
-        until(lambda: _status(server, base) == 200, 60)
+        until(lambda: _status(server, base) == 200)
         assert server.curl("data.json", base=base.replace("127.0.0.1", "localhost"))[0] == 200
         wrong = base.replace(server.url.split("/")[3], "1" * 32)
         assert server.curl(base=wrong) == (403, b"")
@@ -166,21 +166,21 @@ def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path:
             return int(page.js("document.querySelectorAll('#rows tr').length"))
 
         page._call("Page.navigate", url=server.url)
-        until(lambda: "one" in text("#campaigns"), 60)
+        until(lambda: "one" in text("#campaigns"))
         assert text("#runs").count("running") == 1
         page.js("document.querySelector('#campaigns a').click()")
-        until(lambda: "Live: as of" in text("#notice") and text("#tiles"), 60)
+        until(lambda: "Live: as of" in text("#notice") and text("#tiles"))
         page.js("window.same = true")
         before = rows()
         camp.go.touch()
         camp.over()
-        until(lambda: rows() == 3, 60)
+        until(lambda: rows() == 3)
         assert before < 3 and page.js("window.same") is True
-        until(lambda: page.js("document.querySelectorAll('#progress-plot .point').length"), 60)
+        until(lambda: page.js("document.querySelectorAll('#progress-plot .point').length"))
         assert page.console == []
         assert {url.split("/")[2] for url in page.requests} == {server.url.split("/")[2]}
         assert server.end()[0] == 0
-        until(lambda: "The server is gone" in text("#notice"), 60)
+        until(lambda: "The server is gone" in text("#notice"))
 
 
 @pytest.mark.system

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 class Client:

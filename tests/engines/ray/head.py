@@ -19,10 +19,10 @@ from typing import Any
 
 from tests.engines.ports import free_ports
 from tests.reaper import homes, new_mark
+from tests.waiting import PATIENCE_S
 
 REPO = Path(__file__).parents[3]
 RAY = REPO / ".venv-ray"
-PATIENCE_S = 600.0  # for a cluster that starts, and for a job on it, on a machine that is busy
 PLAIN = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 PORTS = ("port", "ray-client-server-port", "dashboard-port", "dashboard-agent-listen-port")
 PORTS += ("dashboard-agent-grpc-port", "metrics-export-port")

@@ -21,8 +21,8 @@ from pathlib import Path
 from tests.engines.ports import free_ports
 from tests.reaper import MARK as OF_PYTEST
 from tests.reaper import homes, new_mark
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 MARK = "AUTORESEARCH_ENGINE"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue")
 

@@ -28,8 +28,7 @@ from autoresearch.records.exit_record import read as read_exit
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
 from autoresearch.records.rundir import RunDir, write_atomically
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 @dataclass
