@@ -124,6 +124,8 @@ def test_excused_runs_smoke_and_crashes_do_not_speak_for_an_idea() -> None:
     assert [r.run_id for r in found.judged] == ["g-2"] and found.values == []
     smoke = state(JOURNAL, ROWS, {"do": "smoke", "index": 2, "run": "g-2"}).by_slug("good")
     assert smoke is not None and (smoke.values, smoke.status) == ([0.7], "discard")
+    stopped = state(JOURNAL, [row(2, "g-1", 0.7), row(2, "g-2", 0.9, "discard", ending="stopped")]).by_slug("good")
+    assert stopped is not None and (stopped.values, stopped.status) == ([0.7], "keep"), "a stop takes nothing back"
     infinite = state(JOURNAL, [row(2, "g-1", float("nan")), row(2, "g-2", float("inf"))]).by_slug("good")
     assert infinite is not None and infinite.values == [] and infinite.value is None
 

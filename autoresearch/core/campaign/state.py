@@ -196,19 +196,18 @@ def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | No
 
 
 def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
-    """Status of the last row. `keep` without any value counts as `discard`; if a later run crashes, it stays `keep`."""
+    """Status of the last row. `keep` without any value counts as `discard`; it survives later runs without a metric."""
     status = telling[-1].status if telling else ""
-    if status == Verdict.CRASH and values:
-        others = [row.status for row in telling if row.status != Verdict.CRASH]
+    if values and telling[-1].uncounted:
+        others = [row.status for row in telling if not row.uncounted]
         status = Verdict.KEEP.value if others[-1:] == [Verdict.KEEP] else status
     return Verdict.DISCARD.value if status == Verdict.KEEP and not values else status
 
 
 def measured(row: LedgerRow) -> float | None:
-    """The finite metric of a run that ended as intended; None for a crash, a timeout or a pruned run."""
+    """The finite metric of a run that ended as intended; None for a crash, a timeout, or a run that was stopped."""
     value = row.metric_value
-    counts = row.status != Verdict.CRASH and row.failure != PRUNED
-    return value if counts and value is not None and math.isfinite(value) else None
+    return value if not row.uncounted and value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

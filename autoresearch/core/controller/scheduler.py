@@ -9,7 +9,7 @@ from autoresearch.core.campaign.judgement import pending, search_goes_on
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import BASELINE_RUNS
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
-from autoresearch.core.run.ending import Ending, Verdict
+from autoresearch.core.run.ending import CAMPAIGN_STOPPED, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import copies
 from autoresearch.core.text.branch_and_run_names import slugify
@@ -125,7 +125,7 @@ def begun(state: CampaignState, idea: Idea) -> int:
 def given_up(state: CampaignState, idea: Idea) -> int:
     """Replicates that the machine ended each time, so often that they are not tried again."""
     confirming = {run.run for run in idea.runs if run.why == "confirm"}
-    lost = Counter(row.replicate for row in idea.rows if idea.excused(row) and row.run_id not in confirming)
+    lost = Counter(row.replicate for row in idea.rows if _lost(idea, row) and row.run_id not in confirming)
     alive = {run.replicate for run in _counting(idea)}
     return sum(times > state.spec.max_machine_retries for replicate, times in lost.items() if replicate not in alive)
 
@@ -153,7 +153,7 @@ def _repaired(idea: Idea) -> RunRequest | None:
 
 
 def _retry(state: CampaignState, idea: Idea) -> RunRequest | None:
-    """Repeat a replicate whose last run the machine ended, at most `max_machine_retries` times."""
+    """Repeat a replicate whose last run was lost: `max_machine_retries` times at most, and after a `campaign stop`."""
     if waits(idea):
         return None
     last = idea.rows[-1] if idea.rows else None
@@ -163,13 +163,18 @@ def _retry(state: CampaignState, idea: Idea) -> RunRequest | None:
 
 
 def tried_again(state: CampaignState, idea: Idea, row: LedgerRow) -> bool:
-    """Whether the run of a row, the last one of its idea, is owed another try because the machine ended it."""
+    """Whether the run of a row, the last one of its idea, is owed another try: the machine or a stop ended it."""
     if not idea.excused(row) or idea.slug in state.unwanted:
         return False
     if any(run.run == row.run_id and run.why == "confirm" for run in idea.runs):
         return False
-    lost = {one.run_id for one in (*idea.rows, row) if one.replicate == row.replicate and idea.excused(one)}
+    lost = {one.run_id for one in (*idea.rows, row) if one.replicate == row.replicate and _lost(idea, one)}
     return len(lost) <= state.spec.max_machine_retries
+
+
+def _lost(idea: Idea, row: LedgerRow) -> bool:
+    """Whether the machine ended the run, which happens `max_machine_retries` times at most."""
+    return idea.excused(row) and row.failure != CAMPAIGN_STOPPED
 
 
 def fixable(state: CampaignState, idea: Idea) -> bool:
@@ -209,6 +214,8 @@ def retest_owed(state: CampaignState, idea: Idea) -> bool:
     """Whether another run of the idea is to come, or to be made first: until then, nothing is decided of it."""
     if idea.hypothesis.is_baseline or idea.slug in state.unwanted:
         return False
+    if idea.rows and tried_again(state, idea, idea.rows[-1]):
+        return True
     decision = pending(state, idea)
     if decision is None or given_up(state, idea) > 0:
         return False

@@ -15,8 +15,10 @@ NOTHING_MEASURED = "nothing was measured"
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
 MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
 DEVICES = frozenset({"disk_full", "gpu_fault"})  # the run's own output tells of them
-EXCUSED = FROM_ITS_PLACE | MACHINE | DEVICES | {"runner_died", "launch_interrupted", "lease_busy"}
-"""Failures of the machine, which say nothing of the idea: a campaign tries such a run again."""
+CAMPAIGN_STOPPED = "campaign_stopped"
+"""The failure of a run that ended because its campaign was stopped: tried again as soon as the campaign goes on."""
+EXCUSED = FROM_ITS_PLACE | MACHINE | DEVICES | {"runner_died", "launch_interrupted", "lease_busy", CAMPAIGN_STOPPED}
+"""What says nothing of the idea, nearly all of it the machine's doing: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""
 COPY = "copy: "

@@ -97,6 +97,11 @@ class LedgerRow:
         """
         return self.status if self.status == "crash" and self.standing != "pending" else self.standing or self.status
 
+    @property
+    def uncounted(self) -> bool:
+        """Whether its metric counts nowhere, as it crashed, or was stopped: by somebody, or because of its curve."""
+        return self.status == "crash" or self.ending == "stopped"
+
     def cells(self) -> dict[str, str]:
         """Column -> text, in column order; numbers in the shortest form that reads back unchanged."""
         return {name: _text(getattr(self, name)) for name in COLUMNS}

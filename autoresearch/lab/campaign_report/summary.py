@@ -240,6 +240,8 @@ def _why(
         return ended_badly(rows[-1])
     if rows[-1].failure == PRUNED:
         return _decision(rows[-1]) or "ended early by its curve"
+    if rows[-1].ending == Ending.STOPPED and not idea.values:
+        return _decision(rows[-1]) or Ending.STOPPED.wording
     if standing is IdeaStatus.SMOKE and rows[-1].failure == NO_SIGNAL:
         return _decision(rows[-1]) or "there was nothing to learn from"
     if standing is IdeaStatus.SMOKE:

@@ -18,10 +18,9 @@ from autoresearch.core.run.ending import (
 )
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
-from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.results.diagnosis import BADLY
 from autoresearch.lab.results.finished_run import ExaminedRun, FinishedRun
-from autoresearch.lab.results.judge import Judgement, is_pruned
+from autoresearch.lab.results.judge import Judgement
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.readers.run_urls import urls_in
 from autoresearch.records import order_file
@@ -77,7 +76,7 @@ def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outc
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else _cause(finished),
+        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else judgement.failure or _cause(finished),
         failure_line=failure.line if failure else "",
         results=results,
         steps_read=mask_text(measurement.summary),
@@ -100,8 +99,6 @@ def doubt_of(examined: ExaminedRun, noise: float | None) -> str:
 def _cause(finished: FinishedRun) -> str:
     """The failure class of a bad ending that no log line explains: the signal, the limit, the launch's cause."""
     end = finished.end
-    if is_pruned(end):
-        return PRUNED
     if end.ending is Ending.MAX_TIME:
         return finished.spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of, noise_without, past_values
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.run.ending import COPY, NOTHING_MEASURED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.ending import CAMPAIGN_STOPPED, COPY, NOTHING_MEASURED, Ending, Verdict, lone_verdict
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
@@ -30,6 +30,7 @@ class Judgement:
     judged: bool = True  # False: it counts neither for nor against the idea
     pending: bool = False  # the verdict is not final: more runs of the idea are owed
     copy: str = ""  # the flag of a run that repeats an earlier one of its idea
+    failure: str = ""  # the class of failure, where its campaign ended it
 
 
 @contextlib.contextmanager
@@ -68,26 +69,35 @@ def judge(
         verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
         reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
+    if spec.why == "confirm" and end.ending is Ending.STOPPED:
+        return replace(_stopped(end, state), judged=False)
     if spec.why == "confirm":
         fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
         verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     if is_pruned(end):  # before the smoke rule: it was ended because it was judged
-        return Judgement(Verdict.DISCARD, end.reason)
+        return Judgement(Verdict.DISCARD, end.reason, failure=PRUNED)
     if foreign := _foreign(spec, state):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     counted = value if _counts(spec, end) else None
     if idle and counted is not None and not idea.hypothesis.is_baseline:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (steps is not None and steps < state.spec.min_steps)
-    smoke = smoke or (end.ending is Ending.STOPPED and counted is not None)
     copied = "" if counted is None or smoke else _copied(spec, counted, series, state, idea)
     values = past_values(idea) if copied else [*past_values(idea), counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
+    if end.ending is Ending.STOPPED:
+        return replace(_stopped(end, state), noise=decision.noise, judged=decision.judged, pending=owed)
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
+
+
+def _stopped(end: ExitRecord, state: CampaignState) -> Judgement:
+    """The verdict on a run that somebody stopped, or that ended with its campaign."""
+    with_campaign = CAMPAIGN_STOPPED if state.stop_mode == "stop" else ""
+    return Judgement(Verdict.DISCARD, f"stopped: {end.reason}", failure=with_campaign)
 
 
 def _copied(

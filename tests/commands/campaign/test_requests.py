@@ -118,9 +118,21 @@ def test_stop_ends_what_runs_and_skip_too(camp: Any) -> None:
     assert state.reason == "stopped on request: enough"
     assert [row.ending for slug in ("held", "other") for row in state.by_slug(slug).rows] == ["stopped"] * 2
     assert state.attempted == 3
+    (skipped,), (ended,) = state.by_slug("held").rows, state.by_slug("other").rows
+    assert (skipped.status, skipped.standing, skipped.failure) == ("discard", "discard", "")
+    assert (ended.status, ended.standing, ended.failure) == ("discard", "pending", "campaign_stopped")
+    assert ended.description.endswith("[stopped: enough]")
     flag = camp.bench.ask("campaign", "status")
     assert flag["state"] == "ended" and flag["controller_pid"] is None
+    assert (flag["crashed"], flag["pending"]) == (0, ["other"])
     assert camp.place.flag.exists()
+
+    camp.go.touch()
+    ask("campaign", "set", f"count={state.attempted}")
+    state = camp.over()
+    assert [row.ending for row in state.by_slug("other").rows] == ["stopped", "finished"], "it is tried again"
+    assert [row.ending for row in state.by_slug("held").rows] == ["stopped"]
+    assert state.attempted == 3
 
 
 def test_a_grid_that_runs_dry_waits_for_more(camp: Any) -> None:

@@ -75,6 +75,20 @@ def test_a_lost_run_is_made_again_a_few_times_and_a_crash_never(records: Callabl
     assert scheduler.owed(made.state()) is None
 
 
+def test_what_ended_with_its_campaign_is_tried_again_as_often_as_that_happens(records: Callable[..., Any]) -> None:
+    made = records(max_machine_retries=0)
+    made.idea("a")
+    for number in range(3):
+        why = "retry" if number else ""
+        made.run("a", 0.9, "discard", failure="campaign_stopped", ending="stopped", replicate=1, why=why)
+        state = made.state()
+        assert wanted(scheduler.owed(state)) == ("a", 1, "retry")
+        assert not scheduler.decided(state, state.by_slug("a")) and state.by_slug("a").value is None
+        assert [a.status for a in scheduler.attempts(state)][-1] == "", "no proposer takes it for a result"
+    made.note("unwanted", slug="a")
+    assert scheduler.owed(made.state()) is None
+
+
 @pytest.mark.parametrize("most", [0, 1])
 def test_what_the_machine_did_is_tried_again_so_often(records: Callable[..., Any], most: int) -> None:
     made = records(max_machine_retries=most)
