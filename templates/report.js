@@ -193,7 +193,8 @@ function drawCurves() {
   const layout = layoutOf("step", view.metric, view.curvesLog);
   layout.uirevision = `${view.metric} ${view.curvesLog}`;
   const missing = runs.length - having.length;
-  const words = `${view.metric} of ${having.length} of ${data.curves.length} runs` + (missing ? `; ${missing} chosen runs do not have it here` : "");
+  const words = `${view.metric} of ${having.length} of ${data.curves.length} runs` + (missing ? `; ${missing} chosen runs do not have it here` : "")
+    + (data.unread ? `; ${data.unread} runs are not read yet, and come by themselves` : "");
   $("curves-words").textContent = words;
   draw("curves-plot", traces, layout, words);
 }
@@ -215,7 +216,7 @@ function drawOptuna(id, figure, words) {
   if (!figure) return;
   const box = $(`${id}-plot`);
   box.hidden = Boolean(figure.missing);
-  $(id).querySelector("figcaption").textContent = figure.missing || words;
+  $(id).querySelector("figcaption").textContent = figure.missing || [words, figure.about].filter(Boolean).join(" ");
   if (figure.missing) return;
   const own = structuredClone(figure), dark = document.documentElement.classList.contains("dark");
   const layout = { ...own.layout, ...layoutOf("", "", false), title: undefined };

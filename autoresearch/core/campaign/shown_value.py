@@ -84,8 +84,9 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
             ends = (estimate.gain_low - estimate.gain, estimate.gain_high - estimate.gain)
             low, high = sorted(value + objective.change(end) for end in ends)
-    runs, proof = runs_of(state, idea), _proof(state, idea)
-    words = _words(state, idea, basis, claim, value)
+    runs, proof = runs_of(state, idea), _proof(state, idea, basis)
+    behind = runs_of(state, idea, fresh=True) if basis is Basis.BASELINE else runs
+    words = _words(state, idea, basis, claim, value, behind, proof)
     return ShownValue(
         idea.slug, idea.name, basis, value, low, high, picked, runs, claim, idea.claim, change, proof, words
     )
@@ -145,9 +146,9 @@ def _basis(state: CampaignState, idea: Idea) -> Basis:
     return Basis.SELECTED if idea.kept else Basis.SEARCH
 
 
-def _proof(state: CampaignState, idea: Idea) -> str:
+def _proof(state: CampaignState, idea: Idea, basis: Basis) -> str:
     objective = state.spec.objective
-    if _basis(state, idea) is not Basis.DETERMINISTIC:
+    if basis is not Basis.DETERMINISTIC:
         return idea.claim.words(objective) if idea.claim is not None else ""
     if (ahead := _ahead(state, idea)) is None:
         return ""
@@ -161,9 +162,10 @@ def _ahead(state: CampaignState, idea: Idea) -> float | None:
     return gain(state.spec.objective, idea.values, state.baseline.values)
 
 
-def _words(state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None) -> str:
-    objective, proof = state.spec.objective, _proof(state, idea)
-    runs = runs_of(state, idea, fresh=basis is Basis.BASELINE)
+def _words(
+    state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None, runs: str, proof: str
+) -> str:
+    objective = state.spec.objective
     number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
     match basis:
         case Basis.FRESH:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.plot_data import KEPT
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
-from autoresearch.lab.results.measure import Measurement, measure
+from autoresearch.lab.results.measure import Measurement, measure, objective_series
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
 MOST_RUNS = 2000
+POINTS = 200  # of a curve at most
 MOST_POINTS = 120_000  # of the objective, of all runs together
 MOST_WHOLE = 40  # runs whose other metrics are shown as well
 MOST_METRICS = 16
@@ -59,51 +61,100 @@ class Diff:
     parent_name: str = ""
 
 
-def curves_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[list[RunCurves], int]:
-    """The curves of all runs, and how many measured runs could not be read.
+@dataclass(frozen=True, slots=True)
+class CampaignCurves:
+    """The curves of a campaign's runs; how many measured runs have none, and how many were not read yet."""
 
-    Every run has its objective; the baseline's first run, those of kept ideas and those under way have other metrics
-    as well.
+    runs: tuple[RunCurves, ...]
+    missing: int
+    unread: int
+
+
+class CurveReader:
+    """Reads the curves of runs, those of a run that is over once.
+
+    `most_s`: after so many seconds of reading, the remaining runs are left to the next call. None: all are read.
     """
-    rows = [(line, row) for line in idea_lines for row in line.rows]
-    most = max(40, min(200, MOST_POINTS // max(1, len(rows))))
-    whole = {row.run_id for line, row in rows if line.standing in KEPT or (line.index, row.replicate) == (1, 1)}
-    whole = set(sorted(whole)[:MOST_WHOLE])
-    metric = state.spec.objective.metric
-    found, missing = [], max(0, len(rows) - MOST_RUNS)
-    for line, row in rows[:MOST_RUNS]:
-        series = _ended(row, metric, most, row.run_id in whole) if row.run_dir else ()
-        if series:
-            found.append(RunCurves(row.run_id, line.index, line.name, line.standing, dict(series)))
-        elif row.metric_value is not None:
-            missing += 1
-    lines = {line.index: line for line in idea_lines}
-    for idea, run in state.live[:MOST_WHOLE]:
-        line = lines[idea.index]
-        if series := _series(read_again(run.run_dir), metric, most, whole=True):
-            found.append(RunCurves(run.run, line.index, line.name, IdeaStatus.RUNNING, dict(series)))
-    return found, missing
+
+    def __init__(self, most_s: float | None = None) -> None:
+        self._most_s = most_s
+        self._known: dict[tuple[str, str, bool], Mapping[str, Series]] = {}
+
+    def read(self, state: CampaignState, idea_lines: Sequence[IdeaLine]) -> CampaignCurves:
+        """The curves of all runs, in the order of the ideas; the runs that have other metrics are read first.
+
+        Every run has its objective; the baseline's first run, those of kept ideas and those under way have other
+        metrics as well.
+        """
+        rows = [(line, row) for line in idea_lines for row in line.rows]
+        missing, rows = max(0, len(rows) - MOST_RUNS), rows[:MOST_RUNS]
+        whole = {row.run_id for line, row in rows if line.standing in KEPT or (line.index, row.replicate) == (1, 1)}
+        whole = set(sorted(whole)[:MOST_WHOLE])
+        unread = self._read_ended([row for _, row in rows if row.run_dir], state.spec.objective.metric, whole)
+        most = _most_points(len(rows))
+        found = []
+        for line, row in rows:
+            key = (row.run_id, row.run_dir, row.run_id in whole)
+            series = {metric: thinned(points, most) for metric, points in self._known.get(key, {}).items()}
+            if series:
+                found.append(RunCurves(row.run_id, line.index, line.name, line.standing, series))
+            elif row.metric_value is not None and (key in self._known or not row.run_dir):
+                missing += 1
+        lines = {line.index: line for line in idea_lines}
+        for idea, run in state.live[:MOST_WHOLE]:
+            line = lines[idea.index]
+            if series := _series(read_again(run.run_dir), state.spec.objective.metric):
+                found.append(RunCurves(run.run, line.index, line.name, IdeaStatus.RUNNING, series))
+        return CampaignCurves(tuple(found), missing, unread)
+
+    def _read_ended(self, rows: Sequence[LedgerRow], metric: str, whole: Collection[str]) -> int:
+        """Read the runs that are not known yet: those in `whole`, then the newest; how many are left."""
+        new = [row for row in rows if (row.run_id, row.run_dir, row.run_id in whole) not in self._known]
+        new.sort(key=lambda row: (row.run_id in whole, row.ended or 0.0), reverse=True)
+        began = time.monotonic()
+        for n, row in enumerate(new):
+            if n and self._most_s is not None and time.monotonic() - began >= self._most_s:
+                return len(new) - n
+            all_metrics = row.run_id in whole
+            series = _series(measured_again(row), metric) if all_metrics else _objective_alone(row, metric)
+            self._known[row.run_id, row.run_dir, all_metrics] = series
+        return 0
 
 
-@functools.lru_cache(maxsize=2 * MOST_RUNS)  # a page that is served is made anew every few seconds
-def _ended(row: LedgerRow, metric: str, most: int, whole: bool) -> tuple[tuple[str, Series], ...]:
-    return _series(measured_again(row), metric, most, whole=whole)
+def _most_points(runs: int) -> int:
+    """Points of each curve; a number that seldom changes while runs are added."""
+    most = POINTS
+    while most > 40 and most * runs > MOST_POINTS:
+        most //= 2
+    return most
 
 
-def _series(measurement: Measurement, metric: str, most: int, *, whole: bool) -> tuple[tuple[str, Series], ...]:
-    """(metric, its points): the objective, and with `whole` the metrics that have most values."""
-    found = [(metric, thinned(measurement.series, most))]
-    if whole:
-        readings = measurement.readings
-        counts = Counter(key for reading in readings for key in reading.metrics if key not in (metric, "step"))
-        for key, count in counts.most_common(MOST_METRICS):
-            if count > 1:
-                points = sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics)
-                found.append((key, thinned(points, most)))
-    return tuple((key, points) for key, points in found if points)
+def _series(measurement: Measurement, metric: str) -> dict[str, Series]:
+    """The points of the objective and of the other metrics that have most values, each by its name."""
+    readings = measurement.readings
+    found = {metric: _rounded(measurement.series)}
+    counts = Counter(key for reading in readings for key in reading.metrics if key not in (metric, "step"))
+    for key, count in counts.most_common(MOST_METRICS):
+        if count > 1:
+            found[key] = _rounded(sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics))
+    return {key: points for key, points in found.items() if points}
 
 
-def thinned(points: Sequence[tuple[int, float]], most: int = 120) -> Series:
+def _objective_alone(row: LedgerRow, metric: str) -> dict[str, Series]:
+    rundir = RunDir(Path(row.run_dir))
+    try:
+        spec = spec_file.read(rundir)
+        points = objective_series(spec, registry.of_run(spec), rundir.log, ended=row.returncode == 0)
+    except (OSError, ValueError, AutoresearchError):
+        return {}
+    return {metric: kept} if (kept := _rounded(points)) else {}
+
+
+def _rounded(points: Sequence[tuple[int, float]]) -> Series:
+    return tuple((step, float(f"{value:.6g}")) for step, value in thinned(points))
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int = POINTS) -> Series:
     """At most so many finite points of a curve, the last one always among them."""
     finite = [p for p in points if math.isfinite(p[1])]
     kept = finite[:: max(1, math.ceil(len(finite) / most))]

@@ -10,6 +10,7 @@ The page leaves out each part whose key is missing, so an object with only `name
     progress          the plot of the objective over ideas (`plot_data.Progress`)
     ideas             one object for each attempt, see `_idea`
     curves            [{run, index, name, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
+    unread            how many runs' curves were not read yet
     parallel, importance   figures of Optuna's for plotly, or {missing: why there is none}
     diffs, claims, tried, skipped, cost, rules, agent, rows, places, remarks
 
@@ -19,8 +20,9 @@ digits and are finite.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -38,24 +40,34 @@ from autoresearch.lab.campaign_report import (
     run_outputs,
     summary,
 )
+from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now
 from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir, entries
-from autoresearch.records.secrets import mask_values
+from autoresearch.records.secrets import clean_text
 
 MOST_SKIPPED = 200
 MOST_ROWS = 2000  # that are told how to be reproduced
 plain = formatting.plain
 
 
-def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now: float) -> dict[str, Any]:
-    """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark."""
+def page_data(
+    campaign_dir: CampaignDir,
+    state: CampaignState,
+    stand: Stand,
+    now: float,
+    curve_reader: CurveReader | None = None,
+) -> dict[str, Any]:
+    """The report at this moment; `now` in seconds since the epoch. What cannot be read becomes a remark.
+
+    `curve_reader`: one that has read some runs already, and may leave others to the next call (`unread`).
+    """
     spec, lines = state.spec, summary.idea_lines(state)
     phase = phase_now(campaign_dir, state)
-    curves, missing = curves_and_diffs.curves_of(state, lines)
+    curves = (curve_reader or CurveReader()).read(state, lines)
     progress = plot_data.progress_of(state, lines)
-    parallel, importance = plots.figures(spec.objective, plot_data.settings_of(state, lines))
+    parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, lines))
     data = {
         "schema": 1,
         "name": spec.name,
@@ -71,7 +83,7 @@ def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now
         "tiles": _tiles(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],
-        "curves": [_curves(curve) for curve in curves],
+        "unread": curves.unread,
         "parallel": parallel,
         "importance": importance,
         "diffs": [_diff(diff) for diff in reversed(curves_and_diffs.diffs_of(state, lines))],
@@ -87,12 +99,13 @@ def page_data(campaign_dir: CampaignDir, state: CampaignState, stand: Stand, now
         "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
         "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
         "next": next_commands(state, phase),
-        "remarks": [f"{missing} runs have no curve: their directories cannot be read, or hold no metric"]
-        if missing
+        "remarks": [f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"]
+        if curves.missing
         else [],
     }
-    masked: dict[str, Any] = _brief(mask_values(data))
-    return masked
+    text = functools.cache(clean_text)  # many texts are there several times
+    masked: dict[str, Any] = _shown(data, text)
+    return masked | {"curves": [_curves(curve, text) for curve in curves.runs]}
 
 
 def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
@@ -204,9 +217,10 @@ def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
     }
 
 
-def _curves(run_curves: curves_and_diffs.RunCurves) -> dict[str, Any]:
+def _curves(run_curves: curves_and_diffs.RunCurves, text: Callable[[str], str]) -> dict[str, Any]:
+    """Its numbers are finite and short already, and too many to be looked at again."""
     series = {key: dict(zip("xy", zip(*points, strict=True), strict=True)) for key, points in run_curves.series.items()}
-    words = {"run": run_curves.run, "index": run_curves.index, "name": plain(run_curves.name)}
+    words = {"run": text(run_curves.run), "index": run_curves.index, "name": text(plain(run_curves.name))}
     return {**words, "standing": str(run_curves.standing), "series": series}
 
 
@@ -226,10 +240,12 @@ def _row(state: CampaignState, name: str, row: LedgerRow) -> list[Any]:
     return [*map(plain, words), measured(row), "" if row.seed is None else row.seed]
 
 
-def _brief(value: Any) -> Any:
-    """The same with finite numbers of six digits, None for others; tuples as lists."""
+def _shown(value: Any, text: Callable[[str], str]) -> Any:
+    """The same with its strings masked, and finite numbers of six digits, None for others; tuples as lists."""
+    if isinstance(value, str):
+        return text(value)
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _brief(item) for key, item in value.items()}
-    return [_brief(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _shown(item, text) for key, item in value.items()}
+    return [_shown(item, text) for item in value] if isinstance(value, list | tuple) else value

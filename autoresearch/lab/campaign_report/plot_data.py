@@ -126,19 +126,24 @@ def _range(
     return low - pad, high + pad
 
 
-def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[tuple[dict[str, object], float]]:
-    """The settings and the value of each measured idea, kept ones first; the recipe's own where an idea changes none.
+Settings = list[tuple[dict[str, object], float]]  # of ideas, with the value of each
+
+
+def settings_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> tuple[Settings, Settings]:
+    """Those of each measured idea that was kept, then of the others, newest first; the recipe's where it changes none.
 
     Ideas of code are left out: no setting says what they are.
     """
     base = _recipe(state)
     changes = points(state.attempts())
-    found = []
-    for line in sorted(idea_lines, key=lambda one: (one.standing not in (*KEPT, IdeaStatus.BASELINE), -one.index)):
+    kept: Settings = []
+    others: Settings = []
+    for line in reversed(idea_lines):
         value = line.mean if line.shown.value is None else line.shown.value
         if line.slug in changes and value is not None and math.isfinite(value):
+            found = kept if line.standing in (*KEPT, IdeaStatus.BASELINE) else others
             found.append(({**base, **changes[line.slug]}, value))
-    return found
+    return kept, others
 
 
 def _recipe(state: CampaignState) -> dict[str, object]:

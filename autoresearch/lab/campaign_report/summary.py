@@ -167,15 +167,16 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         noise = band.sd
     apart = {run.run for run in idea.runs if run.why == "confirm"}
     spent = [row.elapsed_min for row in idea.rows if row.elapsed_min is not None]
+    shown = shown_value(state, idea)
     return IdeaLine(
         index=idea.index,
         slug=idea.slug,
-        name=idea.name,
+        name=shown.name,
         sentence=idea.hypothesis.sentence,
         parent=idea.parent,
         parent_name=parent.name if parent else idea.parent,
         standing=standing,
-        shown=shown_value(state, idea),
+        shown=shown,
         marked=demoted.name if (demoted := ideas_by_slug.get(idea.marked)) else idea.marked,
         values=values,
         confirming=tuple(v for row in idea.rows if row.run_id in apart and (v := measured(row)) is not None),

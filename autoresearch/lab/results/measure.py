@@ -72,6 +72,26 @@ def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) 
     return replace(told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last)
 
 
+def objective_series(
+    spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False
+) -> tuple[tuple[int, float], ...]:
+    """The objective's points as in `measure`, without its warnings and other metrics.
+
+    Once a source holds the metric, those of less authority are not read: the log of a run that also wrote a file is
+    most of the work.
+    """
+    objective, reads = spec.objective, list[SourceReadings]()
+    if objective is None or spec.evaluate:
+        return measure(spec, trainer, log, ended=ended).series
+    sources = sources_of(spec, log)
+    offsets = _offsets(spec, sources)
+    for source in sorted(sources, key=lambda source: source.authority):
+        reads.append(read_source(source, Path(), offsets.get(source.path, 0), trainer, ended=ended))
+        if reads[-1].points(objective.metric):
+            break
+    return _judge(best_of(reads, objective), objective).series
+
+
 def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
     """The readings of a run's evaluation, the only ones judged. `reads`: the training's, which give the last step."""
     source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)

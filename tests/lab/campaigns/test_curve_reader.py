@@ -1,0 +1,72 @@
+"""Curves of runs: each run that is over is read once, no more of it than is shown, and many over several calls."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.campaign_report import curves_and_diffs
+from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
+from autoresearch.lab.campaign_report.page_data import page_data
+from autoresearch.lab.campaign_report.summary import idea_lines
+from autoresearch.lab.live_report.live_data import LiveData
+from autoresearch.lab.results.measure import measure, objective_series
+from autoresearch.records import spec_file
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry
+
+pytestmark = pytest.mark.smoke
+
+
+def read(reader: CurveReader, made: Any) -> Any:
+    state = made.state()
+    return reader.read(state, idea_lines(state))
+
+
+def test_a_run_is_read_once_however_many_follow(campaign: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves_and_diffs, "MOST_POINTS", 400)
+    made, reader = campaign(), CurveReader()
+    first = read(reader, made).runs
+    assert len(first) == 3
+    for curve in first:
+        shutil.rmtree(made.place.path / f"baseline-{int(curve.run[-6:])}")
+    for n in range(3):  # with each, the others may have fewer points
+        made.idea(f"i{n}", git=False)
+        made.run(f"i{n}", 0.4, "discard")
+    assert read(reader, made).runs[:3] == first
+
+
+def test_the_log_is_not_read_where_a_file_has_the_metric(campaign: Any) -> None:
+    """A log that cannot be read is no harm then; the points are those that the run was judged by."""
+    made = campaign()
+    row: LedgerRow = made.state().rows[1]
+    place = RunDir(Path(row.run_dir))
+    spec = spec_file.read(place)
+    trainer = registry.of_run(spec)
+    judged = measure(spec, trainer, place.log, ended=True).series
+    place.log.unlink()
+    place.log.mkdir()
+    assert objective_series(spec, trainer, place.log, ended=True) == judged and len(judged) == 5
+    assert len(read(CurveReader(), made).runs[1].series[spec.objective.metric]) == 5
+
+
+def test_what_there_is_no_time_to_read_comes_with_later_calls(lived: Any) -> None:
+    state = lived.state()
+    every = page_data(lived.place, state, lived.stand(state), lived.clock)
+    assert every["unread"] == 0
+    reader, seen = CurveReader(0.0), []
+    while not seen or seen[-1]["unread"]:
+        seen.append(page_data(lived.place, state, lived.stand(state), lived.clock, reader))
+    assert [one["unread"] for one in seen] == list(range(seen[0]["unread"], -1, -1)) and seen[0]["unread"] > 5
+    assert seen[-1]["curves"] == every["curves"] and seen[0]["remarks"] == []
+    assert seen[0]["curves"][0]["standing"] in ("kept", "confirmed", "baseline"), "what is shown first is read first"
+
+
+def test_data_that_lack_curves_are_made_again_at_the_next_poll() -> None:
+    left = iter([2, 1, 0, 7])
+    live = LiveData(lambda: "unchanged", lambda: {"unread": next(left)})
+    assert [live.data()["unread"] for _ in range(4)] == [2, 1, 0, 0]
