@@ -348,7 +348,12 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-let tag = "", seen = "";
+function clock(seconds) { // of the reader, with the day unless it is today
+  const time = new Date(seconds * 1000), day = time.toDateString() === new Date().toDateString() ? "" : `${time.toLocaleDateString("en-CA")} `;
+  return day + time.toLocaleTimeString("en-GB");
+}
+
+let tag = "";
 async function poll() {
   try {
     const answer = await fetch("data.json", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
@@ -358,10 +363,9 @@ async function poll() {
       tag = answer.headers.get("ETag");
       render();
     }
-    seen = new Date().toLocaleTimeString("en-GB");
-    notice(`Live: as of ${seen}.`);
+    notice(`Live: ${data.trouble || `the records last changed at ${clock(data.changed)}, and were read at ${clock(data.read)}`}.`);
   } catch {
-    notice(`The server is gone, or refuses this address: what you see is ${seen ? `as of ${seen}` : "from when the page was opened"}.`);
+    notice(`The server is gone, or refuses this address: what you see ${data.read ? `was read at ${clock(data.read)}` : "is from when the page was opened"}.`);
   }
   setTimeout(poll, 5000);
 }

@@ -80,7 +80,7 @@ class LiveData:
             if self._answer is None:
                 raise
             reason = f"as of {stamp(time.time() - (began - self._made))}: the records cannot be read now ({error})"
-            data = {**self._data, "remarks": [reason]}
+            data = {**self._data, "remarks": [reason], "trouble": reason}
         else:
             self._made, self._data = began, data
         self._of, now = of, time.monotonic()
@@ -153,9 +153,11 @@ class LiveCampaign:
         with self._folding:
             self._curves = self._curves or CurveReader(READ_S)
             try:
+                changed = max(mtime for _, mtime, _ in self.stamp()) // 10**9
                 state, now = self._folded(), self._parts.clock()
                 self.report.final = phase_now(self.campaign_dir, state) is CampaignPhase.ENDED
-                return page_data(self.campaign_dir, state, stand_at(state, now), now, self._curves)
+                data = page_data(self.campaign_dir, state, stand_at(state, now), now, self._curves)
+                return data | {"changed": changed, "read": int(now)}
             except _UNREADABLE:
                 self._history = None  # it may be another file by now
                 raise

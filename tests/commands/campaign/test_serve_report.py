@@ -93,6 +93,8 @@ def test_a_campaign_that_runs_is_shown_as_it_goes_on(camp: Any, serving: Any) ->
     camp.go.touch()
     camp.over()
     until(lambda: server.data()["phase"] == "ended")
+    data, journal = server.data(), camp.place.journal.stat().st_mtime
+    assert int(journal) <= data["changed"] <= data["read"] and server.data()["changed"] == data["changed"]
     assert len([idea for idea in server.data()["ideas"] if idea["value"] is not None]) == 3
     shutil.rmtree(camp.place.path)
     until(lambda: "the records cannot be read now" in str(server.data()["remarks"]))
@@ -169,7 +171,7 @@ def test_a_real_browser_sees_a_new_row_arrive(camp: Any, serving: Any, tmp_path:
         until(lambda: "one" in text("#campaigns"))
         assert text("#runs").count("running") == 1
         page.js("document.querySelector('#campaigns a').click()")
-        until(lambda: "Live: as of" in text("#notice") and text("#tiles"))
+        until(lambda: "Live: the records last changed at" in text("#notice") and text("#tiles"))
         page.js("window.same = true")
         before = rows()
         camp.go.touch()

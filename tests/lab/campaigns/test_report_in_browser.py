@@ -139,8 +139,16 @@ def test_evil_names_are_text(campaign: Callable[..., Any], chrome: Browser) -> N
 def test_a_live_page_says_when_its_server_is_gone(lived: Any, chrome: Browser, tmp_path: Path) -> None:
     state = lived.state()
     page = tmp_path / "live.html"
-    page.write_text(page_html(page_data(lived.place, state, lived.stand(state), lived.clock), live=True))
+    data = page_data(lived.place, state, lived.stand(state), lived.clock)
+    page.write_text(page_html(data | {"changed": int(lived.clock), "read": int(lived.clock) + 1}, live=True))
     chrome.open(page.as_uri())
     chrome.js("new Promise(done => setTimeout(done, 300))")
-    assert "The server is gone" in chrome.js("$('notice').textContent")
+    read = chrome.js(f"new Date({int(lived.clock) + 1}000).toLocaleTimeString('en-GB')")
+    told = chrome.js("$('notice').textContent")
+    assert told.startswith("The server is gone") and told.endswith(f"what you see was read at 2026-09-21 {read}.")
+    now = "Date.now() / 1000 | 0"
+    chrome.js(f"fetch = async () => ({{ status: 304 }}), data.changed = data.read = {now}, poll()")
+    chrome.settle()
+    told = chrome.js("$('notice').textContent")
+    assert told.startswith("Live: the records last changed at ") and told.count("2026") == 0, "today: no date"
     chrome.console.clear()  # of the fetch that failed
