@@ -16,6 +16,7 @@ function el(tag, attributes = {}, ...inside) {
   return node;
 }
 const list = (items) => el("ul", {}, items.map((text) => el("li", { dir: "auto" }, text)));
+const parted = (text) => text.split(/(?<=[_/=]|\.(?=[a-z]))/).flatMap((part) => [part, el("wbr")]); // where a long name may be broken
 const num = (value) => value === null || value === undefined ? "–" : String(+value.toPrecision(4));
 const signed = (value) => value === null || value === undefined ? "–" : (value > 0 ? "+" : "") + +value.toPrecision(3);
 const esc = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -244,7 +245,7 @@ const COLUMNS = [
   ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, signed(i.delta)), "n"],
   ["noise", "noise", (i) => i.noise, (i) => num(i.noise), "n"],
   ["minutes", "time", (i) => i.minutes, (i) => i.time, "n"],
-  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.changes && !i.name.includes(i.changes.replace(/ = /g, "=")) ? el("div", {}, el("code", {}, i.changes)) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
+  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.changes && !i.name.includes(i.changes.replace(/ = /g, "=")) ? el("div", {}, el("code", {}, parted(i.changes))) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
   ["branch", "branch, commit", (i) => i.branch, (i) => [el("code", {}, i.branch), el("div", {}, el("code", { class: "soft" }, i.commit))], "where"],
 ];
 
@@ -396,7 +397,11 @@ $("runs").onchange = () => {
 for (const button of document.querySelectorAll("[data-runs]")) button.onclick = () => { view.chosen = true; chooseRuns(button.dataset.runs); showCurves(); };
 $("theme").onclick = () => { view.theme = { "": system.matches ? "light" : "dark", light: system.matches ? "dark" : "", dark: system.matches ? "" : "light" }[view.theme]; theme(); };
 system.onchange = theme;
-addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
+addEventListener("beforeprint", () => {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  for (const svg of document.querySelectorAll(".main-svg")) svg.setAttribute("viewBox", `0 0 ${svg.width.baseVal.value} ${svg.height.baseVal.value}`); // so that paper scales it
+});
+addEventListener("afterprint", () => { for (const svg of document.querySelectorAll(".main-svg")) svg.removeAttribute("viewBox"); });
 theme();
 render();
 unpack();

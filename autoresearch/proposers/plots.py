@@ -36,8 +36,9 @@ def figures(objective: Objective, kept: Sequence[Tried], others: Sequence[Tried]
         some = len(ideas) if keys else 0
         why = f"This plot needs at least {FEWEST} measured ideas that differ in settings; {some} do."
         return {"missing": why}, {"missing": why}
-    of_all = f"Of {len(ideas)} of the {len(kept) + len(others)} measured ideas, the kept and the newest of the others"
-    about = f"{of_all}; new ones come {STEP} at a time." if len(ideas) < len(kept) + len(others) else ""
+    measured = len(kept) + len(others)
+    which = f"kept, else the newest; new ones come {STEP} at a time" if len(others) > FEW else "those that set these"
+    about = f"Of {len(ideas)} of the {measured} measured ideas: {which}." if len(ideas) < measured else ""
     points = tuple((*(_point(params[key]) for key in keys), value) for params, value in ideas)
     parallel, importance = _drawn(objective, tuple(keys), points)
     return {**parallel, "about": about}, {**importance, "about": about}

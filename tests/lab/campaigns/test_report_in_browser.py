@@ -103,6 +103,41 @@ def test_on_a_phone_and_in_the_dark(lived: Any, chrome: Browser, width: int, dar
     assert chrome.js(f"getComputedStyle({PLOT}.querySelector('.xtick text')).fill") != ink, "plots follow"
 
 
+BROKEN = """(() => { // words of the table that are on two lines
+  const broken = [], walker = (cell) => document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (const cell of document.querySelectorAll('#rows td'))
+    for (let walk = walker(cell); walk.nextNode();)
+      for (const word of walk.currentNode.data.matchAll(/[\\w.=]+/g)) {
+        const range = document.createRange();
+        range.setStart(walk.currentNode, word.index);
+        range.setEnd(walk.currentNode, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) broken.push(word[0]);
+      }
+  return broken;
+})()"""
+
+
+def test_on_paper(lived: Any, chrome: Browser) -> None:
+    """A4 with usual margins is 720 pixels wide; a window's plots fit on it, and no word is broken."""
+    for n in range(3):
+        settings = {"actor.optim.warmup_steps": n, "algorithm.kl_ctrl.kl_coef": n / 7}
+        lived.idea(f"long-{n}", overrides=settings, git=False)
+        lived.run(f"long-{n}", 0.4 + n / 100, "discard")
+    chrome.open(page_of(lived), width=1240)
+    chrome._call("Emulation.setEmulatedMedia", media="print")
+    width = "document.querySelector('main').getBoundingClientRect().right"
+    chrome.js("document.body.style.width = '720px', dispatchEvent(new Event('beforeprint'))")
+    rights = chrome.js("[...document.querySelectorAll('.main-svg, table')]"
+                       ".map(one => one.getBoundingClientRect().right)")  # fmt: skip
+    assert len(rights) > 6 and max(rights) <= chrome.js(width)
+    ratio = chrome.js(f"(() => {{ const b = {PLOT}.querySelector('.main-svg').getBoundingClientRect();"
+                      " return b.width / b.height; })()")  # fmt: skip
+    assert 1.5 < ratio < 3, "scaled, not squeezed"
+    assert chrome.js(BROKEN) == []
+    chrome.js("dispatchEvent(new Event('afterprint'))")
+    assert chrome.js("document.querySelectorAll('.main-svg[viewBox]').length") == 0, "the window's plots are as before"
+
+
 def test_a_thousand_ideas(campaign: Callable[..., Any], chrome: Browser) -> None:
     page = page_of(many(campaign, 1000, 20))
     assert Path(page.removeprefix("file://")).stat().st_size < 5_000_000
