@@ -2,7 +2,7 @@
 // Texts of the data become text nodes, or are escaped where plotly reads a little markup (`esc`).
 const $ = (id) => document.getElementById(id);
 let data = JSON.parse($("data").textContent);
-const view = { log: false, curvesLog: false, sort: "index", down: false, find: "", standing: "", metric: "", runs: new Set(), chosen: false, theme: "" };
+const view = { log: false, curvesLog: false, sort: "index", down: false, find: "", standing: "", metric: "", runs: new Set(), open: new Set(), chosen: false, theme: "" };
 const system = matchMedia("(prefers-color-scheme: dark)");
 let drawn = false; // plotly is there
 
@@ -249,6 +249,15 @@ const COLUMNS = [
   ["branch", "branch, commit", (i) => i.branch, (i) => [el("code", {}, i.branch), el("div", {}, el("code", { class: "soft" }, i.commit))], "where"],
 ];
 
+const MAIN = ["index", "standing", "value", "fresh", "sentence"]; // on a phone; what else is known of an idea comes with its "more"
+function more(idea) {
+  const toggle = ({ target }) => {
+    view.open[view.open.has(idea.index) ? "delete" : "add"](idea.index);
+    target.setAttribute("aria-expanded", target.closest("tr").classList.toggle("open"));
+  };
+  return el("td", { class: "more" }, el("button", { type: "button", "aria-expanded": String(view.open.has(idea.index)), onclick: toggle }, "more"));
+}
+
 function follow(idea) {
   view.chosen = true;
   view.runs = new Set(data.curves.filter((run) => run.index === idea.index || run.standing === "baseline").map((run) => run.run));
@@ -260,7 +269,8 @@ let lines = []; // [idea, its row, all of its words]
 function fillTable() {
   const best = data.ideas.filter((i) => i.standing === "confirmed").sort((a, b) => Math.abs(b.gain) - Math.abs(a.gain))[0];
   lines = data.ideas.map((idea) => [
-    idea, el("tr", { class: best === idea ? "best" : null }, COLUMNS.map(([, , , cell, kind]) => el("td", { class: kind, dir: kind === "n" ? null : "auto" }, cell(idea)))),
+    idea, el("tr", { class: `${best === idea ? "best" : ""} ${view.open.has(idea.index) ? "open" : ""}` }, COLUMNS.map(([name, head, , cell, kind]) =>
+      el("td", { class: `${kind} ${MAIN.includes(name) ? "" : "side"}`, "data-head": head, dir: kind === "n" ? null : "auto" }, cell(idea))), more(idea)),
     [idea.name, idea.slug, idea.standing, idea.sentence, idea.changes, idea.why, idea.parent, idea.branch, idea.commit, idea.note].join(" ").toLowerCase()]);
   const standings = [...new Set(data.ideas.map((idea) => idea.standing))];
   $("standing").replaceChildren(el("option", { value: "" }, "all"), ...standings.map((word) => Object.assign(el("option", { value: word }, word), { selected: word === view.standing })));
@@ -276,6 +286,8 @@ function order() {
   };
   const words = view.find.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = lines.filter(([idea, , text]) => (!view.standing || idea.standing === view.standing) && words.every((word) => text.includes(word)));
+  const by = COLUMNS.findIndex(([name]) => name === view.sort);
+  for (const [, row] of shown) [...row.children].forEach((cell, n) => cell.classList.toggle("by", n === by));
   $("rows").replaceChildren(...shown.sort(compare).map(([, row]) => row));
   $("shown").textContent = `${shown.length} of ${lines.length} shown`;
   $("heads").replaceChildren(...COLUMNS.map(([name, head, , , kind]) => el("th", { scope: "col", class: kind === "n" ? "n" : null, "aria-sort": name === view.sort ? (view.down ? "descending" : "ascending") : null },

@@ -103,6 +103,28 @@ def test_on_a_phone_and_in_the_dark(lived: Any, chrome: Browser, width: int, dar
     assert chrome.js(f"getComputedStyle({PLOT}.querySelector('.xtick text')).fill") != ink, "plots follow"
 
 
+def test_the_table_on_a_phone(lived: Any, chrome: Browser) -> None:
+    """It does not scroll sideways; what is left out comes with "more", and what it is sorted by is shown."""
+    chrome.open(page_of(lived), width=390, height=800)
+    assert chrome.js("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#ideas .card'))") == 0
+    shown = ("[...document.querySelectorAll('#rows tr:nth-child(2) td')].filter(cell => cell.getClientRects().length)"
+             ".map(cell => cell.innerText)")  # fmt: skip
+    first = chrome.js(shown)
+    assert first[:3] == ["#2 lr=0.2", "kept", "0.59"] and len(first) == 5, "words and a button, too"
+    more = "document.querySelector('#rows tr:nth-child(2) td.more button')"
+    chrome.js(f"{more}.click()")
+    assert "10.0 min" in chrome.js(shown) and "lr-up" in str(chrome.js(shown))
+    chrome.js("render()")
+    assert "10.0 min" in chrome.js(shown) and chrome.js(f"{more}.ariaExpanded") == "true", "as it was in a live page"
+    chrome.js(f"{more}.click()")
+    assert chrome.js(shown) == first
+    chrome.js("document.querySelector('[data-sort=minutes]').click()")
+    times = "[...document.querySelectorAll('#rows td.by')].map(cell => cell.innerText)"
+    assert chrome.js(times)[-3:] == ["15.0 min", "20.0 min", "–"] and chrome.js(NAMES)[-2] == "#9 lr=0.3 (on #2)"
+    chrome.js("$('find').value = 'lower kl', $('find').oninput()")
+    assert chrome.js(NAMES) == ["#9 lr=0.3 (on #2)"]
+
+
 BROKEN = """(() => { // words of the table that are on two lines
   const broken = [], walker = (cell) => document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
   for (const cell of document.querySelectorAll('#rows td'))
