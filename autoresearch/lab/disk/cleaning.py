@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.text.counted import counted
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.disk.ended_sessions import ended_sessions
@@ -26,6 +27,7 @@ from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked
 
 ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
+DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug
 _TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp\Z")  # see `records.rundir.write_atomically`
 _HOMES = ("", "live", "campaigns", "plans", "evidence", "places/*")  # of the state directory
 
@@ -76,7 +78,7 @@ def _sockets(parts: Parts, socket: str) -> list[str]:
 
 
 def _records(parts: Parts) -> Iterator[Leftover]:
-    """Locks that nobody holds, and files that a killed command never renamed, in the state directory."""
+    """Locks that nobody holds, files that a killed command never renamed, old logs of --debug: in the state directory."""
     now, home = parts.clock(), state_home(parts.environ)
     if idle := parts.index.idle_locks(now):
         why = f"{len(idle)} locks of blueprints, unused for a day"
@@ -96,6 +98,14 @@ def _records(parts: Parts) -> Iterator[Leftover]:
         yield Leftover(
             LeftoverKind.RECORD, str(home / ".*.tmp"), disk_usage(abandoned).bytes, why, remove_abandoned
         )
+    if logs := list(_old_debug_logs(home, now)):
+
+        def remove_logs() -> str:
+            _unlink(_old_debug_logs(home, now))
+            return ""
+
+        why = f"{counted(len(logs), 'log')} of --debug, unused for a week"
+        yield Leftover(LeftoverKind.RECORD, str(home / "debug"), disk_usage(logs).bytes, why, remove_logs)
 
 
 def _abandoned(home: Path, now: float) -> Iterator[Path]:
@@ -105,6 +115,13 @@ def _abandoned(home: Path, now: float) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 if name and now - path.stat().st_mtime > ABANDONED_S and not Path(f"/proc/{name[1]}").exists():
                     yield path
+
+
+def _old_debug_logs(home: Path, now: float) -> Iterator[Path]:
+    for path in (home / "debug").glob("*.log"):
+        with contextlib.suppress(OSError):
+            if now - path.stat().st_mtime > DEBUG_LOG_S:
+                yield path
 
 
 def _unlink(paths: Iterable[Path]) -> None:

@@ -15,7 +15,7 @@ class LeftoverKind(StrEnum):
     WORKTREE = "worktree"
     SESSION = "session"
     CACHE = "cache"
-    RECORD = "record"  # of the state directory: locks that nobody holds, files that were never renamed
+    RECORD = "record"  # of the state directory: locks that nobody holds, files that were never renamed, old logs
 
 
 @dataclass(frozen=True, slots=True)

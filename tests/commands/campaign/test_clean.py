@@ -174,6 +174,14 @@ def test_rows_made_again_and_what_the_state_directory_holds(camp: Any) -> None:
     state, old = state_home(bench.env), time.time() - 100_000
     for path in (redone.with_name(f"{redone.name}.slot"), *(bench.repo / ".git/worktrees" / redone.name).iterdir()):
         os.utime(path, (old, old))
+    logs = [state / "debug" / f"2026112{day}-120000-1.log" for day in (1, 2)]
+    logs[0].parent.mkdir()
+    for log, age in zip(logs, (8, 6), strict=True):
+        log.write_text("a line\n")
+        os.utime(log, (time.time() - age * 86400,) * 2)
+    assert "of --debug" not in str(bench.ask("clean"))
+    planned = bench.ask("clean", "--all")
+    assert "1 log of --debug, unused for a week" in [one["why"] for one in planned["leftovers"]] and logs[0].exists()
     abandoned = state / "live" / ".x.999999999.tmp"
     abandoned.write_text("half")
     for path in (abandoned, *(state / "locks").iterdir()):
@@ -188,6 +196,7 @@ def test_rows_made_again_and_what_the_state_directory_holds(camp: Any) -> None:
     assert abandoned.exists() and list((state / "locks").iterdir())  # they are of no project
     done = bench.ask("clean", "--yes", "--all")
     assert done["kept"] == [] and not redone.exists() and not abandoned.exists()
+    assert [log.exists() for log in logs] == [False, True]
     assert not list((state / "locks").iterdir())
     bench.ask("run", bench.repo / "exp.md")
 
