@@ -78,7 +78,7 @@ def _sockets(parts: Parts, socket: str) -> list[str]:
 
 
 def _records(parts: Parts) -> Iterator[Leftover]:
-    """Locks that nobody holds, files that a killed command never renamed, old logs of --debug: in the state directory."""
+    """In the state directory: locks that nobody holds, files that were never renamed, old logs of --debug."""
     now, home = parts.clock(), state_home(parts.environ)
     if idle := parts.index.idle_locks(now):
         why = f"{len(idle)} locks of blueprints, unused for a day"
