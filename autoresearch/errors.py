@@ -14,6 +14,8 @@ Expected endings of a run are not errors: they are `core.run.ending.Ending`.
 
 from __future__ import annotations
 
+import shlex
+
 
 class AutoresearchError(Exception):
     """An error that stops a command; `message` is one sentence, `hint` says what to do."""
@@ -21,11 +23,12 @@ class AutoresearchError(Exception):
     exit_code = 1
     code = "internal"
 
-    def __init__(self, message: str, *, hint: str = "", fix: str = "", code: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", fix: str = "", code: str = "", setting: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.fix = fix  # one command line to type, or ""
+        self.setting = setting  # the KEY=VALUE with which the same command would do, or ""
+        self.fix = f"{fix} --set {shlex.quote(setting)}" if setting else fix  # one command line to type, or ""
         if code:
             self.code = code  # a stable code for programs, e.g. "no_tmux"
 
@@ -40,8 +43,8 @@ class UsageError(AutoresearchError):
 class InputMissing(UsageError):  # noqa: N818 - as EnvironmentUnusable
     """Nobody can guess what is `missing`: `add` are the lines that give it, `add_to` the file for them."""
 
-    def __init__(self, message: str, *, missing: str, add: str, add_to: str, hint: str, fix: str, code: str) -> None:
-        super().__init__(message, hint=hint, fix=fix, code=code)
+    def __init__(self, message: str, *, missing: str, add: str, add_to: str, **more: str) -> None:
+        super().__init__(message, **more)
         self.missing, self.add, self.add_to = [missing], [add], add_to
 
 

@@ -113,10 +113,9 @@ def _typed_again() -> Iterator[None]:
     try:
         yield
     except AutoresearchError as error:
-        before, dashes, pair = error.fix.partition(" --set ")
-        if dashes and before.startswith("autoresearch campaign start "):
+        if error.setting:
             words = [word for word in output.typed if word != "--json"]
-            error.fix = f"{shlex.join(['autoresearch', *words])} --set {pair}"
+            error.fix = shlex.join(["autoresearch", *words, "--set", error.setting])
         raise
 
 

@@ -63,11 +63,11 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
         raise _taken(proposed, differs[0])
     old.spec = replace(old.spec, rules=spec.rules)
     if (stood := stand_at(old, spec.created)).met:
-        raise ConflictError(
+        raise needs_other_prefix(
+            proposed,
             f"the campaign {spec.name} has ended, and nothing would be tried: {stood.met}",
             hint="start another one; or let that one go on: "
             f"autoresearch campaign set {spec.name} count={(spec.rules.count or old.attempted) + 10}",
-            fix=with_other_prefix(proposed),
             code="nothing_to_try",
         )
 
@@ -94,16 +94,18 @@ def _recorded(campaign_spec: CampaignSpec, name: str) -> str:
 
 
 def _taken(proposed: ProposedCampaign, differs: str) -> ConflictError:
-    return ConflictError(
+    return needs_other_prefix(
+        proposed,
         f"a campaign {proposed.spec.name} ended here with another {differs}",
         hint="start another one; or continue that one as it was: "
         f"autoresearch campaign set {proposed.spec.name} count=N",
-        fix=with_other_prefix(proposed),
-        code="prefix_taken",
     )
 
 
-def with_other_prefix(proposed: ProposedCampaign) -> str:
-    """The command that starts this campaign under a prefix that is free."""
+def needs_other_prefix(
+    proposed: ProposedCampaign, message: str, *, hint: str, code: str = "prefix_taken"
+) -> ConflictError:
+    """The error of a campaign that could start under another prefix; it names one that is free."""
+    fix = shlex.join(("autoresearch", "campaign", "start", str(proposed.file)))
     prefix = free_prefix(proposed.spec.prefix, proposed.base.checkout)
-    return shlex.join(("autoresearch", "campaign", "start", str(proposed.file), "--set", f"prefix={prefix}"))
+    return ConflictError(message, hint=hint, fix=fix, setting=f"prefix={prefix}", code=code)

@@ -12,7 +12,7 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.branches import branch_fault
 from autoresearch.git_repo.includes import check_includes
 from autoresearch.git_repo.missing_inputs import lacking
-from autoresearch.lab.campaign_setup.continue_campaign import refuse_other_terms, with_other_prefix
+from autoresearch.lab.campaign_setup.continue_campaign import needs_other_prefix, refuse_other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -41,11 +41,10 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     if campaign_dir.spec.exists():
         refuse_other_terms(proposed)
     elif taken := branches.branch_commit(base.checkout, spec.branch("baseline")):
-        raise ConflictError(
+        raise needs_other_prefix(
+            proposed,
             f"the branch {spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
             hint="another prefix keeps both",
-            fix=with_other_prefix(proposed),
-            code="prefix_taken",
         )
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()

@@ -100,7 +100,8 @@ def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *
                 missing="space",
                 add=f"space: {line}",
                 add_to=add_to,
-                fix=shlex.join(["autoresearch", "campaign", "start", file, "--set", f"space={line}"]),
+                fix=shlex.join(["autoresearch", "campaign", "start", file]),
+                setting=f"space={line}",
                 code="no_space",
             )
         raise InputMissing(

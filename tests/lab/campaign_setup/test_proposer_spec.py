@@ -73,7 +73,8 @@ def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(camp
     assert line in refused.value.hint and "--queue FILE" in refused.value.hint
     assert isinstance(refused.value, InputMissing)
     assert (refused.value.missing, refused.value.add) == (["space"], [line])
-    assert refused.value.fix.endswith(f" --set 'space={line.removeprefix('space: ')}'")
+    setting = f"space={line.removeprefix('space: ')}"
+    assert refused.value.setting == setting and refused.value.fix.endswith(f" --set '{setting}'")
     space = yaml.safe_load(line)["space"]
     assert resolve_proposer(campaign_file(proposer="random", space=space), launch, {}).spec.space == space
 
