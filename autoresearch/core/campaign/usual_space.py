@@ -4,6 +4,7 @@ suspects of reinforcement learning first, each with a range around its value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import isfinite
 
@@ -37,8 +38,20 @@ def usual_space(settings: Mapping[str, object]) -> dict[str, dict[str, object] |
     space: dict[str, dict[str, object] | list[int]] = {}
     for _, _, key, number in ranked:
         if len(space) < MOST:
-            space[key] = _around(key, number)
+            space[key] = around(key, number)
     return space
+
+
+def on_one_line(value: object) -> str:
+    """A value on one line of YAML, with numbers that YAML 1.1 takes for numbers: 1.0e-05."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {on_one_line(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(on_one_line, value))}]"
+    if isinstance(value, float):
+        mantissa, exponent, power = repr(value).partition("e")
+        return mantissa + (".0" if exponent and "." not in mantissa else "") + exponent + power
+    return json.dumps(value)
 
 
 def _rank(key: str) -> int | None:
@@ -59,7 +72,7 @@ def _number(value: object) -> float | int | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9 else None
 
 
-def _around(key: str, value: float | int) -> dict[str, object] | list[int]:
+def around(key: str, value: float | int) -> dict[str, object] | list[int]:
     """What to try around a number: a factor of three to both sides, within what a probability may be."""
     assert isfinite(value)
     name = key.lower()

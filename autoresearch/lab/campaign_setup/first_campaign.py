@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoresearch.core.campaign.usual_space import usual_space
+from autoresearch.core.campaign.usual_space import on_one_line, usual_space
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.lab.campaign_setup.first_blueprint import program_paths
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
@@ -74,7 +74,7 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
         return FirstCampaign(f"{head}# space: left out, so it is that of {trainer.name}: low-risk keys of the recipe\n")
     launch = _launch(settings, base_of(blueprint), environ)
     if space := usual_space(launch.settings):
-        lines = [f"  {key}: {_flow(values)}" for key, values in space.items()]
+        lines = [f"  {key}: {on_one_line(values)}" for key, values in space.items()]
         return FirstCampaign("\n".join([f"{head}space:  # what the ideas vary", *lines, ""]), varies=tuple(space))
     command, codebase = resolved.blueprint.launch_command, resolved.codebase
     for path in program_paths(command, codebase):
@@ -101,18 +101,6 @@ def _launch(trainer_settings: TrainerSettings, root: Path, environ: Mapping[str,
     command = resolved.blueprint.launch_command
     named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
     return replace(launch, flags={**named, **launch.flags})
-
-
-def _flow(value: object) -> str:
-    """A value on one line of YAML, with numbers that YAML 1.1 takes for numbers: 1.0e-05."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_flow(one)}' for key, one in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
-    if isinstance(value, float):
-        mantissa, exponent, power = repr(value).partition("e")
-        return mantissa + (".0" if exponent and "." not in mantissa else "") + exponent + power
-    return json.dumps(value)
 
 
 def _queued(head: str, ideas: Mapping[str, tuple[str, str]]) -> FirstCampaign:

@@ -12,6 +12,7 @@ from autoresearch.core.agents.protected_keys import why_protected
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import ProposerSpec
+from autoresearch.core.campaign.usual_space import around, on_one_line
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.run.trainer import Recipe
 from autoresearch.errors import InputMissing, UsageError
@@ -122,7 +123,7 @@ def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *
 def space_line(launch: LaunchSettings) -> str:
     """A space around two numbers of this launch, as a campaign file has it; "" if it has none."""
     offered = list(_offered(launch).items())[:2]
-    return f"{{{', '.join(f'{key}: {_around(value)}' for key, value in offered)}}}" if offered else ""
+    return on_one_line({key: around(key, value) for key, value in offered}) if offered else ""
 
 
 def _offered(launch: LaunchSettings) -> dict[str, Any]:
@@ -130,13 +131,6 @@ def _offered(launch: LaunchSettings) -> dict[str, Any]:
     numbers = {
         key: value
         for key, value in flatten(launch.settings).items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and not why_protected(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9 and not why_protected(key)
     }
     return dict(list(numbers.items())[:8])
-
-
-def _around(value: float) -> str:
-    """What to try around a number, as a campaign file has it."""
-    if isinstance(value, int):
-        return f"[{', '.join(str(n) for n in dict.fromkeys((max(1, value // 2), value, value * 2)))}]"
-    return f"{{low: {value / 3:.3g}, high: {value * 3:.3g}, log: true}}"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from autoresearch.core.campaign.usual_space import usual_space
 from autoresearch.errors import InputMissing, UsageError
-from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
+from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer, space_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.trainers import registry
 
@@ -77,6 +78,13 @@ def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(camp
     assert refused.value.setting == setting and refused.value.fix.endswith(f" --set '{setting}'")
     space = yaml.safe_load(line)["space"]
     assert resolve_proposer(campaign_file(proposer="random", space=space), launch, {}).spec.space == space
+
+
+def test_what_is_offered_is_what_init_would_write_and_yaml_reads_its_numbers(campaign_file: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --lr 3e-5 --gamma 0.99")
+    offered = yaml.safe_load(space_line(launch))
+    assert offered == usual_space({"lr": 3e-5, "gamma": 0.99}) and offered["gamma"] == {"low": 0.97, "high": 0.997}
+    assert resolve_proposer(campaign_file(proposer="random", space=offered), launch, {}).spec.space == offered
 
 
 def test_a_key_of_the_space_is_spelled_as_the_flag_is(campaign_file: Any) -> None:
