@@ -49,6 +49,8 @@ def show(
     ledger = Ledger(path)
     header = ledger.header()
     records = list(ledger.records())
+    if not as_json and style in ("md", "table"):
+        records = list(ledger_views.for_people(records))
     shown = records[-last:] if last > 0 else records
     brief = list(ledger_views.BRIEF)
     campaign_dir, notes = CampaignDir(path.parent), dict[int, str]()
@@ -81,12 +83,12 @@ def show(
         for line in ledger_views.as_tsv(header, shown):
             output.say(line)
     elif style == "md":
-        for line in ledger_views.as_markdown(ledger_views.for_people(shown), brief):
+        for line in ledger_views.as_markdown(shown, brief):
             output.say(line)
         for note in notes.values():
             output.say(f"\n{formatting.cell(note, NOTE_MOST)}")
     else:
-        rows = [[r.get(name, "")[:60] for name in brief] for r in ledger_views.for_people(shown)]
+        rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
         if sys.stdout.isatty():
             for line in fitted(brief, rows, shutil.get_terminal_size().columns):
                 output.prose(line)

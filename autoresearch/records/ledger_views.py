@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from autoresearch.core.campaign.claim import CLAIMS
-from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer
+from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, integer, shown_statuses
 from autoresearch.records import tsv
 
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
@@ -30,9 +30,11 @@ def with_claims(
 
 
 def for_people(records: Iterable[Mapping[str, str]]) -> Iterator[dict[str, str]]:
-    """Yield the rows with `pending` as the status of a run whose idea is owed more runs (`LedgerRow.shown_status`)."""
-    for record in records:
-        yield {**record, "status": LedgerRow.from_cells(record).shown_status}
+    """Yield the rows of a whole ledger with `pending` as the status of a run whose idea is still owed more runs."""
+    known = list(records)
+    statuses = shown_statuses([LedgerRow.from_cells(record) for record in known])
+    for record, status in zip(known, statuses, strict=True):
+        yield {**record, "status": status}
 
 
 def _claim(record: Mapping[str, str], verdicts: Sequence[Mapping[str, object]]) -> str:

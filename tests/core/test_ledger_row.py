@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, NUMERIC_COLUMNS, LedgerRow
+from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, NUMERIC_COLUMNS, LedgerRow, shown_statuses
 
 
 def test_nemo_rls_columns_come_first_and_ours_after_description() -> None:
@@ -77,6 +77,19 @@ def test_nan_stays_nan_and_is_not_unknown() -> None:
 def test_hand_edited_integers(cell: str, index: int, seed: int | None) -> None:
     row = LedgerRow.from_cells({"index": cell, "seed": cell})
     assert (row.index, row.seed) == (index, seed)
+
+
+def test_a_row_is_shown_as_pending_only_while_its_idea_is() -> None:
+    rows = [
+        LedgerRow(1, status="keep", standing="keep"),
+        LedgerRow(2, status="discard", standing="pending"),
+        LedgerRow(2, status="crash", standing="pending"),
+        LedgerRow(3, status="discard", standing="pending"),
+        LedgerRow(3, status="crash", standing="pending"),
+    ]
+    assert shown_statuses(rows) == ["keep", "pending", "pending", "pending", "pending"]
+    rows += [LedgerRow(2, status="keep", standing="keep"), LedgerRow(4, status="discard")]  # of an older ledger
+    assert shown_statuses(rows) == ["keep", "keep", "crash", "pending", "pending", "keep", "discard"]
 
 
 def test_unknown_columns_are_ignored_and_missing_ones_are_empty() -> None:

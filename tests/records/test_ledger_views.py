@@ -65,3 +65,9 @@ def test_claims_are_joined_by_run_or_by_idea(tmp_path: Path, row: Callable[..., 
     assert [r["claim_note"] for r in joined] == ["", "b: confirmed, loss 0.3", "b: confirmed, loss 0.3", ""]
     found = [r["claim"] for r in joined]
     assert found == ["", "confirmed", "confirmed, smoke", "demoted, built on demoted b"]
+
+
+def test_people_see_no_pending_row_of_a_decided_idea() -> None:
+    rows = [LedgerRow(2, status="discard", standing="pending"), LedgerRow(2, status="keep", standing="keep")]
+    assert [record["status"] for record in views.for_people(row.cells() for row in rows)] == ["keep", "keep"]
+    assert [record["status"] for record in views.for_people([rows[0].cells()])] == ["pending"]

@@ -17,7 +17,7 @@ switch; they end with the free text `description`. Autoresearch's follow, groupe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 SCHEMA = 1
@@ -115,6 +115,19 @@ class LedgerRow:
         """
         values = [read(cells.get(name, "")) for name, read in _READ.items()]
         return cls(values[0] or 0, *values[1:])  # type: ignore[arg-type]
+
+
+def shown_statuses(rows: Sequence[LedgerRow]) -> list[str]:
+    """`shown_status` of each row of a ledger, oldest first; of one that is pending no more, what became of its idea."""
+    last = {row.index: row for row in rows}
+
+    def shown(row: LedgerRow) -> str:
+        final = last[row.index].standing or last[row.index].status
+        if row.standing != "pending" or final == "pending":
+            return row.shown_status
+        return row.status if row.status == "crash" else final
+
+    return [shown(row) for row in rows]
 
 
 COLUMNS = tuple(field.name for field in fields(LedgerRow))

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
-from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.run.ledger_row import shown_statuses
 from autoresearch.lab.agent_work import summarise
 from autoresearch.lab.campaign_report import (
     agent_section,
@@ -94,7 +94,7 @@ def page_data(
         "cost": cost(state),
         "rules": [plain(words) for words in memory.rule_words(state)],
         "agent": [plain(words, 600) for words in agent_section.words(state)],
-        "rows": [_row(state, line.name, row) for line in lines for row in line.rows][:MOST_ROWS],
+        "rows": [row for line in lines for row in _rows(state, line)][:MOST_ROWS],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
         "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
         "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
@@ -234,10 +234,11 @@ def _claim(claim_text: summary.ClaimText) -> list[str]:
     return [formatting.stamp(claim_text.t), *(plain(word, 400) for word in words)]
 
 
-def _row(state: CampaignState, name: str, row: LedgerRow) -> list[Any]:
-    """Its own name, its idea's, status, ending, value, seed."""
-    words = [summary.row_name(state, row), name, row.shown_status, row.ending]
-    return [*map(plain, words), measured(row), "" if row.seed is None else row.seed]
+def _rows(state: CampaignState, idea_line: summary.IdeaLine) -> Iterator[list[Any]]:
+    """Of each run its own name, its idea's, status, ending, value, seed."""
+    for row, status in zip(idea_line.rows, shown_statuses(idea_line.rows), strict=True):
+        words = [summary.row_name(state, row), idea_line.name, status, row.ending]
+        yield [*map(plain, words), measured(row), "" if row.seed is None else row.seed]
 
 
 def _shown(value: Any, text: Callable[[str], str]) -> Any:

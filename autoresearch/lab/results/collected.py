@@ -15,6 +15,7 @@ from autoresearch.core.run.ending import (
     PENDING,
     TAMPERED,
     Ending,
+    Verdict,
 )
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
@@ -180,7 +181,8 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     standing = row.standing or row.status
     if tried_again(state, idea, row):
         standing = PENDING
-    elif run.why == "confirm" or idea.excused(row):  # it says nothing of the idea, whose word stays
+    elif run.why == "confirm" or idea.excused(row) or (row.uncounted and idea.status == Verdict.KEEP):
+        # it says nothing of the idea, whose word stays
         standing = idea.status or row.status
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags, standing=standing)
 
