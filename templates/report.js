@@ -18,7 +18,6 @@ function el(tag, attributes = {}, ...inside) {
 const list = (items) => el("ul", {}, items.map((text) => el("li", { dir: "auto" }, text)));
 const parted = (text) => text.split(/(?<=[_/=]|\.(?=[a-z]))/).flatMap((part) => [part, el("wbr")]); // where a long name may be broken
 const num = (value) => value === null || value === undefined ? "–" : String(+value.toPrecision(4));
-const signed = (value) => value === null || value === undefined ? "–" : (value > 0 ? "+" : "") + +value.toPrecision(3);
 const esc = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const finite = (values) => values.filter((value) => value !== null && value !== undefined && isFinite(value));
@@ -239,13 +238,13 @@ function drawOptuna(id, figure, words) {
 const COLUMNS = [
   ["index", "idea", (i) => i.index, (i) => el("button", { type: "button", title: "show its curves", onclick: () => follow(i) }, i.name), "name"],
   ["standing", "standing", (i) => Object.keys(LOOK).indexOf(i.standing), (i) => [el("span", { class: `chip ${i.standing}` }, i.standing), i.note ? el("div", { class: "soft" }, i.note) : null], ""],
-  ["value", "value", (i) => i.value, (i) => num(i.value), "n"],
+  ["value", "value", (i) => i.value, (i) => i.text.value, "n"],
   ["fresh", "fresh runs", (i) => i.low, (i) => i.fresh, "proof"],
-  ["mean", "search mean", (i) => i.mean, (i) => [num(i.mean), el("div", { class: "soft runs" }, i.runs)], "n"],
-  ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, signed(i.delta)), "n"],
-  ["noise", "noise", (i) => i.noise, (i) => num(i.noise), "n"],
+  ["mean", "search mean", (i) => i.mean, (i) => [i.text.mean, el("div", { class: "soft runs" }, i.runs)], "n"],
+  ["delta", "Δ parent", (i) => i.gain, (i) => el("span", { class: i.noise && Math.abs(i.gain) > i.noise ? (i.gain > 0 ? "good" : "worse") : "" }, i.text.delta), "n"],
+  ["noise", "noise", (i) => i.noise, (i) => i.text.noise, "n"],
   ["minutes", "time", (i) => i.minutes, (i) => i.time, "n"],
-  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.changes && !i.name.includes(i.changes.replace(/ = /g, "=")) ? el("div", {}, el("code", {}, parted(i.changes))) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
+  ["sentence", "what, and why it stands there", (i) => i.sentence, (i) => [i.sentence, i.unsaid ? el("div", {}, el("code", {}, parted(i.unsaid))) : null, i.why ? el("div", { class: "soft" }, i.why) : null], "text"],
   ["branch", "branch, commit", (i) => i.branch, (i) => [el("code", {}, i.branch), el("div", {}, el("code", { class: "soft" }, i.commit))], "where"],
 ];
 
@@ -318,7 +317,7 @@ function words() {
   part("rows-repro", data.rows, (rows, card) => card.replaceChildren(
     el("p", { class: "soft" }, "Each command makes a worktree at the row's commit, with the same recipe and seed, and prints the command; ", el("code", {}, "--run"), " starts it."),
     el("details", { open: rows.length <= 12 }, el("summary", {}, `${rows.length} runs`), el("div", { class: "wide" }, table(["command", "idea", "status by then", "ending", "value", "seed"],
-      rows.map(([name, idea, status, ending, value, seed]) => [el("code", {}, `autoresearch repro ${name}`), idea, status, ending, num(value), seed]))))));
+      rows.map(([name, idea, status, ending, value, seed]) => [el("code", {}, `autoresearch repro ${name}`), idea, status, ending, value, seed]))))));
   part("places", data.places && [data.places, data.outputs, data.next, data.remarks], ([places, outputs, next, remarks], card) => card.replaceChildren(el("ul", {},
     Object.entries(places).map(([name, path]) => el("li", {}, `${name}: `, el("code", {}, path))), (outputs || []).map((text) => el("li", { dir: "auto" }, text)),
     (next || []).map((text) => el("li", {}, "next: ", el("code", {}, text))), (remarks || []).map((text) => el("li", { class: "soft" }, text)))));

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -182,7 +181,7 @@ def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.deterministic import resolution_of
-    from autoresearch.core.campaign.shown_value import all_values, shown_value
+    from autoresearch.core.campaign.shown_value import baseline_value, shown_value
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
@@ -192,7 +191,6 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     found = stand_at(state, real_parts().clock())
     phase = phase_now(campaign_dir, state)
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
-    baseline = all_values(state.baseline) if state.baseline else []
     waits = None
     if state.spec.research.agent:
         from autoresearch.lab.agents.rate_limits import read_waiting
@@ -213,7 +211,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "best_index": state.best.index if best and state.best else None,
         "best_value": best.value if best else None,
         "best_shown": best.to_json() if best else None,
-        "baseline_value": fmean(baseline) if baseline else None,
+        "baseline_value": baseline_value(state.baseline) if state.baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
         "drift": drift_words(state) or None,
         "resolution": resolution_of(state).size if state.unseeded else None,
@@ -278,5 +276,5 @@ def best_words(payload: dict[str, Any]) -> str:
     if payload["best_value"] is None:
         return "nothing is measured yet"
     base = payload["baseline_value"]
-    against = f"; baseline {base:.4g}" if base is not None and payload["best_index"] != 1 else ""
+    against = f"; baseline {output.number(base)}" if base is not None and payload["best_index"] != 1 else ""
     return f"{payload['best_shown']['sentence']}{against}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autoresearch.commands.layout import Whole, columns, for_people, has_colour, painted, table_lines, wrapped
+from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
 
@@ -203,7 +204,7 @@ def near(path: str | Path) -> str:
 
 def number(value: float | None) -> str:
     """A metric as people read it."""
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else numbers.number(value)
 
 
 def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:

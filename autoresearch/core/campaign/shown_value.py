@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from statistics import fmean
 from typing import Any
 
 from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
@@ -18,6 +17,8 @@ from autoresearch.core.campaign.judgement import floor_for, search_mean, search_
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.collapse import collapsed
+from autoresearch.core.statistics.noise import mean
+from autoresearch.core.text.numbers import number
 
 DETERMINISTIC = "deterministic: not confirmed on other data or seeds"
 PICKED = "search mean, by which it was picked"  # of an idea that may have been kept for being simpler
@@ -76,9 +77,9 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     estimate = idea.claim or ClaimEstimate()
     claim = f"{idea.confirmed} ({idea.caveat})" if idea.caveat else idea.confirmed
     picked = search_mean(state, idea)
-    value, change, low, high = _base_value(idea) if basis is Basis.BASELINE else picked, None, None, None
+    value, change, low, high = baseline_value(idea) if basis is Basis.BASELINE else picked, None, None, None
     if basis is Basis.FRESH and estimate.gain is not None:
-        base = _base_value(state.baseline) if state.baseline else None
+        base = baseline_value(state.baseline) if state.baseline else None
         change = objective.change(estimate.gain)
         value = base + change if estimate.value is None and base is not None else estimate.value  # in older records
         if value is not None and estimate.gain_low is not None and estimate.gain_high is not None:
@@ -92,8 +93,9 @@ def shown_value(state: CampaignState, idea: Idea) -> ShownValue:
     )
 
 
-def _base_value(idea: Idea) -> float | None:
-    return fmean(values) if (values := all_values(idea)) else None
+def baseline_value(idea: Idea) -> float | None:
+    """The mean of all its runs, by which the baseline is shown; None without a metric."""
+    return mean(values) if (values := all_values(idea)) else None
 
 
 def all_values(idea: Idea) -> list[float]:
@@ -166,20 +168,20 @@ def _words(
     state: CampaignState, idea: Idea, basis: Basis, claim: str, value: float | None, runs: str, proof: str
 ) -> str:
     objective = state.spec.objective
-    number = "no metric" if value is None else f"{objective.metric} {value:.4g}"
+    measure = "no metric" if value is None else f"{objective.metric} {number(value)}"
     match basis:
         case Basis.FRESH:
-            return f"{claim}, {number}, {proof}"
+            return f"{claim}, {measure}, {proof}"
         case Basis.DETERMINISTIC:
             ahead = _ahead(state, idea)
             better = "better, " if ahead is not None and resolution_of(state).exceeded_by(ahead) else ""
             word = claim.replace("deterministic", DETERMINISTIC) or DETERMINISTIC
-            return f"{better}{word}; {number}{f', {proof}' if proof else ''}"
+            return f"{better}{word}; {measure}{f', {proof}' if proof else ''}"
         case Basis.SELECTED:
             how = PICKED if idea.simpler else f"search mean, picked because it was {objective.good}"
             about = f"{how}; {runs}" if runs else how
-            return f"kept, {claim or 'not confirmed'}: {number} ({about}){_refused(idea, proof)}"
-    counted = f"{number} ({runs})" if runs else number
+            return f"kept, {claim or 'not confirmed'}: {measure} ({about}){_refused(idea, proof)}"
+    counted = f"{measure} ({runs})" if runs else measure
     return f"{claim}, {counted}{_refused(idea, proof)}" if claim else counted
 
 

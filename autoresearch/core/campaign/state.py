@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.turns import Research
@@ -17,7 +16,7 @@ from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.noise import Spread, spread_of
+from autoresearch.core.statistics.noise import Spread, mean, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import SeedCheck
 
@@ -188,7 +187,7 @@ def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | No
         done=frozenset(row.run_id for row in idea.rows),
         judged=judged,
         values=values,
-        value=fmean(values) if values else None,
+        value=mean(values) if values else None,
         spread=spread_of(values),
         status=_status(telling, values),
         decided=max((row.ended or 0.0 for row in judged), default=0.0),

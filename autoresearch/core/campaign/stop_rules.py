@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.text.numbers import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
     if rules.budget_tokens is not None:
         words.append(f"{facts.tokens:,}/{rules.budget_tokens:,} tokens")
     if rules.target is not None:
-        best = "nothing kept" if facts.best is None else f"best {facts.best:.4g} (search mean)"
+        best = "nothing kept" if facts.best is None else f"best {number(facts.best)} (search mean)"
         words.append(f"{best}, target {rules.target:g}")
     return ", ".join(words)
 

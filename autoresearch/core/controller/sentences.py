@@ -8,6 +8,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.statistics.drift import Drift, drift
 from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
+from autoresearch.core.text.numbers import number
 
 UNCLAIMED = (
     "`deterministic` is no claim: an idea is better in this one setting, and nothing is known of other seeds or other "
@@ -23,7 +24,8 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     where = f"[{state.attempted}{f'/{count}' if count else ''}]"
     if row is None:
         return f"{where} {idea.name}: no row"
-    value = "no metric" if measured(row) is None else f"{row.metric_name} {row.metric_value:.4g}"
+    metric = measured(row)
+    value = "no metric" if metric is None else f"{row.metric_name} {number(metric)}"
     noise = "" if row.metric_noise is None else f" (noise {row.metric_noise:.2g})"
     failure = f" [{row.failure}]" if row.failure else ""
     best = state.best
@@ -31,7 +33,7 @@ def row_line(state: CampaignState, idea: Idea, run: str) -> str:
     top = ""
     if best and shown and shown.value is not None:
         label = f", {shown.label}" if shown.label else ""
-        top = f"; best {shown.value:.4g} ({best.name}{label})"
+        top = f"; best {number(shown.value)} ({best.name}{label})"
     if any(one.run == run and one.why == "confirm" for one in idea.runs):  # it judges neither idea nor baseline
         return f"{where} {idea.name}, fresh run {row.replicate}: {value}{failure}{top}"
     return f"{where} {idea.name}, run {row.replicate}: {row.shown_status}, {value}{noise}{failure}{top}"

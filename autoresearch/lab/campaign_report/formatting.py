@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 
+from autoresearch.core.text import numbers
 from autoresearch.records.secrets import mask_text
 
 UNKNOWN = "–"
@@ -48,8 +49,8 @@ def block(text: str, most_lines: int, most_characters: int = 40_000) -> str:
 
 
 def number(value: float | None) -> str:
-    """A metric: four significant digits."""
-    return UNKNOWN if value is None else f"{value:.4g}"
+    """A metric, in `core.text.numbers`' way."""
+    return UNKNOWN if value is None else numbers.number(value)
 
 
 def signed(value: float | None) -> str:

@@ -271,7 +271,8 @@ def _by_key(idea_lines: Sequence[IdeaLine]) -> list[str]:
         good = good or [one for one in ideas if one.standing is IdeaStatus.KEPT]
         best = max(good or ideas, key=lambda one: one.gain if one.gain is not None else -1e300)
         kept = sum(one.standing in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED) for one in ideas)
-        words.append(f"key {key}: {len(ideas)} tried, {kept} kept, best {_named(best)} ({best.changes})")
+        changes = f" ({best.unsaid})" if best.unsaid else ""
+        words.append(f"key {key}: {len(ideas)} tried, {kept} kept, best {_named(best)}{changes}")
     return words
 
 
@@ -280,8 +281,9 @@ def _last(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
     if not rows:
         return ""
     _, _, line, row = max(rows, key=lambda found: found[:2])
-    value = "no metric" if measured(row) is None else f"{state.spec.objective.metric} = {row.metric_value:.4g}"
-    return f"{row.run_id} of {line.name}: {row.shown_status}, {value}, {line.why or row.ending}"
+    value = measured(row)
+    result = "no metric" if value is None else f"{state.spec.objective.metric} = {formatting.number(value)}"
+    return f"{row.run_id} of {line.name}: {row.shown_status}, {result}, {line.why or row.ending}"
 
 
 def best_words(idea_line: IdeaLine) -> str:

@@ -151,7 +151,7 @@ def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[st
     words = "" if best is None else f": {best.name}"
     if best is not None:
         words += ", which nothing beats" if best.standing is IdeaStatus.BASELINE else f", {best.shown.words}"
-    noise = "" if band is None or band.sd is None else f" ± {band.sd:.2g}"
+    noise = "" if band is None or band.sd is None else f" ± {band.sd:.3g}"
     return [
         [formatting.number(best.shown.value if best else None), plain(f"best {spec.objective.metric}{words}", 460)],
         [
@@ -189,20 +189,28 @@ def cost(state: CampaignState) -> list[list[str]]:
 
 
 def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
-    """One row of the table; `value` is the number to show of it, `low` and `high` its interval."""
+    """One row of the table; `value` is the number to show of it, `low` and `high` its interval.
+
+    `text` are numbers as people read them: a script rounds halves another way.
+    """
+    value = idea_line.shown.value if idea_line.standing is not IdeaStatus.SMOKE else idea_line.mean
+    numbers = {"value": value, "mean": idea_line.mean, "noise": idea_line.noise}
     return {
+        "text": {key: formatting.number(one) for key, one in numbers.items()}
+        | {"delta": formatting.signed(idea_line.delta)},
         "index": idea_line.index,
         "name": plain(idea_line.name),
         "slug": idea_line.slug,
         "sentence": plain(idea_line.sentence, 400),
         "changes": plain(idea_line.changes, 300),
+        "unsaid": plain(idea_line.unsaid, 300),
         "why": plain(idea_line.why, 300),
         "parent": plain(idea_line.parent_name),
         "standing": str(idea_line.standing),
         "note": plain(idea_line.note),
         "words": plain(idea_line.shown.words, 400),
         "fresh": plain(idea_line.fresh, 300),
-        "value": idea_line.shown.value if idea_line.standing is not IdeaStatus.SMOKE else idea_line.mean,
+        "value": value,
         "low": idea_line.shown.low,
         "high": idea_line.shown.high,
         "mean": idea_line.mean,
@@ -238,7 +246,7 @@ def _rows(state: CampaignState, idea_line: summary.IdeaLine) -> Iterator[list[An
     """Of each run its own name, its idea's, status, ending, value, seed."""
     for row, status in zip(idea_line.rows, shown_statuses(idea_line.rows), strict=True):
         words = [summary.row_name(state, row), idea_line.name, status, row.ending]
-        yield [*map(plain, words), measured(row), "" if row.seed is None else row.seed]
+        yield [*map(plain, words), formatting.number(measured(row)), "" if row.seed is None else row.seed]
 
 
 def _shown(value: Any, text: Callable[[str], str]) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autoresearch.lab.campaign_report.formatting import number
 from autoresearch.lab.campaign_report.plot_data import KEPT, Point, Progress
 from autoresearch.lab.campaign_report.summary import IdeaStatus
 from autoresearch.records.rundir import write_atomically
@@ -157,7 +158,7 @@ def _label(point: Point) -> str:
     name = point.name if len(point.name) <= LONGEST else f"{point.name[: LONGEST - 1]}…"
     if point.low is None or point.high is None:
         return name
-    return f"{name}: {point.y:.4g} [{point.low:.4g}, {point.high:.4g}]"
+    return f"{name}: {number(point.y)} [{number(point.low)}, {number(point.high)}]"
 
 
 def plain(text: str) -> str:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.claim import CLAIMS
+from autoresearch.core.campaign.idea_name import says_all
 from autoresearch.core.campaign.judgement import search_mean
 from autoresearch.core.campaign.shown_value import DETERMINISTIC, Basis, ShownValue, all_values, runs_of, shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
@@ -19,6 +20,7 @@ from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.run.ending import PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.campaign_report import formatting
 
@@ -66,6 +68,7 @@ class IdeaLine:
     branch: str
     commit: str
     changes: str
+    unsaid: str  # the same, or "" where the name says it all
     why: str
     rows: tuple[LedgerRow, ...]
 
@@ -119,7 +122,7 @@ class Band:
         """`0.5 ± 0.02 (sd of one run; mean of 3)`."""
         spread = "noise unknown" if self.sd is None else "sd of one run"
         about = "; ".join(text for text in (spread, self.runs) if text)
-        return f"{self.mean:.4g}{'' if self.sd is None else f' ± {self.sd:.3g}'} ({about})"
+        return f"{formatting.number(self.mean)}{'' if self.sd is None else f' ± {self.sd:.3g}'} ({about})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def band_of(state: CampaignState) -> Band | None:
     if baseline is None or not values:
         return None
     sd = stdev(values) if len(values) > 1 else None
-    return Band(fmean(values), sd, len(values), runs_of(state, baseline, fresh=True))
+    return Band(mean(values), sd, len(values), runs_of(state, baseline, fresh=True))
 
 
 def idea_lines(state: CampaignState) -> list[IdeaLine]:
@@ -159,7 +162,7 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
     if standing is IdeaStatus.SMOKE:  # they judge nothing, and are shown all the same
         values = tuple(v for row in idea.rows if (v := measured(row)) is not None)
     smoke = standing is IdeaStatus.SMOKE
-    value = search_mean(state, idea) if not smoke else fmean(values) if values else None
+    value = search_mean(state, idea) if not smoke else mean(values) if values else None
     delta = value - above if value is not None and above is not None else None
     sign = 1.0 if state.spec.objective.better(1.0, 0.0) else -1.0
     noise = next((row.metric_noise for row in reversed(idea.rows) if row.metric_noise is not None), None)
@@ -187,7 +190,8 @@ def _line(state: CampaignState, idea: Idea, ideas_by_slug: Mapping[str, Idea], b
         minutes=sum(spent) if spent else None,
         branch=idea.branch,
         commit=idea.commit or next((row.commit for row in idea.rows if row.commit), ""),
-        changes=changes(idea),
+        changes=(changed := changes(idea)),
+        unsaid="" if says_all(idea.hypothesis) else changed,
         why=_why(idea, parent, standing, delta, sign, noise, deterministic=state.unseeded),
         rows=tuple(idea.rows),
     )
@@ -310,7 +314,7 @@ def _detail(verdict: Mapping[str, Any]) -> str:
         return f"built on {verdict.get('of', 'an idea')}, which was demoted"
     known = {"t", "do", "index", "seq", "slug"}
     pairs = ((k, v) for k, v in verdict.items() if k not in known and isinstance(v, str | int | float) and v != "")
-    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in pairs)
+    return ", ".join(f"{k} {formatting.number(v)}" if isinstance(v, float) else f"{k} {v}" for k, v in pairs)
 
 
 def _index(verdict: Mapping[str, Any]) -> int:

@@ -87,10 +87,11 @@ def _name(line: Mapping[str, Any]) -> str:
 def _rows(state: CampaignState) -> Iterable[tuple[Any, str]]:
     for idea in state.ideas:
         for row in idea.rows:
-            value = "no metric" if measured(row) is None else f"{row.metric_name} = {row.metric_value:.4g}"
+            value = measured(row)
+            result = "no metric" if value is None else f"{row.metric_name} = {formatting.number(value)}"
             bad = f", {summary.ended_badly(row)}" if row.status == "crash" else ""
             took = formatting.minutes(row.elapsed_min)
-            yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.name}): {value}, {took}{bad}")
+            yield row, formatting.cell(f"{row.shown_status} {row.run_id} ({idea.name}): {result}, {took}{bad}")
 
 
 def _claimed(claim: summary.ClaimText) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.text.numbers import number
 from autoresearch.lab.results.measure import Measurement
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.text import without_html
@@ -183,7 +184,7 @@ def _record_paths(outcome: Outcome, rundir: RunDir) -> list[tuple[str, str]]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else number(value)
 
 
 def _cell(value: str) -> str:

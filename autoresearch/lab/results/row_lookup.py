@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import stdev
 
 from autoresearch.core.campaign.judgement import search_values
 from autoresearch.core.campaign.shown_value import ShownValue, shown_value
@@ -15,6 +15,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.noise import mean
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
@@ -53,7 +54,7 @@ class LedgerMatch:
     @property
     def mean(self) -> float | None:
         """Mean of the idea's runs."""
-        return fmean(self.values) if self.values else None
+        return mean(self.values) if self.values else None
 
     @property
     def sd(self) -> float | None:

@@ -21,6 +21,7 @@ from autoresearch.lab.campaign_report.report import CampaignReport, write_report
 
 METRIC = "task_pass_rate@1"
 PROVED = f"{METRIC} 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25; 4 fresh runs against 5; 1 of its 5"
+SIX = (0.50, 0.52, 0.48, 0.5164, 0.4885, 0.5104)
 EVIL = "<script>alert(1)</script> <img src=x onerror=alert(2)> ![x](http://e.vil/x.png) \x1b[31m `rm -rf` | \" ' &amp;"
 
 
@@ -317,6 +318,27 @@ def test_the_scale_shows_most_of_what_is_worse(campaign: Callable[..., Any], val
     state = made.state()
     data = plot_data.progress_of(state, summary.idea_lines(state))
     assert low - 0.06 < data.low <= low + 0.06 and data.high > 0.5
+
+
+@pytest.mark.system
+def test_a_value_reads_the_same_everywhere_and_settings_are_said_once(campaign: Callable[..., Any]) -> None:
+    """The mean of these six lies between two texts: added up in two ways, it would read as both."""
+    made = campaign()
+    for value in SIX[3:]:
+        made.run("baseline", value)
+    made.idea("lr-0-2", "Learn faster", overrides={"lr": 0.2}, git=False)
+    made.idea("deep", "Learn deeper", overrides={"optim.lr": 0.2}, git=False)
+    for slug in ("lr-0-2", "deep"):
+        made.run(slug, 0.53125, "discard")  # half way between two texts
+    _, text, data = written(made)
+    state = made.state()
+    mean = data["ideas"][0]["text"]["mean"]
+    shown = [line.split(" | ")[5] for line in text.split("\n") if line.startswith("| #")]
+    assert shown[:3] == [mean, "0.5312", "0.5312"] == [one["text"]["mean"] for one in data["ideas"]]
+    assert f"{METRIC} is {mean} ±" in text and data["tiles"][1][0].startswith(f"{mean} ±")
+    assert f"{METRIC} {mean} (" in "\n".join(memory.brief(state, made.stand(state)))
+    assert "(lr=0.2)" not in text and "(optim.lr=0.2)" in text
+    assert [one["unsaid"] for one in data["ideas"]] == ["", "", "optim.lr=0.2"]
 
 
 @pytest.mark.system
