@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from autoresearch.lab.campaign_setup.demo_project import BLUEPRINT, demo_project
+from autoresearch.commands.demo import BLUEPRINT, demo_project
 from tests.browser import Browser
 
 ROOT = Path(__file__).parents[1]

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.git_repo.git import Git, GitFailed, text
+from autoresearch.git_repo.hypothesis_commit import STRICT, PatchError
 from autoresearch.git_repo.isolated_worktree import RULES, GitRuleFile, Opened, identity, rule_at
-from autoresearch.git_repo.remove_tree import stays_inside, wipe
+from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
 from autoresearch.git_repo.tree_changes import LINK, SUBMODULE, Difference, differences
-from autoresearch.git_repo.worktrees import EXACT, POINTERS
+from autoresearch.git_repo.worktrees import EXACT, POINTERS, Slot
 
 MAX_FILES = 500
 MAX_FILE_BYTES = 5 * 2**20
@@ -207,3 +208,18 @@ def _patch(opened: Opened, tree: str) -> bytes:
     if status:
         raise GitFailed(("git", *_PATCH), status, said)
     return data
+
+
+def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -> str:
+    """Make the slot hold the files of `base` changed by the patch; returns the id of their tree.
+
+    Raises PatchError if it does not apply exactly (no 3-way merge), and the errors of `Slot.switch`.
+    """
+    slot.switch(base, includes)
+    wipe_nested(slot.path)
+    git = Git(slot.path)
+    try:
+        git.run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+    except GitFailed as failure:
+        raise PatchError(1, base, failure.stderr) from failure
+    return git.line(*EXACT, "write-tree")

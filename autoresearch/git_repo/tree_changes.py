@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.git import Git
+from autoresearch.git_repo.git import LIST, Git
+from autoresearch.git_repo.worktrees import POINTERS
 
 LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
 _RAW = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none")
@@ -53,3 +56,25 @@ def intact(
     return protection.touched(
         path for path in changed if path not in own and not any(path.startswith(f"{place}/") for place in own)
     )
+
+
+def export(checkout: Checkout, commit: str, path: Path) -> None:
+    """Write every file of a commit below `path`, which must not exist; the checkout and its index stay untouched.
+
+    Raises GitFailed, OSError.
+    """
+    path.mkdir(parents=True)
+    index = path.with_name(path.name + ".index")
+    try:
+        git = Git(checkout.root, index)
+        git.run("read-tree", commit)
+        filters = () if shutil.which("git-lfs") else POINTERS
+        git.run(*filters, "checkout-index", "--all", "--force", f"--prefix={path}/")
+    finally:
+        index.unlink(missing_ok=True)
+
+
+def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
+    """Tracked and untracked, but not ignored files below a directory, relative to the root of the checkout; sorted."""
+    listed = checkout.git.run(*LIST, "--cached", "--others", "--exclude-standard", "--", str(directory))
+    return sorted({name for name in listed.split(b"\0") if name})

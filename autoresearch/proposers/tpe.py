@@ -16,8 +16,10 @@ arXiv:2304.11127; file format: optuna.storages.journal.JournalFileBackend.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import math
+import os
 import random
 import sys
 import warnings
@@ -34,8 +36,6 @@ from autoresearch.core.campaign.space import Choices, Dimension, Point, Space, n
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.proposers.journal import KernelLock, free_name, mend
-from autoresearch.proposers.parameters import as_parameter, as_value
 from autoresearch.proposers.sweep import hypothesis, slugs, spread, untried
 
 if TYPE_CHECKING:
@@ -303,3 +303,62 @@ def _quiet() -> Iterator[None]:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         yield
+
+
+def ascending(dimension: Choices) -> list[object]:
+    """Ordered choices from the smallest to the largest."""
+    return sorted(dimension.values, key=lambda value: float(str(value)))
+
+
+def as_value(dimension: Dimension, param: object) -> object:
+    """A parameter of a trial as the recipe's value."""
+    if not isinstance(dimension, Choices):
+        return dimension.tidy(float(str(param)))
+    if dimension.ordered:
+        return ascending(dimension)[int(str(param))]
+    return next(value for value in dimension.values if canonical(value) == param)
+
+
+def as_parameter(dimension: Dimension, value: object) -> object:
+    """A value of the recipe as a parameter of a trial."""
+    if not isinstance(dimension, Choices):
+        return dimension.tidy(float(str(value))) if dimension.whole or dimension.step else float(str(value))
+    if dimension.ordered:
+        return [canonical(v) for v in ascending(dimension)].index(canonical(value))
+    return canonical(value)
+
+
+class KernelLock:
+    """Optuna's lock on its journal, freed by the kernel on any death: its own ones make a restart wait 30 s."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._held = path, -1
+
+    def acquire(self) -> bool:
+        """Wait for the lock."""
+        self._held = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        os.close(self._held)
+
+
+def mend(journal: Path) -> None:
+    """Set a torn last line aside: Optuna would write on behind it, and never read the file again."""
+    if not journal.exists():
+        return
+    data = journal.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        free_name(journal).write_bytes(data[whole:])
+        os.truncate(journal, whole)
+
+
+def free_name(journal: Path) -> Path:
+    """Where what is damaged may go."""
+    number = 1
+    while (found := journal.with_name(f"{journal.name}.damaged-{number}")).exists():
+        number += 1
+    return found

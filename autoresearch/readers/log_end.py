@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.digest import digest
 from autoresearch.core.diagnosis.evidence import SURVIVED, Search
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.failure_kinds import table
@@ -22,6 +21,10 @@ from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
+MOST_LINES = 60
+_MOST_PROCESSES = 20
+_MOST_NOTICES = 8
+_WIDTH = 240
 CHUNK = 1 << 20
 TAIL = 4 << 20  # always read completely
 HEAD = 4 << 20  # read completely unless the last two steps were found
@@ -214,3 +217,28 @@ def _numbered(file: BinaryIO, groups: tuple[tuple[Failure, ...], ...]) -> list[t
         tuple(replace(f, position=LogPosition(numbers.get(f.position.offset, 0), f.position.offset)) for f in group)
         for group in groups
     ]
+
+
+def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str, steps: int) -> tuple[str, ...]:
+    """At most MOST_LINES lines: the last step, what kernel and scheduler said, each process's first exception.
+
+    firsts: the first exception of each process. Processes with the same exception share a line.
+    """
+    lines = [f"last step of {steps}: {last_step}" if last_step else "no training step was seen"]
+    lines += [f"kernel, scheduler or shell: {_cited(notice)}" for notice in notices[:_MOST_NOTICES]]
+    same: dict[tuple[str, str], list[Failure]] = {}
+    for first in firsts:
+        same.setdefault((first.line, first.where), []).append(first)
+    for group in list(same.values())[:_MOST_PROCESSES]:
+        first, more = group[0], f", and {len(group) - 1} more" if len(group) > 1 else ""
+        lines.append(f"first exception of {first.process or 'the program'}{more}: {_cited(first)}")
+        lines += [f"    at {first.where}"] if first.where else []
+    lines += [f"and {len(same) - _MOST_PROCESSES} other exceptions"] if len(same) > _MOST_PROCESSES else []
+    if not firsts:
+        lines.append("no process printed an exception")
+    return tuple(line[:_WIDTH] for line in lines[:MOST_LINES])
+
+
+def _cited(failure: Failure) -> str:
+    number = f"line {failure.position.number}: " if failure.position.number else ""
+    return f"{number}{failure.line}"

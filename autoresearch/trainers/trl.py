@@ -1,6 +1,6 @@
 """TRL, and any script around Hugging Face's Trainer. As of huggingface/trl f2cd5771, transformers 4 and 5.
 
-Formats: transformers/trainer_callback.py (dicts and progress bar, see `trl_log`; trainer_state.json, see
+Formats: transformers/trainer_callback.py (dicts and progress bar; trainer_state.json, see
 `readers.trainer_state`), trl/trainer/{base_config,grpo_config}.py (recipe), trl/scripts/utils.py (`--config`: a flat
 YAML, overridden by flags). `logging_steps` is 10 and the first step is not logged separately, so for ten steps only the
 progress bar shows that training goes on. The KL is printed only if `beta` is not 0; GRPO's default is 0.
@@ -18,8 +18,10 @@ from dataclasses import dataclass
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.diagnosis import fatal_lines
+from autoresearch.core.metrics import metric_keys
+from autoresearch.core.metrics.metric_keys import NO_STEP
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import NUMBER
+from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
@@ -27,8 +29,8 @@ from autoresearch.core.text.regex import later
 from autoresearch.trainers import shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
 from autoresearch.trainers.shared_patterns import optional_later
-from autoresearch.trainers.trl_log import TrlLog, read_dict
 
+_BAR = later(r"\s*\d{1,3}%\|[^|]{0,640}\| *(?P<n>\d{1,9})/(?P<of>\d{1,9}) \[")  # Trainer's own bar has no description
 _KINDS = "grpo|rloo|sft|dpo|kto|reward"
 _EXAMPLES = (  # of trl/experimental, in addition to the kinds above
     "async_grpo|gspo|mpo|online_dpo|nash_md|xpo|orpo|cpo|bco|gkd|gold|distillation|sdft|sdpo|ssd|tpo|prm|ppo"
@@ -208,3 +210,52 @@ def _lint(recipe: Recipe) -> Iterator[Finding]:
     if resumes not in (None, False, "false", ""):
         message = f"resume_from_checkpoint is {resumes}: this run begins with the weights of another"
         yield Finding(Severity.WARNING, "resumes", message, "take it out, unless the run goes on with its own work")
+
+
+def read_dict(line: str) -> Reading | None:
+    """Read a line that is, or ends with, a dict printed by the Trainer; its step is unknown.
+
+    The summary at the end is ignored: it has no `loss`.
+    """
+    start = line.find("{'")
+    if start < 0 or not line.endswith("}"):
+        return None
+    metrics = numbers(python_dict(line[start:]) or {}, strings=True)
+    if "epoch" not in metrics:
+        return None
+    if "loss" not in metrics and not any(map(metric_keys.is_validation, metrics)):
+        return None
+    return metric_keys.readings(NO_STEP, metrics)[0]
+
+
+class TrlLog:
+    """Reads TRL's log; see `core.run.trainer.LogReader`."""
+
+    needles = ("{'", "%|")
+
+    def __init__(self) -> None:
+        self._of = 0  # total steps, from the first bar
+        self._held: Reading | None = None
+
+    def line(self, text: str) -> Reading | None:
+        """The dict whose step this bar shows, or a previous dict that got no bar before the next one."""
+        bar = _BAR.match(text)
+        if bar is None:
+            reading = read_dict(text)
+            if reading is None:
+                return None
+            done, self._held = self._held, reading
+            return done
+        n, of = int(bar["n"]), int(bar["of"])
+        self._of = self._of or of
+        if self._held is None or of != self._of:  # an evaluation has its own bar
+            return None
+        if n == 0 and self._held.kind is SignalKind.STEP:  # only an evaluation can come before the first step
+            return None
+        done, self._held = self._held, None
+        return Reading(done.kind, n, done.metrics)
+
+    def end(self) -> Reading | None:
+        """The last dict, if no bar followed it."""
+        done, self._held = self._held, None
+        return done

@@ -25,13 +25,23 @@ from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.recipe_keys import around, look_up, text_of, true_at, whole_number
+from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
 from autoresearch.core.text.durations import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers import ray_job, shared_patterns, verl_loops
+from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 
+_LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
+_PROCESSES = "verl_processes"
+_SFT = later(r"\b\w*sft_trainer(?P<ray>_ray)?\b")
+_APART = later(r"\bverl[./]experimental[./](?:fully_async_policy|one_step_off_policy)\b")
+_TORCHRUN = later(r"--nproc[_-]per[_-]node[= ](?P<n>\d{1,4})\b")
+_NODES = later(r"--nnodes[= ](?P<n>\d{1,4})\b")
+_BESIDE = (  # separate resource pools: the key that enables one, and the group with its size
+    ("reward.reward_model.enable_resource_pool", "reward.reward_model"),
+    ("distillation.enabled", "distillation"),
+)
 _PATH = "VERL_FILE_LOGGER_PATH"
 _RUNTIME_ENV = "ray_kwargs.ray_init.runtime_env.env_vars"
 _LOGGERS = ("console", "wandb")  # the loggers if the recipe names none
@@ -117,7 +127,7 @@ class Verl:
         If the KL penalty is part of the reward, the reward falls as the policy moves; the score without it is used
         then.
         """
-        if verl_loops.is_sft(recipe):
+        if is_sft(recipe):
             return Objective("val/loss" if text_of(recipe, "data.val_files") else "train/loss", Direction.MINIMIZE)
         penalised = true_at(recipe, "algorithm.use_kl_in_reward")
         return Objective("critic/score/mean" if penalised else "critic/rewards/mean", Direction.MAXIMIZE)
@@ -127,7 +137,7 @@ class Verl:
 
         The environment may redirect them: VERL_FILE_LOGGER_PATH, VERL_FILE_LOGGER_ROOT, TENSORBOARD_DIR.
         """
-        project, experiment = verl_loops.names(recipe)
+        project, experiment = names(recipe)
         loggers = _loggers(recipe)
         found = []
         if "file" in loggers:
@@ -149,13 +159,13 @@ class Verl:
             return None
         path = f"{directory}/metrics.jsonl"
         keys: dict[str, object] = {"trainer.logger": [*loggers, "file"]}
-        if not verl_loops.is_sft(recipe):
+        if not is_sft(recipe):
             keys[f"{_RUNTIME_ENV}.{_PATH}"] = path
         return Recording(Source(SourceFormat.JSONL, path), {_PATH: path}, keys, self.arguments(keys))
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's hydra overrides over it, plus its loop and where its Ray job runs."""
-        return {**with_hydra(recipe, command), **verl_loops.of_command(command), **ray_job.beside(command)}
+        return {**with_hydra(recipe, command), **of_command(command), **ray_job.beside(command)}
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """hydra's `++a.b=c` for each key."""
@@ -169,7 +179,7 @@ class Verl:
         """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
         if text_of(recipe, "trainer.resume_mode") not in ("", "auto"):
             return ()
-        folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *verl_loops.names(recipe)))
+        folder = text_of(recipe, "trainer.default_local_dir") or "/".join(("checkpoints", *names(recipe)))
         return () if "$" in folder else (f"{folder}/latest_checkpointed_iteration.txt",)
 
     def continuation(self, recipe: Recipe) -> Continuation | None:
@@ -181,8 +191,8 @@ class Verl:
         return Continuation(settings, f"{folder}/latest_checkpointed_iteration.txt")
 
     def gpus(self, recipe: Recipe) -> int | None:
-        """GPUs of the trainer and of every separate resource pool, see `verl_loops`."""
-        return verl_loops.gpus(recipe) if _configured(recipe) or verl_loops.is_sft(recipe) else None
+        """GPUs of the trainer and of every separate resource pool."""
+        return gpus(recipe) if _configured(recipe) or is_sft(recipe) else None
 
     def read_line(self, line: str) -> Reading | None:
         """Read a step line; one with both training and validation is a STEP with all its metrics."""
@@ -194,7 +204,7 @@ class Verl:
 
     def seed(self, recipe: Recipe) -> int | None:
         """`data.seed`, which orders the prompts (sampling has its own actor_rollout_ref.rollout.seed, which is 42)."""
-        return None if verl_loops.is_sft(recipe) else whole_number(recipe, "data.seed")
+        return None if is_sft(recipe) else whole_number(recipe, "data.seed")
 
     @property
     def seed_key(self) -> str:
@@ -202,7 +212,7 @@ class Verl:
 
     def seed_key_in(self, recipe: Recipe) -> str:
         """Empty for SFT: nothing reads its trainer.seed, and its sampler always starts from 0."""
-        return "" if verl_loops.is_sft(recipe) else self.seed_key
+        return "" if is_sft(recipe) else self.seed_key
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """Checkpoints, dumps, and the experiment's name, which all of them use by default."""
@@ -259,3 +269,47 @@ def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
         end = counted(steps, "step")
         message = f"trainer.test_freq is {every}, but training ends after {end}: only its end is validated"
         yield Finding(Severity.WARNING, "never_validates", message, f"set trainer.test_freq to at most {steps}")
+
+
+def of_command(command: str) -> dict[str, object]:
+    """The loop that this command starts, and its number of processes, as keys beside those of the recipe."""
+    sft = _SFT.search(command)
+    if sft:
+        found: dict[str, object] = {_LOOP: "sft_ray" if sft["ray"] else "sft"}
+        processes, nodes = _TORCHRUN.search(command), _NODES.search(command)
+        if processes:
+            found[_PROCESSES] = int(processes["n"]) * (int(nodes["n"]) if nodes else 1)
+        return found
+    return {_LOOP: "apart"} if _APART.search(command) else {}
+
+
+def is_sft(recipe: Recipe) -> bool:
+    """Whether the command behind these settings starts verl's SFT trainer."""
+    return text_of(recipe, _LOOP).startswith("sft")
+
+
+def names(recipe: Recipe) -> tuple[str, str]:
+    """Project and experiment, which name files and checkpoints; verl's defaults where the recipe has none."""
+    usual = ("gsm8k-sft", "test") if is_sft(recipe) else ("verl_examples", "gsm8k")
+    said = (text_of(recipe, "trainer.project_name"), text_of(recipe, "trainer.experiment_name"))
+    return (said[0] or usual[0], said[1] or usual[1])
+
+
+def gpus(recipe: Recipe) -> int | None:
+    """GPUs of the trainer plus separate ones for rollouts, reward model and teacher; None if unknown."""
+    loop = text_of(recipe, _LOOP)
+    if loop == "sft":
+        return whole_number(recipe, _PROCESSES)
+    usual = 1 if loop == "sft_ray" else 8
+    pools = [product(recipe, ("trainer.n_gpus_per_node", usual), ("trainer.nnodes", 1))]
+    if loop == "apart":
+        pools.append(product(recipe, ("rollout.n_gpus_per_node", 8), ("rollout.nnodes", 1)))
+    if text_of(recipe, "trainer.v1.trainer_mode") == "separate_async":
+        own = whole_number(recipe, "trainer.n_gpus_per_node") or 8
+        keys = ("actor_rollout_ref.rollout.n_gpus_per_node", own), ("actor_rollout_ref.rollout.nnodes", 0)
+        pools.append(product(recipe, *keys))
+    for switch, pool in _BESIDE:
+        if true_at(recipe, switch):
+            pools.append(product(recipe, (f"{pool}.n_gpus_per_node", 8), (f"{pool}.nnodes", 0)))
+    known = [pool for pool in pools if pool is not None]
+    return sum(known) if len(known) == len(pools) else None

@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.agents.disk_growth import bytes_below
+from autoresearch.lab.agents.turn import bytes_below
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
 from tests.waiting import PATIENCE_S

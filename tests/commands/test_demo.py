@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.campaign_setup import demo_project
+from autoresearch.commands import demo
 from autoresearch.lab.render import data_dir
 from autoresearch.records.index import state_home
 from tests import readme_session
@@ -33,7 +33,7 @@ def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(re.sub(r"(?m)^(total_steps|test_freq|sft_steps): \d+", r"\1: 2", path.read_text()))
     campaign = copy / "quickstart-campaign.yaml"
     campaign.write_text(f"{campaign.read_text()}\nconfirm: false\nretests: 0\n")
-    monkeypatch.setattr(demo_project, "data_dir", lambda name: copy)
+    monkeypatch.setattr(demo, "data_dir", lambda name: copy)
     return copy
 
 

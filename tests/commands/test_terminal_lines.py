@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.commands import layout
+from autoresearch.commands.demo import BLUEPRINT
 from autoresearch.commands.layout import Whole, for_people, from_here, painted, table_lines, wrapped
-from autoresearch.lab.campaign_setup.demo_project import BLUEPRINT
 from tests.screenshots import Night
 
 COLUMNS = 80
@@ -52,7 +52,7 @@ def at_terminal(words: list[str], directory: Path, environ: Mapping[str, str]) -
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
     """The demo's project with one run that is over and a campaign of 24 ideas, and an environment to work in."""
-    from autoresearch.lab.campaign_setup.demo_project import demo_project
+    from autoresearch.commands.demo import demo_project
 
     home = tmp_path_factory.mktemp("home")
     gone = {"TMUX", "TMUX_PANE", "COLUMNS", "LINES", "NO_COLOR", "CI"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.run.tracker_urls import MOST, run_urls
+from autoresearch.readers.run_urls import MOST, run_urls
 
 HEX = "0123456789abcdef0123456789abcdef"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.lab.runs.kernel_log import says_killed
+from autoresearch.lab.runs.record_lost import says_killed
 
 # as /dev/kmsg gives it, after a process was killed by a memory limit of its cgroup
 KILLED = (

@@ -26,8 +26,7 @@ from autoresearch.core.run.overview import RunLine
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.lab.overview.gpus import GpuWatch
-from autoresearch.lab.overview.look import BYTES, Looker
+from autoresearch.lab.overview.look import BYTES, GpuWatch, Looker
 from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.run_status import TAIL_BYTES, as_payload, boot_id, last_readings

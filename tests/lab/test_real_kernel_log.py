@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.runs.kernel_log import killed_for_memory
+from autoresearch.lab.runs.record_lost import killed_for_memory
 
 pytestmark = pytest.mark.real
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from autoresearch.tinygrpo.arrays import Bools, Floats, log_softmax, take_tokens
-from autoresearch.tinygrpo.base_model import cross_entropy_gradient
 from autoresearch.tinygrpo.grpo import Batch, grpo_loss, token_logp
+from autoresearch.tinygrpo.learner import cross_entropy_gradient
 from autoresearch.tinygrpo.policy import Policy, Weights
 from autoresearch.tinygrpo.recipe import LOSS_AGGREGATIONS, Recipe
 from autoresearch.tinygrpo.tasks import Countdown, Sizes, Sort, answer_mask, task_named

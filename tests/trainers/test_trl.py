@@ -12,8 +12,7 @@ import pytest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.readers.read import read_best, read_source
-from autoresearch.trainers.trl import Trl
-from autoresearch.trainers.trl_log import read_dict
+from autoresearch.trainers.trl import Trl, read_dict
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 TRL = Trl()

@@ -14,8 +14,7 @@ from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, Tur
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.apply_patch import patched
-from autoresearch.git_repo.extract_patch import ExtractedPatch, TooLarge, Trespass, gathered
+from autoresearch.git_repo.extract_patch import ExtractedPatch, TooLarge, Trespass, gathered, patched
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.hypothesis_commit import PatchError
 from autoresearch.git_repo.isolated_worktree import Opened

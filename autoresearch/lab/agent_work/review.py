@@ -6,16 +6,28 @@ change reaches nobody. A review that cannot be understood refuses nothing: the e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autoresearch.core.agents.agent import Ask, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.agents.proposal_text import object_with, one_line
-from autoresearch.core.agents.review_schema import SCHEMA, read_review
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
 from autoresearch.records.secrets import mask_text
 
+ACCEPT, REFUSE = "accept", "refuse"
+MOST_REASONS = 5
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["verdict", "reasons"],
+    "properties": {
+        "verdict": {"type": "string", "enum": [ACCEPT, REFUSE]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
+}
 DIFF_CHARACTERS, DIFF_LINES = 120_000, 3000
 _TASK = """\
 # Review a change that somebody else made
@@ -89,3 +101,18 @@ def _prompt(workspace: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str
         fenced(edit.patch, "the diff", most=DIFF_CHARACTERS, lines=DIFF_LINES),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def read_review(data: object) -> tuple[bool, tuple[str, ...]]:
+    """Whether the review refuses the diff, and its reasons, one line each. ValueError, one clause, if invalid."""
+    if not isinstance(data, Mapping):
+        raise ValueError("the answer is no object")
+    verdict, reasons = data.get("verdict"), data.get("reasons")
+    if verdict not in (ACCEPT, REFUSE):
+        raise ValueError(f"verdict is neither {ACCEPT} nor {REFUSE}")
+    if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
+        raise ValueError("reasons is no list of texts")
+    lines = tuple(line for reason in reasons[:MOST_REASONS] if (line := one_line(reason, 400)))
+    if verdict == REFUSE and not lines:
+        raise ValueError("it refuses without a reason")
+    return verdict == REFUSE, lines

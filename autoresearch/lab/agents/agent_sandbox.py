@@ -11,6 +11,7 @@ bubblewrap's options are those of bwrap(1), 0.8.0.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -19,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.agents.import_roots import import_roots
 
 PROGRAM = "bwrap"
 PROBE_S = 20.0
@@ -256,3 +257,33 @@ def _made(home: Path) -> Path | None:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def import_roots(interpreter: Path) -> Iterator[Path]:
+    """Those of the environment whose `bin` an interpreter lies in; nothing is started.
+
+    Source: PEP 610 (`direct_url.json`), and the documentation of Python's `site`.
+    """
+    for site in interpreter.parent.parent.glob("lib*/python*/site-packages"):
+        yield from filter(None, map(_editable, site.glob("*.dist-info/direct_url.json")))
+        for file in site.glob("*.pth"):
+            lines = map(str.strip, _text(file).splitlines())
+            yield from (Path(line) for line in lines if line.startswith("/"))
+
+
+def _editable(record: Path) -> Path | None:
+    try:
+        said = json.loads(_text(record))
+        url = urlsplit(said["url"])
+        if said["dir_info"]["editable"] and url.scheme == "file":
+            return Path(unquote(url.path))
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""

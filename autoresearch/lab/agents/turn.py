@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agents import agent_supervisor
 from autoresearch.lab.agents.agent_environment import surroundings
 from autoresearch.lab.agents.agent_sandbox import PROGRAM, Level, confined
-from autoresearch.lab.agents.disk_growth import Growth
 from autoresearch.lab.agents.output_capture import OutputCapture
 from autoresearch.lab.agents.turn_dir import (
     TurnDir,
@@ -45,6 +44,9 @@ from autoresearch.lab.runs.end_leftovers import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import is_locked, locked
 
+ENTRY_BYTES = 4096  # what one name counts at least: empty files fill a disk, too
+SLOWEST_S = 10.0  # between two walks; many are cheap, and one of a million files takes seconds
+SHARE = 10  # of the time, at most 1/SHARE is spent walking
 LOOK_S = 0.1  # between two looks at its processes, its clock and the disk
 _NO_PROGRAM = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR})
 _Early = tuple[TurnFault, str]
@@ -295,3 +297,63 @@ def _understood(researcher: Agent, turn: Turn, spoken: Spoken, why: str = "") ->
 def _last_line(text: bytes) -> str:
     lines = text[-4096:].decode(errors="replace").strip().splitlines()
     return lines[-1][:500] if lines else ""
+
+
+class Growth:
+    """What was added since it was made. Ask `exceeded` often; it walks only where that may tell something new."""
+
+    def __init__(self, directories: Iterable[Path], most_bytes: int) -> None:
+        self._roots = _outermost(directories)
+        self._free = self._free_bytes()
+        self.most = min([most_bytes, *(free // 2 for free in self._free.values())])
+        self._walked, self._took = 0.0, 0.0
+        self._before = self._walk()
+
+    def exceeded(self) -> bool:
+        """Whether more was added than may be, or than half of what was free."""
+        now = time.monotonic()
+        if now - self._walked < max(0.1, SHARE * self._took):
+            return False
+        free = self._free_bytes()
+        fell = any(free.get(device, 0) < had - self.most // 8 for device, had in self._free.items())
+        if not fell and now - self._walked < SLOWEST_S:
+            return False
+        self._free = free
+        return self._walk() - self._before > self.most
+
+    def _walk(self) -> int:
+        began = time.monotonic()
+        total = sum(bytes_below(root) for root in self._roots)
+        self._walked = time.monotonic()
+        self._took = self._walked - began
+        return total
+
+    def _free_bytes(self) -> dict[int, int]:
+        found = {}
+        for root in self._roots:
+            try:
+                numbers = os.statvfs(root)
+                found[root.stat().st_dev] = numbers.f_bavail * numbers.f_frsize
+            except OSError:
+                continue
+        return found
+
+
+def bytes_below(root: Path) -> int:
+    """What the files below take on the disk, links not followed; what cannot be read counts nothing."""
+    total, todo = 0, [os.fspath(root)]
+    while todo:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
+                    total += max(ENTRY_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
+        except OSError:
+            continue
+    return total
+
+
+def _outermost(directories: Iterable[Path]) -> list[Path]:
+    real = {Path(os.path.realpath(path)) for path in directories}
+    return sorted(path for path in real if path.is_dir() and not real & set(path.parents))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
 from autoresearch.lab.launch.prepared_run import STOPPED, Launched, PreparedRun
 from autoresearch.lab.launch.runner_session import start_session
@@ -14,14 +18,14 @@ from autoresearch.lab.launch.runner_spec import write_spec
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
-from autoresearch.lab.resolve.nrl_check import check_nrl
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import locked
-from autoresearch.trainers import ask
+from autoresearch.trainers import ask, nrl_k8s
 
+NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
 
 def launch(resolved_run: ResolvedRun, parts: Parts) -> Launched:
     """Start the run; from the first claim on, every failure ends in records (see `lab.runs.adopt`)."""
@@ -83,3 +87,34 @@ def _refuse(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
         check_nrl(resolved_run.spec.command, resolved_run.spec.cwd, resolved_run.options.environment)
     if not ahead:  # when prepared ahead, the previous run still has the port
         ask.server(resolved_run.trainer_settings.trainer).check_port(resolved_run.spec)
+
+
+def check_nrl(command: str, cwd: str, environment: Mapping[str, str]) -> None:
+    """Refuse a launch that `nrl-k8s` would refuse, or whose tools are missing; contacts no cluster."""
+    run = nrl_k8s.find(command)
+    if run is None:
+        return
+    inside = "KUBERNETES_SERVICE_HOST" in environment  # in a pod it needs no kubectl
+    for tool in ("nrl-k8s",) if inside else ("nrl-k8s", "kubectl"):
+        if shutil.which(tool, path=environment.get("PATH")) is None:
+            message = f"{tool} is not on PATH, and the launch command needs it"
+            raise EnvironmentUnusable(message, code=f"no_{tool.replace('-', '_')}", hint=f"install {tool}")
+    if any(set(word) & set("$`*") for word in run.check):  # only a shell can expand these words
+        return
+    words = [str(shutil.which(run.check[0], path=environment.get("PATH"))), *run.check[1:]]
+    try:
+        said = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=cwd,
+            env=dict(environment),
+            timeout=NRL_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentUnusable(f"nrl-k8s check gave no answer: {error}", code="nrl_check_failed") from error
+    if said.returncode != 0:
+        lines = (said.stderr or said.stdout).decode("utf-8", "replace").strip().splitlines()
+        reason = lines[0] if lines else f"exit code {said.returncode}"
+        raise BlueprintError(f"nrl-k8s check refuses it: {reason}", hint=shlex.join(run.check), code="nrl_check_failed")

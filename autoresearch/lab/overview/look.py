@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
-from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.targets import LOCAL, Kind, Target
+from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
-from autoresearch.lab.overview.ended import EndedRuns
-from autoresearch.lab.overview.gpus import GpuWatch
 from autoresearch.lab.overview.readings import ReadBudget
 from autoresearch.lab.overview.run import WatchedRun
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs import outcome
+from autoresearch.lab.runs.outcome import Outcome
+from autoresearch.launchers import gpus
+from autoresearch.launchers.gpus import Gpu
+from autoresearch.records import order_file
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Order
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
 
+ASK_S = 15.0
 BYTES = 4 << 20  # of logs parsed per look; the rest follows at later looks
 FILES_SHARE = 50.0  # metrics files are read again after so many times the duration of reading them
 GPU_WAIT_S = 5.0  # if there is only one look
@@ -134,3 +142,94 @@ class Looker:
 def _trouble(order: Order) -> str:
     """Why the last Follower of its target could not start."""
     return str((read_json(Path(order.follower) / TROUBLE) or {}).get("reason") or "")
+
+
+class GpuWatch:
+    """The last answer of nvidia-smi."""
+
+    def __init__(self, find: Callable[[], tuple[Gpu, ...]] = gpus.find) -> None:
+        self._find = find
+        self._found: tuple[Gpu, ...] = ()
+        self._asked = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def look(self, *, wait_s: float = 0.0) -> dict[str, GpuUse]:
+        """GPU use by UUID; queried again if the answer is old. `wait_s`: how long to wait for an answer."""
+        if self._thread is None and time.monotonic() - self._asked >= ASK_S:
+            self._asked = time.monotonic()
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+        if self._thread is not None and wait_s:
+            self._thread.join(wait_s)
+        return {gpu.uuid: GpuUse(gpu.uuid, gpu.index, gpu.used_mib) for gpu in self._found}
+
+    def _ask(self) -> None:
+        self._found = self._find()
+        self._thread = None
+
+    def leased(self, environ: Mapping[str, str]) -> tuple[int, int]:
+        """(number of GPUs, number of leased GPUs)."""
+        found = self._found
+        return len(found), sum(gpus.is_leased(gpu.uuid, environ) for gpu in found)
+
+
+class EndedRuns:
+    """The finished runs of an account, newest first."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lines: dict[str, RunLine] = {}
+
+    def last(self, count: int, living: Collection[str]) -> list[RunLine]:
+        """The `count` finished runs started last; missing or damaged records are shown as trouble."""
+        entries = self._parts.index.recent(count + len(living)) if count > 0 else []
+        shown = [entry for entry in entries if entry.run not in living][:count]
+        lines = {entry.run: self._lines.get(entry.run) or _line(entry) for entry in shown}
+        self._lines = {run: line for run, line in lines.items() if not line.trouble}
+        return sorted(lines.values(), key=lambda line: -(line.ended or line.created))
+
+
+def _line(entry: IndexEntry) -> RunLine:
+    rundir = RunDir(Path(entry.run_dir))
+    try:
+        found, trouble = outcome.load(rundir), "it has no finished records"
+    except (AutoresearchError, OSError, ValueError, KeyError, TypeError) as damaged:
+        found, trouble = None, f"its records cannot be read: {damaged}"
+    if found is None:
+        return RunLine(
+            entry.run, RunState.ENDED, slug=entry.slug, created=entry.created, run_dir=entry.run_dir, trouble=trouble
+        )
+    return _ended_line(entry, rundir, found)
+
+
+def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
+    spec, end, order = outcome.spec, outcome.exit, order_file.read(rundir)
+    place = order.place if order else LOCAL
+    return RunLine(
+        run=entry.run,
+        state=RunState.ENDED,
+        reason=plain(end.reason),
+        campaign=spec.campaign,
+        member=bool(spec.why),
+        slug=spec.slug,
+        index=spec.index,
+        replicate=spec.replicate,
+        why=spec.why,
+        step=outcome.metric_step if outcome.metric_step is not None else end.last_step,
+        metric_name=spec.objective.metric if spec.objective else "",
+        metric_value=outcome.metric_value,
+        upwards=spec.objective is None or spec.objective.direction is Direction.MAXIMIZE,
+        gpus=tuple(map(GpuUse, spec.gpus)),
+        gpu_count=len(spec.gpus) or (order.gpus if order else 0),
+        elapsed_s=end.duration_s,
+        created=entry.created,
+        session=spec.session,
+        branch=spec.branch,
+        run_dir=entry.run_dir,
+        result_dir=spec.result_dir,
+        ending=end.ending.value,
+        verdict=outcome.standing,
+        ended=end.ended or None,
+        place=label(place),
+        kind=str(place.kind),
+    )

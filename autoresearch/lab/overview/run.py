@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.overview import GpuUse, RunLine, label
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.overview.cached_file import Kept
 from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.runs.run_status import first_step_left_s, seconds_since
 from autoresearch.records import events, order_file, spec_file
@@ -22,6 +21,7 @@ from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.rundir import RunDir, read_json
 from autoresearch.records.secrets import mask_text
 
+T = TypeVar("T")
 FILES_S = 60.0  # between two reads of metrics files, if the log lacks the metric
 
 
@@ -218,3 +218,27 @@ def _since(order: Order | None, observed: Observed | None, run_state: RunState) 
     if observed and observed.state == run_state.value:
         return float(observed.since)
     return float(order.ordered) if order and not observed else None
+
+
+class Kept(Generic[T]):
+    """The result of `parse` for a file; None without the file."""
+
+    def __init__(self, path: Path, parse: Callable[[], T | None]) -> None:
+        self._path, self._parse = str(path), parse
+        self._stamp: tuple[int, int, int] | None = None
+        self._value: T | None = None
+
+    def get(self) -> T | None:
+        """The value for the file's present content; errors of `parse` are raised, and it is called again the
+        next time.
+        """
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - pathlib costs five times the call
+        except OSError:
+            self._stamp = self._value = None
+            return None
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if stamp != self._stamp:
+            self._value = self._parse()
+            self._stamp = stamp
+        return self._value

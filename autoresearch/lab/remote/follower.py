@@ -34,11 +34,10 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors
+from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors, Submission, Submissions
 from autoresearch.lab.remote.followed_run import FollowedRun
 from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule
 from autoresearch.lab.remote.reconcile import Memory, Settled, settle
-from autoresearch.lab.remote.submissions import Submission, Submissions
 from autoresearch.lab.remote.wakeup import Wakeup
 from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather

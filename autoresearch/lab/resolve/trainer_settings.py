@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os.path
 import re
 import shlex
@@ -17,17 +18,26 @@ from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Sour
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.core.text.command_words import with_words
-from autoresearch.errors import BlueprintError, ConflictError
+from autoresearch.errors import BlueprintError, ConflictError, UsageError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files
-from autoresearch.lab.resolve.model_chat_template import drops_thinking
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import shell_reader
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
+_THOUGHT = "a first thought"
+_TURNS = (
+    {"role": "user", "content": "a question"},
+    {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\nan answer"},
+    {"role": "user", "content": "another question"},
+    {"role": "assistant", "content": "<think>\na second thought\n</think>\n\nanother answer"},
+    {"role": "user", "content": "a last question"},
+)
+_LARGEST = 1 << 24
 COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
@@ -310,3 +320,31 @@ def raise_on(findings: tuple[Finding, ...]) -> None:
     bad = next((f for f in findings if f.severity == "error"), None)
     if bad:
         raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)
+
+
+def drops_thinking(model: Path) -> bool:
+    """Whether its template removes the thinking of earlier turns; False where it has none, or it cannot be tried."""
+    template = template_of(model)
+    if "think" not in template:  # most have nothing to do with it, and are not rendered
+        return False
+    try:
+        return _THOUGHT not in render_chat(template, _TURNS)
+    except UsageError:
+        return False
+
+
+def template_of(model: Path) -> str:
+    """The default chat template in a model's directory, as transformers finds it; "" without one."""
+    for name in ("chat_template.jinja", "tokenizer_config.json"):
+        try:
+            with (model / name).open(encoding="utf-8") as file:
+                text = file.read(_LARGEST)
+            found = text if name.endswith(".jinja") else json.loads(text).get("chat_template")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if isinstance(found, list):  # named templates
+            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+            found = named.get("default")
+        if isinstance(found, str):
+            return found
+    return ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.runs.end_leftovers import SWEEP_S, end_processes, sweep
-from autoresearch.lab.runs.kernel_log import killed_for_memory
+from autoresearch.launchers.host_sandbox_check import HOST_PIDS
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.failpoint import failpoint
@@ -21,6 +23,7 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, locked, read_json
 from autoresearch.records.spec_file import read as read_spec
 
+_RECORD = re.compile(rb"(\d+),\d+,(\d+),[^;]*;(.*)")  # facility and level, number, microseconds since the boot
 _WORDS = {
     "runner_died": "",
     "rebooted": ", as the machine was started anew",
@@ -147,3 +150,43 @@ def _last_sign(rundir: RunDir, created: float) -> float:
 def _first_step(rundir: RunDir) -> events.Event | None:
     """The first step event, if the dead Runner reported one."""
     return next((e for e in events.read(rundir.events)[0] if e.event == "first_step"), None)
+
+
+def killed_for_memory(pid: int, started: float) -> bool:
+    """Whether a process that started `started` seconds after the boot (CLOCK_BOOTTIME) was killed.
+
+    False also if the log cannot be read: it is for root, and its process ids are those of the machine.
+    """
+    try:
+        if str(Path("/proc/self/ns/pid").readlink()) != HOST_PIDS:
+            return False
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    # The log's clock stops while the machine sleeps, so it lags by at most the total time of sleep.
+    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    try:
+        return says_killed(_records(log), pid, started - slept)
+    finally:
+        os.close(log)
+
+
+def says_killed(records: Iterable[bytes], pid: int, since: float) -> bool:
+    """The same for records as /dev/kmsg gives them; those older than `since` (seconds) are another process's."""
+    words = f"Killed process {pid} (".encode()
+    for record in records:
+        found = _RECORD.match(record)
+        # programs can write to the log too, but not as the kernel (facility 0)
+        if found and int(found[1]) >> 3 == 0 and int(found[2]) >= since * 1e6 and words in found[3]:
+            return True
+    return False
+
+
+def _records(log: int) -> Iterator[bytes]:
+    while True:
+        try:
+            yield os.read(log, 8192)
+        except BrokenPipeError:  # a record was overwritten before it was read
+            continue
+        except OSError:  # no more records
+            return

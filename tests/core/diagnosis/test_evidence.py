@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.diagnosis.digest import MOST_LINES, digest
 from autoresearch.core.diagnosis.evidence import Search, classify
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.diagnosis.processes import LogProcess, pointers, split
 from autoresearch.core.diagnosis.tracebacks import frame
+from autoresearch.readers.log_end import MOST_LINES, digest
 
 HEAD = "Traceback (most recent call last):"
 ACTOR_DIED = [

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from autoresearch.core.statistics.drift import drift
+from autoresearch.core.controller.sentences import drift
 
 HOUR = 3600.0
 

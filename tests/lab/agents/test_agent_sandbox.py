@@ -12,9 +12,8 @@ import pytest
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agents import agent_sandbox
-from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, prefixes, why_not
+from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, import_roots, prefixes, why_not
 from autoresearch.lab.agents.hidden_paths import worth_hiding
-from autoresearch.lab.agents.import_roots import import_roots
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.review_schema import MOST_REASONS, read_review
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.lab.agent_work.review import reviewed
+from autoresearch.lab.agent_work.review import MOST_REASONS, read_review, reviewed
 
 CLAIM = Hypothesis("lr-up", "A larger step learns faster", expected="up", rationale="Trust me, I am the author")
 
