@@ -139,18 +139,6 @@ class SshReach:
         found: dict[str, Any] = self.call("probe", paths=list(paths), programs=list(programs))
         return found
 
-    def fetch(self, path: str, target: Path, *, offset: int = 0) -> int:
-        """Download a file in pieces, from an offset on; returns its remote size. Raises OSError."""
-        mode = "r+b" if offset else "wb"
-        with target.open(mode) as file:
-            file.seek(offset)
-            while True:
-                said = self.call("read", path=path, offset=offset, most=PIECE)
-                file.write(said["data"])
-                offset += len(said["data"])
-                if not said["data"] or offset >= said["size"]:
-                    return int(said["size"])
-
     def send(self, source: Path, path: str) -> int:
         """Upload a file in pieces, renamed when complete; returns its size. Raises OSError."""
         offset, temporary = 0, f"{path}.part"

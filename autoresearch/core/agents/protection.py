@@ -121,14 +121,6 @@ class Protection:
         reasons = ((change, self.why_key(change.key) or _leak(change.new, held_out)) for change in changes)
         return tuple(f"{change} ({reason})" for change, reason in reasons if reason)
 
-    def keys_overridden(
-        self, overrides: Mapping[str, object], before: Mapping[str, object] | None = None
-    ) -> tuple[str, ...]:
-        """The protected keys among a hypothesis' overrides, each with the reason: `max_steps (how long it trains)`."""
-        held_out = self.validation_data(before or {})
-        reasons = ((key, self.why_key(key) or _leak(value, held_out)) for key, value in _leaves(overrides))
-        return tuple(f"{key} ({reason})" for key, reason in reasons if reason)
-
     def validation_data(self, recipe: Mapping[str, object]) -> tuple[str, ...]:
         """Paths and names of data in the recipe keys that concern validation."""
         values = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")

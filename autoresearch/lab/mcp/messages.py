@@ -15,7 +15,7 @@ from typing import Any
 from autoresearch.runner.masking import mask_text, mask_values
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+PARSE, REQUEST, METHOD, PARAMS = -32700, -32600, -32601, -32602
 
 Id = str | int | float | None
 

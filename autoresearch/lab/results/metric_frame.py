@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable, UsageError
 
@@ -37,15 +37,6 @@ def frame(readings: Iterable[Reading]) -> DataFrame:
     }
     columns |= {name: [reading.metrics.get(name) for reading in found] for name in names}
     return pandas.DataFrame(columns).astype({"step": "int64", "kind": "str", **dict.fromkeys(names, "float64")})
-
-
-def readings_of(table: DataFrame) -> tuple[Reading, ...]:
-    """The inverse of `frame`; NaN values are left out."""
-    found = []
-    for row in table.to_dict("records"):
-        metrics = {str(k): float(v) for k, v in row.items() if k not in _OURS and v == v}
-        found.append(Reading(SignalKind(row["kind"]), int(row["step"]), metrics))
-    return tuple(found)
 
 
 def check_name(path: Path) -> None:

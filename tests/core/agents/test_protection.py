@@ -207,7 +207,6 @@ FREE_KEYS = [
 @pytest.mark.parametrize(("reason", "key"), [(reason, key) for reason, keys in KEYS.items() for key in keys])
 def test_protected_keys(reason: str, key: str) -> None:
     assert Protection().why_key(key) == reason
-    assert Protection().keys_overridden({key: 1}) == (f"{key} ({reason})",)
 
 
 @pytest.mark.parametrize("key", FREE_KEYS)
@@ -243,11 +242,6 @@ def test_what_differs_between_recipes(
     assert Protection().keys_changed(before, after) == told
 
 
-def test_groups_among_overrides() -> None:
-    told = Protection().keys_overridden({"trainer": {"max_steps": 3, "lr": 1}, "data.val_files": ["x"], "rollout.n": 8})
-    assert told == ("trainer.max_steps (how long it trains)", "data.val_files.0 (validation)")
-
-
 RECIPE = {
     "data": {"val_files": ["data/val.parquet", "gsm8k/test"], "train_files": "data/train.parquet"},
     "eval": {"strategy": "steps", "every": 5, "on": True, "file": "val.jsonl"},
@@ -262,8 +256,4 @@ def test_validation_data_does_not_become_training_data() -> None:
     rules = Protection()
     leak = {**RECIPE, "data": {**RECIPE["data"], "train_files": ["data/train.parquet", "data/val.parquet"]}}
     assert any(line.endswith("(validation data)") for line in rules.keys_changed(RECIPE, leak))
-    assert rules.keys_overridden({"data.train_files": "data/val.parquet"}, RECIPE) == (
-        "data.train_files (validation data)",
-    )
-    assert rules.keys_overridden({"data.train_files": "data/more.parquet", "schedule": "steps"}, RECIPE) == ()
     assert rules.keys_changed(RECIPE, {**RECIPE, "schedule": "steps"}) == ()
