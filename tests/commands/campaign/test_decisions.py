@@ -46,7 +46,7 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert [row.standing for row in good.rows] == [*["pending"] * 3, "keep"]
     assert {row.standing == row.status for idea in state.ideas if idea is not good for row in idea.rows} == {True}
     shown = camp.bench.here("ledger", "show", camp.place.ledger, "--format", "md", "--last", "0")[1]
-    assert [line.split(" | ")[2] for line in shown.splitlines() if "| good-" in line] == [*["pending"] * 3, "keep"]
+    assert [line.split(" | ")[2] for line in shown.splitlines() if "| good-" in line] == ["keep"] * 4
     first = camp.bench.ask("status", good.rows[0].run_id)
     assert first["verdict"] == "pending" and "being re-tested" in first["verdict_reason"]
     assert "better than the noise allows" in good.rows[-1].description
