@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Far more than a loaded machine needs (CI once took six times as long as a quiet one): nothing passes or fails by it.
-PATIENCE_S = 900.0
+# Far more than a loaded machine needs (CI once took six times as long as a quiet one), and less than pytest's own
+# timeout, whose message does not say what was waited for.
+PATIENCE_S = 500.0
 
 
 def until(condition: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
