@@ -88,4 +88,4 @@ def test_an_unknown_key_is_refused_with_the_nearest_names_and_the_way_out(camp: 
     assert "`--flag`" in refused["hint"]
     none = camp.bench.ask("campaign", camp.file(count=2), "--yes", check=2)["error"]
     assert none["message"].endswith("this launch has lr (0.1), batch-size (8)")
-    assert "space: {lr: {low: 0.0333, high: 0.3, log: true}, batch-size: [4, 8, 16]}" in none["hint"]
+    assert "space: {lr: {low: 0.033, high: 0.3, log: true}, batch-size: [4, 8, 16]}" in none["hint"]
