@@ -23,6 +23,7 @@ PAGES = {one.name: one.text for one in skill.topics()}
 TEXTS = texts()
 
 # options of trainers, which the pages speak of
+THEIRS = set[str]()  # words of trainers that the pages quote
 FOREIGN = {"--autokill", "--flag", "--key", "--a", "--use-kl-loss", "--load", "--save", "--ckpt"}
 
 # agentskills/agentskills 69ef37e, docs/specification.mdx
@@ -161,7 +162,42 @@ def test_what_is_in_a_table_of_steps_is_one_command_each() -> None:
         assert len(rows) >= 8, name
         for step, ours in rows:
             found = command_lines(ours)
-            assert found or re.match(r"done|nothing to do|not yet|`-|the same|the last", ours), (name, step, ours)
+            assert found or re.match(r"done|nothing to do|`-|the same|the last", ours), (name, step, ours)
+
+
+# -------------------------------------------------------------------------------- what it says of us
+
+
+def test_words_of_records_are_those_of_the_code() -> None:
+    """Each `word_with_underscores` that a page quotes as ours occurs in our code."""
+    files = (path for kind in ("py", "yaml") for path in (REPO / "autoresearch").rglob(f"*.{kind}"))
+    ours = set(re.findall(r"[a-z0-9]+(?:_[a-z0-9]+)+", "\n".join(path.read_text() for path in files)))
+    for name, text in TEXTS.items():
+        quoted = {span for span in spans(text) if re.fullmatch(r"[a-z]+(?:_[a-z]+)+", span)}
+        assert quoted <= ours | THEIRS, (name, quoted - ours - THEIRS)
+
+
+def test_lists_are_complete() -> None:
+    from autoresearch import errors
+    from autoresearch.agents import registry
+    from autoresearch.core.run.ending import Ending
+    from autoresearch.core.run.targets import Kind
+
+    assert re.search(r"fact: ([^)]+)\)", ROUTER).group(1).replace("\n  ", "").split(", ") == [*Ending]  # type: ignore[union-attr]
+    stopped = {error.exit_code for error in vars(errors).values() if hasattr(error, "exit_code")}
+    codes = {int(number) for number in re.findall(r"\b(\d+) [a-z]", ROUTER.partition("Exit codes:")[2])}
+    assert codes == {0, *stopped - {1}, 10, 11, 12, 13}
+    for kind in Kind:
+        assert re.search(rf"\b{kind}\b", PAGES["launchers"]), kind
+    for agent in registry.NAMES:
+        assert agent in PAGES["researchers"], agent
+
+
+def test_nothing_that_exists_is_denied() -> None:
+    """Pages have said "not yet" of ssh and "not built" of Kubernetes long after both were, and given counts of old."""
+    for name, text in TEXTS.items():
+        assert not re.search(r"not (?:yet )?(?:built|supported|implemented|there yet)|\| not yet", text), name
+        assert not re.search(r"about \d+(?:,| runs).*at most \d+", text), name  # the plan computes it
 
 
 # ------------------------------------------------------------------------------------ the command itself
