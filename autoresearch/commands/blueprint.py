@@ -81,6 +81,7 @@ def check(
     from autoresearch.lab.remote_files.remote_code import files_of
     from autoresearch.lab.resolve.blueprint_file import read_blueprint
     from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+    from autoresearch.lab.resolve.run_findings import unjudged
     from autoresearch.lab.resolve.run_limits import limits_of
     from autoresearch.lab.resolve.trainer_settings import ask_trainer
     from autoresearch.lab.settings import load
@@ -94,7 +95,7 @@ def check(
         blueprint, blueprint.notes.trainer or settings.text("trainer"), shell_reading=resolved.shell_reading
     )
     asked = ask_trainer(trainer, resolved, job="ajet_check")
-    found = [*asked.all_findings(blueprint.max_time_s, os.environ)]
+    found = [*asked.all_findings(blueprint.max_time_s, os.environ), *unjudged(asked)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))

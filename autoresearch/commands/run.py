@@ -17,7 +17,7 @@ from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.experiment import Experiment, begin, checked
+from autoresearch.lab.launch.experiment import Begun, Experiment, begin, checked
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
@@ -83,8 +83,9 @@ def run(
         output.remark(line)
     warn_of_recipients(path.absolute().parent, os.environ)
     if detach:
-        return _detached(started.launched, as_json=as_json)
-    return follow_to_end("run", started.launched, experiment.parts, as_json=as_json)
+        return _detached(started, as_json=as_json)
+    more = {"remarks": list(started.remarks)}
+    return follow_to_end("run", started.launched, experiment.parts, as_json=as_json, more=more)
 
 
 def _offer() -> Path:
@@ -197,9 +198,9 @@ def _where(resolved_run: ResolvedRun) -> str:
     return f"{target}" + (f", asking for {count} GPU{'s' if count > 1 else ''}" if count else "")
 
 
-def _detached(launched: Launched, *, as_json: bool) -> int:
-    spec = launched.spec
-    payload = living_payload(launched)
+def _detached(started: Begun, *, as_json: bool) -> int:
+    launched, spec = started.launched, started.launched.spec
+    payload = living_payload(launched) | {"remarks": list(started.remarks)}
     lines = [
         f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
         f"records: {output.near(spec.run_dir)}",

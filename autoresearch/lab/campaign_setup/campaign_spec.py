@@ -84,13 +84,13 @@ def _directory(prefix: str, checkout: Checkout) -> Path:
 
 
 def _own_prefix(usual: str, checkout: Checkout) -> str:
-    """The usual prefix, or one with a number where a lone run (of a baseline.md) has the branch of the baseline."""
-    return next(one for one in _numbered(usual) if _has_campaign(one, checkout) or not _has_branch(one, checkout))
+    """The usual prefix, or one with a number where lone runs have it."""
+    return next(one for one in _numbered(usual) if _has_campaign(one, checkout) or not _is_lone(one, checkout))
 
 
 def free_prefix(usual: str, checkout: Checkout) -> str:
     """The usual prefix, or the first with a number that is neither a campaign's nor a lone run's."""
-    taken = (_has_campaign, _has_branch)
+    taken = (_has_campaign, _is_lone)
     return next(one for one in _numbered(usual) if not any(has(one, checkout) for has in taken))
 
 
@@ -102,8 +102,10 @@ def _has_campaign(prefix: str, checkout: Checkout) -> bool:
     return CampaignDir(_directory(prefix, checkout)).spec.exists()
 
 
-def _has_branch(prefix: str, checkout: Checkout) -> bool:
-    return branch_commit(checkout, f"{prefix}/baseline") is not None
+def _is_lone(prefix: str, checkout: Checkout) -> bool:
+    """Whether lone runs have records there or, of a baseline.md, the branch of the baseline."""
+    ledger = CampaignDir(_directory(prefix, checkout)).ledger
+    return ledger.exists() or branch_commit(checkout, f"{prefix}/baseline") is not None
 
 
 def default_trees(directory: Path, parts: Parts) -> Path:

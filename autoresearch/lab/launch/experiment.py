@@ -54,6 +54,11 @@ class Experiment:
                 f"{spec.run} still runs; only a run that is over can be repaired",
                 fix=f"autoresearch wait {spec.run}",
             )
+        if spec.why:
+            raise ConflictError(
+                f"{spec.run} is a run of the campaign {spec.campaign}, which repairs its ideas itself",
+                fix=f"autoresearch explain {spec.run}",
+            )
         if Path(spec.blueprint) != self.path.resolve():
             raise ConflictError(
                 f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",

@@ -71,7 +71,8 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     if not resolved.files.here:
         spec = remote_code.at_home(spec)
     findings = (
-        *(*resolved.findings, *lint, *run_findings.unjudged(spec), *run_findings.crossed_limits(spec, resolved)),
+        *(*resolved.findings, *lint, *run_findings.unjudged(trainer_settings)),
+        *run_findings.crossed_limits(spec, resolved),
         *ask.server(trainer).check_server(blueprint),
         *run_findings.gpu_findings(trainer_settings, spec, options, settings),
     )

@@ -29,11 +29,12 @@ def gpu_findings(
     return request.at(options.target, options.remote_gpus)
 
 
-def unjudged(spec: RunSpec) -> tuple[Finding, ...]:
+def unjudged(trainer_settings: TrainerSettings) -> tuple[Finding, ...]:
     """A warning if no metric judges the run."""
-    if spec.objective:
+    if trainer_settings.objective:
         return ()
-    message = f"no metric is named, and the trainer {spec.trainer} has no usual one: the run cannot be judged"
+    trainer = trainer_settings.trainer.name
+    message = f"no metric is named, and the trainer {trainer} has no usual one: the run cannot be judged"
     return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
 
 

@@ -15,6 +15,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.settings import Settings
+from autoresearch.records.campaign_records import CampaignDir
 
 TOKEN_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"  # no characters that look alike
 
@@ -43,7 +44,7 @@ def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: S
     if not resolved.files.here:
         root = remote_code.records_root(resolved.path)
     campaign = naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug)
-    campaign = writable_name(root / "auto_research", campaign)
+    campaign = own_name(root / "auto_research", campaign)
     campaign_dir = root / "auto_research" / campaign
     if checkout:
         branch = free_branch(checkout, settings, campaign, slug)
@@ -94,10 +95,10 @@ def free_name(directory: Path, name: str) -> str:
     return candidate
 
 
-def writable_name(directory: Path, name: str) -> str:
-    """`name`, or `name-2` ... if another account that shares the repository has records under it."""
+def own_name(directory: Path, name: str) -> str:
+    """`name`, or `name-2` ... if a campaign, or another account that shares the repository, has records under it."""
     candidate, n = name, 1
-    while _is_anothers(directory / candidate):
+    while CampaignDir(directory / candidate).spec.exists() or _is_anothers(directory / candidate):
         n += 1
         candidate = f"{name}-{n}"
     return candidate

@@ -37,10 +37,10 @@ class Judgement:
 def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
     """Lock the ledger until the row is written, so that two runs that end together see each other.
 
-    Yields the campaign's state; None for a single run, which needs none.
+    Yields the campaign's state; None for a lone run, whatever else is in its directory.
     """
     campaign_dir = CampaignDir(Path(spec.ledger).parent)
-    if not campaign_dir.spec.exists():
+    if not (spec.why and campaign_dir.spec.exists()):
         yield None
         return
     from autoresearch.lab.campaigns.campaign_history import history_of
@@ -65,7 +65,6 @@ def judge(
     """
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
-        needs_metric = needs_metric or state is not None
         verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
         reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)

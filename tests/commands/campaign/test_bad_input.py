@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from autoresearch.records.ledger import Ledger
+
 pytestmark = pytest.mark.system
 
 SPACE = {"lr": {"low": 0.001, "high": 0.1, "log": True}}
@@ -127,6 +129,33 @@ def test_the_branch_of_a_lone_run_is_left_alone(camp: Any) -> None:
     usual = camp.bench.ask(*line)["campaign"]
     camp.bench.git("branch", f"autoresearch/{usual}/baseline")
     assert camp.bench.ask(*line)["campaign"] == f"{usual}-2"
+
+
+def test_a_lone_run_and_a_campaign_of_one_name_have_a_ledger_each(camp: Any) -> None:
+    """And what ran before changes no verdict: nothing was measured, by nobody's fault."""
+    bench = camp.bench
+    odd = bench.unknown("print('all well')")
+    usual = Path(bench.ask("run", odd, "--dry-run")["ledger"]).parent.name
+    camp.run(prefix=f"autoresearch/{usual}", count=1, queue=camp.ideas({"overrides": {"lr": 0.2}}), confirm=False)
+    before = camp.place.ledger.read_bytes()
+    for index in ("1", "2"):
+        lone = bench.ask("run", odd)
+        assert (lone["verdict"], lone["verdict_reason"], lone["exit_code"]) == ("keep", "nothing was measured", 0)
+        *_, row = Ledger(Path(lone["ledger"])).rows()
+        assert (Path(lone["ledger"]).parent.name, str(row.index)) == (f"{usual}-2", index)
+        assert any("no metric is named" in remark for remark in lone["remarks"])
+    assert camp.place.ledger.read_bytes() == before
+    assert "no_metric" in [finding["code"] for finding in bench.ask("blueprint", "check", odd)["findings"]]
+    other = Path(bench.ask("run", "exp.md")["ledger"]).parent.name
+    assert bench.ask("campaign", "exp.md", "--queue", "ideas.yaml", "--dry-run")["campaign"] == f"{other}-2"
+
+
+def test_a_run_of_a_campaign_is_repaired_by_its_campaign(camp: Any) -> None:
+    state = camp.run(count=2, queue=camp.ideas({"slug": "high", "overrides": {"lr": 0.2}}), confirm=False)
+    run = state.by_slug("high").rows[0].run_id
+    refused = camp.bench.ask("run", "exp.md", "--fix-of", run, check=5)["error"]
+    assert refused["message"] == f"{run} is a run of the campaign one, which repairs its ideas itself"
+    assert refused["fix"] == f"autoresearch explain {run} --json"
 
 
 def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
