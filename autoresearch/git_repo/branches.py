@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Callable
 
+from autoresearch.core.text.branch_and_run_names import first_free
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
@@ -134,9 +134,7 @@ def _shadowed(checkout: Checkout, name: str) -> str:
     above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
     for directory in above:
         if branch_commit(checkout, directory):
-            rest = name.removeprefix(directory)
-            free = (f"{directory}-{number}" for number in itertools.count(2))
-            return next(other for other in free if not branch_commit(checkout, other)) + rest
+            return first_free(directory, lambda one: branch_commit(checkout, one)) + name.removeprefix(directory)
     return ""
 
 

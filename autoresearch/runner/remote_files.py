@@ -149,11 +149,10 @@ def _claimed(base: str, directory: str) -> str:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         ours = [path[: -len(".run")] for path in glob.glob(glob.escape(base) + "*.run") if _read(path) == directory]
-        number, claimed = 1, base
-        while not ours and not _is_free(claimed):
-            number += 1
-            claimed = f"{base}-{number}"
-        claimed = ours[0] if ours else claimed
+        names = [base, *(f"{base}-{number}" for number in range(2, 1000))]
+        claimed = ours[0] if ours else next((name for name in names if _is_free(name)), "")
+        if not claimed:
+            raise OSError(errno.EEXIST, "a thousand code directories are in use", base)
         _write(claimed + ".run", directory.encode())
     finally:
         os.close(fd)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.core.text.branch_and_run_names import SLUG_MAX, first_free, slugify
 
 BASELINE = "baseline"
 BEST = "best"
@@ -68,9 +68,4 @@ def baseline_hypothesis() -> Hypothesis:
 
 def renamed(hypothesis: Hypothesis, taken: Collection[str]) -> Hypothesis:
     """The same hypothesis under a slug that is not taken yet."""
-    slug, n = slugify(hypothesis.slug), 1
-    free = slug
-    while free in taken:
-        n += 1
-        free = f"{slug[:36]}-{n}"
-    return replace(hypothesis, slug=free)
+    return replace(hypothesis, slug=first_free(slugify(hypothesis.slug), taken.__contains__, SLUG_MAX))

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from autoresearch.core.text.branch_and_run_names import SLUG_MAX, slugify
+from autoresearch.core.text.branch_and_run_names import SLUG_MAX, first_free, slugify
 
 _MISREAD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+\Z")
 _TEXT_MAX = 40
@@ -98,11 +98,7 @@ def slug(
 
 def unused(name: str, taken: Collection[str]) -> str:
     """The name, with the first suffix of `-2`, `-3` ... that makes it unique if it is taken; 40 characters at most."""
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name[: SLUG_MAX - len(f'-{number}')].rstrip('-')}-{number}"
-    return found
+    return first_free(name, taken.__contains__, SLUG_MAX)
 
 
 def _names(keys: Mapping[str, object], short: Callable[[str], str]) -> dict[str, str]:

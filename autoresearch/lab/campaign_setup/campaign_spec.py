@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from itertools import chain, count
+from collections.abc import Callable
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -85,17 +84,21 @@ def _directory(prefix: str, checkout: Checkout) -> Path:
 
 def _own_prefix(usual: str, checkout: Checkout) -> str:
     """The usual prefix, or one with a number where lone runs have it."""
-    return next(one for one in _numbered(usual) if _has_campaign(one, checkout) or not _is_lone(one, checkout))
+    return _first_prefix(usual, lambda one: _is_lone(one, checkout) and not _has_campaign(one, checkout))
 
 
 def free_prefix(usual: str, checkout: Checkout) -> str:
     """The usual prefix, or the first with a number that is neither a campaign's nor a lone run's."""
-    taken = (_has_campaign, _is_lone)
-    return next(one for one in _numbered(usual) if not any(has(one, checkout) for has in taken))
+    return _first_prefix(usual, lambda one: _has_campaign(one, checkout) or _is_lone(one, checkout))
 
 
-def _numbered(usual: str) -> Iterator[str]:
-    return chain((usual,), (f"{usual}-{number}" for number in count(2)))
+def _first_prefix(usual: str, is_taken: Callable[[str], bool]) -> str:
+    """The usual prefix, or one with a number that stays in the name of its directory."""
+    if not is_taken(usual):
+        return usual
+    above, slash, last = usual.rpartition("/")
+    above += slash
+    return above + naming.first_free(naming.slugify(last), lambda one: is_taken(above + one), naming.SLUG_MAX)
 
 
 def _has_campaign(prefix: str, checkout: Checkout) -> bool:

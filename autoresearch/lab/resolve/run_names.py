@@ -73,12 +73,7 @@ def branch_in(settings: Settings, campaign: str, slug: str) -> str:
 
 def free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
     """The same, with -2, -3 ... where a branch of that name exists."""
-    name = branch_in(settings, campaign, slug)
-    candidate, n = name, 1
-    while branches.branch_commit(checkout, candidate):
-        n += 1
-        candidate = f"{name}-{n}"
-    return candidate
+    return naming.first_free(branch_in(settings, campaign, slug), lambda name: branches.branch_commit(checkout, name))
 
 
 def new_token() -> str:
@@ -88,24 +83,18 @@ def new_token() -> str:
 
 def free_name(directory: Path, name: str) -> str:
     """`name`, or `name-2`, `name-3` ... where that is taken in a directory."""
-    candidate, n = name, 1
-    while (directory / candidate).exists():
-        n += 1
-        candidate = f"{name}-{n}"
-    return candidate
+    return naming.first_free(name, lambda one: (directory / one).exists())
 
 
 def own_name(directory: Path, name: str) -> str:
     """`name`, or `name-2` ... if a campaign, or another account that shares the repository, has records under it."""
-    candidate, n = name, 1
-    while CampaignDir(directory / candidate).spec.exists() or _is_anothers(directory / candidate):
-        n += 1
-        candidate = f"{name}-{n}"
-    return candidate
+    return naming.first_free(name, lambda one: _is_taken(directory / one))
 
 
-def _is_anothers(directory: Path) -> bool:
+def _is_taken(directory: Path) -> bool:
     needed = (directory, directory / ".claims", directory / "results.tsv")
+    if CampaignDir(directory).spec.exists():
+        return True
     return any(path.exists() and not os.access(path, os.R_OK | os.W_OK) for path in needed)
 
 

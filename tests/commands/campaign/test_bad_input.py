@@ -158,6 +158,17 @@ def test_a_run_of_a_campaign_is_repaired_by_its_campaign(camp: Any) -> None:
     assert refused["fix"] == f"autoresearch explain {run} --json"
 
 
+def test_a_second_campaign_with_a_long_name(camp: Any) -> None:
+    """Its directory's name is cut to 40 characters: the number of the next one has to stay in it."""
+    keys = {"queue": camp.ideas({"overrides": {"lr": 0.2}}), "baseline": 1, "retests": 0, "confirm": False}
+    keys["prefix"] = "autoresearch/20261126-learn-to-sort-words-by-their-length"
+    camp.run(count=1, **keys)
+    error = camp.bench.ask("campaign", camp.file(count=1, **keys), "--yes", check=5)["error"]
+    free = "autoresearch/20261126-learn-to-sort-words-by-their-2"
+    assert error["fix"].endswith(f"campaign.yaml --yes --set prefix={free} --json")
+    assert camp.run(count=1, **{**keys, "prefix": free}).attempted == 1
+
+
 def test_a_prefix_that_exists_is_left_alone(camp: Any) -> None:
     camp.bench.git("branch", "autoresearch/one/baseline")
     path = camp.file(queue=camp.ideas({"overrides": {"lr": 0.2}}))

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.errors import ConflictError
 
 NASTY = (
     "",
@@ -65,6 +66,14 @@ def test_slugs(text: str, slug: str) -> None:
 
 def test_a_fallback_of_ones_own() -> None:
     assert naming.slugify("???", fallback="run") == "run"
+
+
+def test_a_free_name_keeps_its_number_and_is_looked_for_ten_thousand_times() -> None:
+    assert naming.first_free("a", {"a", "a-2"}.__contains__) == "a-3"
+    assert naming.first_free("x" * 45, {"x" * 45}.__contains__, 40) == "x" * 38 + "-2"
+    assert naming.first_free("a-b", {"a-b"}.__contains__, 4) == "a-2", "no hyphen twice"
+    with pytest.raises(ConflictError, match="10000 names like 'a' are taken"):
+        naming.first_free("a", lambda name: True)
 
 
 @pytest.mark.parametrize(
