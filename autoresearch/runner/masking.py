@@ -12,6 +12,8 @@ repeated. So a telling word must be a separate word of the name, and common harm
 from __future__ import annotations
 
 import functools
+import json
+import math
 import os
 import re
 
@@ -70,31 +72,66 @@ _CODE = _LazyPattern(
 )
 _REFERENCE = _LazyPattern(r"\$\{?[A-Za-z_]\w*\}?\Z|\$\(|`")
 
-_SHAPES = _LazyPattern(
+_PRIVATE_KEY = _LazyPattern(
     r"""
     -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
   | (?:^[ ]*[A-Za-z0-9+/=]{4,76}[ ]*\n)*[ ]*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----  # of one that is seen from its middle
-  | (?<![A-Za-z0-9_])(?:
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
+# shapes that gitleaks' rules do not have, or have in a stricter form
+_SHAPES = _LazyPattern(
+    r"""
+    (?<![A-Za-z0-9_])(?:
         sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{16,}          # OpenAI, Anthropic and their kin
-      | hf_[A-Za-z0-9]{20,}                                     # Hugging Face
+      | hf_(?:oauth_)?[A-Za-z0-9]{20,}                          # Hugging Face
       | gh[pousr]_[A-Za-z0-9]{20,} | github_pat_\w{20,} | glpat-[\w-]{16,}
       | (?:AKIA|ASIA)[A-Z0-9]{16}                               # AWS
       | AIza[\w-]{35} | ya29\.[\w.-]{20,}                       # Google
       | xox[abprs]-[\w-]{10,}                                   # Slack
-      | (?:gsk|nvapi|r8|npm|pypi|wandb_v1|tgp_v1|xai)[_-][A-Za-z0-9_-]{20,}
-      | hooks\.slack\.com/services/[\w/]{20,}
+      | hv[sb]\.[\w-]{20,}                                      # Vault
+      | SG\.[\w-]{16,}\.[\w-]{16,}                              # SendGrid
+      | (?:gsk|nvapi|r8|npm|pypi|wandb_v1|tgp_v1|xai|dckr_pat|[sr]k_(?:live|test|prod))[_-][A-Za-z0-9_-]{20,}
       | eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}                   # a JSON web token
     )
     """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
+    re.VERBOSE,
 )
+_SHAPE_WORDS = tuple(
+    "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat glpat akia asia aiza ya29 xox hvs. hvb. sg. gsk nvapi r8 npm pypi "
+    "wandb_v1 tgp_v1 xai dckr_pat k_live k_test k_prod eyj".split()
+)
+_LINES = _LazyPattern(r"(\n|\\[nrt])")  # also of a text that was quoted, where no word boundary is left
 _TURNING = _LazyPattern(r"[\u202a-\u202e\u2066-\u2069]")
 # a single line of a private key, as a search in a log returns it
 _KEY_LINE = _LazyPattern(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=\D*\d)[A-Za-z0-9+/]+\Z")
-_URL = _LazyPattern(r"(?<=://)([^\s/:@'\"]{0,100}):([^\s/@'\"]{1,200})(?=@)")
+# the password of a URL, which may hold anything but white space; `host:8080/path@v1` has a port and no password
+_URL = _LazyPattern(
+    r"(?<=://)([^\s/:@'\"]{0,100}):(?!\d{1,5}/)([^\s'\"]{1,200}?)(?=@[\w.\[\]-]+(?::\d+)?(?:[/?#,;)\s'\"]|\Z))"
+)
+# ... or a token in the place of a user's name
+_URL_TOKEN = _LazyPattern(r"(?<=://)(?=[^\s/:@'\"]{0,200}\d)[^\s/:@'\"]{16,200}(?=@[\w.\[-])")
+# addresses that are themselves the permission to post: hooks.slack.com/..., discord.com/api/webhooks/..., a bot's
+_HOOK = _LazyPattern(
+    r"(//[^\s/'\"]{0,100}(?:/[\w.-]{1,40}){0,4}?(?:\.?hooks?\b[^\s/'\"]{0,60}|webhook\w*|/bot(?=\d+:))/?)"
+    r"(?=[^\s'\"]{0,200}\d)([^\s'\"?]{16,300})"
+)
+_SIGNED = _LazyPattern(
+    r"(?<=[?&])((?:[\w-]{0,20}[_-])?(?:sig|signature|key|token|auth|password)=)([^\s&'\"#]{8,2000})", re.I
+)
+_AUTHORIZATION = _LazyPattern(
+    r"(\b(?:proxy-)?authorization\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?:(?!Bearer\b|Basic\b)[A-Za-z][\w-]{1,30}[ \t]+)?)"
+    r"(?![A-Za-z][\w-]*[ \t]+\*\*\*)(?=[^\n\"'`]{0,400}\d)([^\s\"'`][^\n\"'`]{7,2000})",
+    re.IGNORECASE,
+)
 _BEARER = _LazyPattern(r"\b(Bearer|Basic)(\s+)(?=\S{0,200}[0-9=])([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_NETRC = _LazyPattern(
+    r"(\blogin[ \t\n]+\S{1,100}[ \t\n]+(?:account[ \t\n]+\S{1,100}[ \t\n]+)?password[ \t\n]+"
+    r"|^[ \t]*password[ \t]+(?=\S*\d\S*[ \t]*$))(\S{1,300})",
+    re.MULTILINE,
+)
 _LOGIN = _LazyPattern(
-    r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/.-])"
+    r"\b((?:wandb|swanlab|weave)[ \t]+login[ \t](?:[^\n;&|]{0,80}[ \t])?)([A-Za-z0-9_-]{20,})(?![\w/-]|\.\w)"
 )
 _USER = _LazyPattern(r"(\bcurl\b[^\n;&|]{0,400}?[ \t](?:-u|--user)[ \t=]['\"]?[^\s:'\"]{1,80}:)([^\s'\"]{1,200})")
 _PASSED = _LazyPattern(r"(\bsshpass[ \t]+-p[ \t]?)(\S{1,200})")
@@ -114,10 +151,22 @@ _VALUE = _LazyPattern(
       | (?P<single>')[^'\n]{0,16384}' | [^\s"'&|;,)}\]]{1,512}""",
     re.VERBOSE,
 )
-_HINT = _LazyPattern(
-    r"pass|pwd|token|secret|key|credential|auth|bearer|basic|sk-|hf_|gh[pousr]_|github_pat|glpat"
-    r"|akia|asia|aiza|ya29|xox|gsk|nvapi|r8_|npm_|pypi|eyj|xai|tgp_|wandb_v1|://|login|curl|hooks\.slack|sig",
-    re.IGNORECASE,
+# what may be a secret in none of our own forms: it has a run of letters and digits, as names and numbers have not
+_RUN = _LazyPattern(r"[A-Za-z0-9]{11,}")
+_KEPT_GROUP = rf"\1{MASK}"
+_NAMES = ("pass", "pwd", "token", "secret", "key", "credential", "auth")
+# (a line without any of these words, in lower case, has no such secret; the pattern; what replaces it)
+_FORMS: tuple[tuple[tuple[str, ...], _LazyPattern, str], ...] = (
+    (_SHAPE_WORDS, _SHAPES, MASK),
+    (("://",), _URL, rf"\1:{MASK}"),
+    (("://",), _URL_TOKEN, MASK),
+    (("bearer", "basic"), _BEARER, rf"\1\2{MASK}"),
+    (("authorization",), _AUTHORIZATION, _KEPT_GROUP),
+    (("hook", "/bot"), _HOOK, _KEPT_GROUP),
+    (("?", "&"), _SIGNED, _KEPT_GROUP),
+    ((" login",), _LOGIN, _KEPT_GROUP),
+    (("curl",), _USER, _KEPT_GROUP),
+    (("sshpass",), _PASSED, _KEPT_GROUP),
 )
 
 
@@ -149,14 +198,51 @@ def mask_text(text: str) -> str:
         text = text.replace(secret, MASK)
     if len(text) in (64, 70) and _KEY_LINE.match(text):
         return MASK
-    if not _HINT.search(text):
-        return text
-    text = str(_SHAPES.sub(MASK, text))
-    text = _URL.sub(rf"\1:{MASK}", text)
-    text = _BEARER.sub(rf"\1\2{MASK}", text)
-    for pattern in (_LOGIN, _USER, _PASSED):
-        text = pattern.sub(rf"\1{MASK}", text)
-    return str(_PROSE.sub(rf"\1{MASK}", _mask_assignments(text)))
+    if "-----" in text:
+        text = _PRIVATE_KEY.sub(MASK, text)
+    if "password" in text:
+        text = _NETRC.sub(_KEPT_GROUP, text)
+    return "".join(map(_mask_line, _LINES.split(text)))
+
+
+def _mask_line(line: str) -> str:
+    lower = line.lower()
+    for words, pattern, replacement in _FORMS:
+        if any(word in lower for word in words):
+            line = pattern.sub(replacement, line)
+    if any(word in lower for word in _NAMES):
+        line = str(_PROSE.sub(_KEPT_GROUP, _mask_assignments(line)))
+    if all(run.isalpha() or run.isdigit() for run in _RUN.findall(line)):
+        return line
+    for words, rule in _rules():
+        if any(word in lower for word in words):
+            line = rule(line)
+    return line
+
+
+class _Rule:
+    """One of gitleaks' rules: masks the group that holds the secret, if it is as random as the rule asks for."""
+
+    def __init__(self, rule: Mapping[str, Any]) -> None:
+        self._pattern = _LazyPattern(rule["regex"])
+        self._entropy: float = rule["entropy"]
+        self._group: int = rule["group"]
+
+    def __call__(self, text: str) -> str:
+        return str(self._pattern.sub(self._masked, text))
+
+    def _masked(self, match: re.Match[str]) -> str:
+        secret = match[self._group] or match[0]
+        shares = [secret.count(char) / len(secret) for char in set(secret)]
+        random = -sum(share * math.log2(share) for share in shares) >= self._entropy
+        return match[0].replace(secret, MASK) if random else match[0]
+
+
+@functools.cache
+def _rules() -> tuple[tuple[tuple[str, ...], _Rule], ...]:
+    """The rules of gitleaks (`secret_rules.json`, which holds their licence), each with its keywords."""
+    with open(os.path.join(os.path.dirname(__file__), "secret_rules.json"), encoding="ascii") as file:
+        return tuple((tuple(rule["keywords"]), _Rule(rule)) for rule in json.load(file)["rules"])
 
 
 def learn(values: Iterable[str]) -> None:
@@ -230,8 +316,8 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _may_be_a_key(words: list[str]) -> bool:
-    """Whether a name like `--some-key` may hold a secret; its value then decides."""
-    return len(words) > 1 and words[-1] == "key" and not _HASHES & set(words)
+    """Whether a name like `--some-key` or npm's `_auth` may hold a secret; its value then decides."""
+    return words[-1:] == ["auth"] or (len(words) > 1 and words[-1] == "key" and not _HASHES & set(words))
 
 
 def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
@@ -245,7 +331,7 @@ def _mark_of_secret(named: re.Match[str], value: re.Match[str]) -> str | None:
         return None
     if not mark and not named["flag"] and _CODE.match(bare):
         return None
-    if not (_says_secret(words) or named["name"].isupper() or _KEY_LIKE.match(bare)):
+    if not (_says_secret(words) or named["name"].isupper() or _KEY_LIKE.match(bare.rstrip(".`*"))):
         return None
     prose = ":" in named["sign"] and not named["quote"] and len(words) == 1 and not _is_certain(words)
     return mark if not prose or _RANDOM.match(bare) else None

@@ -18,17 +18,15 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import autoresearch.runner
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import DirectoryState, Handle, Job, JobLauncher, JobState, Unreachable, Want
+from autoresearch.lab.remote_files.prepare_upload import runner_files
 from tests.waiting import until
 
-RUNNER = Path(autoresearch.runner.__file__).parent
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")
 STUBBORN = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.2; done\" & while :; do sleep 0.2; done"
 
@@ -58,7 +56,7 @@ class Trial:
             "result_dir": directory,
             "journal": f"{directory}/journal.md",
         }
-        self.launcher.reach.put(runner, {path.name: path.read_bytes() for path in RUNNER.glob("*.py")})
+        self.launcher.reach.put(runner, runner_files())
         self.launcher.reach.put(directory, {"spec.json": json.dumps(spec).encode()})
         argv = (self.python, "-S", "-E", "-s", runner, directory)
         return Job(

@@ -136,6 +136,12 @@ def test_secrets_in_commands_and_logs(text: str, masked: str) -> None:
         "commit 0123456789abcdef0123456789abcdef01234567",
         "password=",
         "author=me monkey=1",
+        "https://registry.example.org/@scope/pkg https://user@example.org git@github.com:me/x.git",
+        "Authorization: none; authorization failed: see https://hooks.example.org/docs",
+        "see https://docs.example.org/webhooks/overview?page=2&key=a",
+        "login to continue; password required",
+        "uuid 0b7c0f6e-3a52-4d0e-9d1b-7f6a2f4c9e11 run 20261126-070000-a1b2c3d4 actor 63b9a8c01000000",
+        "linear.weight sha 3f9a1c7e5b2d8064a9e1f3c5d7b90246e8ac1357 heroku sourcegraph snyk",
     ],
 )
 def test_near_misses_stay(text: str) -> None:

@@ -30,8 +30,8 @@ from autoresearch.core.run.job_launcher import (
     Want,
 )
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
+from autoresearch.lab.remote_files.prepare_upload import runner_files
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 
 WITHIN_S = 120.0  # seconds; a queue may be longer, which is then reported
@@ -102,7 +102,7 @@ def _room(target: Target, launcher: JobLauncher, home: Path, token: str) -> tupl
 def _job(launcher: JobLauncher, root: str, python: str, token: str, interpreter: str) -> Job:
     """Write the files of a Runner whose command prints the file `here`, and return the job that starts it."""
     run, directory = f"canary-{token}", f"{root}/run"
-    files = {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
+    files = runner_files()
     spec = {
         "run": run,
         "command": f"cat {shlex.quote(root)}/here" + (_START.format(shlex.quote(interpreter)) if interpreter else ""),

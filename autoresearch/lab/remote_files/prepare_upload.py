@@ -26,7 +26,7 @@ def ship(recorded: RecordedRun, order: Order, reach: Reach) -> tuple[Order, Job]
     if not reach.shared:
         from autoresearch.lab.remote_files.upload import send
 
-        sent = send(recorded, order, reach, _runner_files())
+        sent = send(recorded, order, reach, runner_files())
         order = replace(order, directory=sent.directory, paths=sent.paths, watched=sent.watched, code=sent.code)
         return order, replace(job_of(spec, order, sent.directory, sent.runner, sent.python), cwd=sent.cwd)
     directory = str(rundir.far)
@@ -69,17 +69,18 @@ def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> by
     return b"\0".join(p for p in pairs if not p.startswith(mine) or p.partition(b"=")[0] in kept)
 
 
-def _runner_files() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(Path(RUNNER).glob("*.py"))}
+def runner_files() -> dict[str, bytes]:
+    """The Runner's own files, by name: what another host needs of us."""
+    return {path.name: path.read_bytes() for path in sorted(Path(RUNNER).iterdir()) if path.suffix in (".py", ".json")}
 
 
 def _digest() -> str:
-    data = b"".join(name.encode() + body for name, body in _runner_files().items())
+    data = b"".join(name.encode() + body for name, body in runner_files().items())
     return hashlib.sha256(data).hexdigest()[:12]
 
 
 def _put_runner(reach: Reach, directory: str) -> None:
     """Copy the Runner, once per version."""
     if not reach.shared or not Path(directory, "whole").exists():
-        reach.put(directory, {**_runner_files()})
+        reach.put(directory, runner_files())
         reach.put(directory, {"whole": b""})
