@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from autoresearch.records.hostile import open_readable
+
 CHUNK = 1 << 20
 LONGEST = 1 << 22  # a longer line is split; it cannot hold metrics
 
@@ -17,11 +19,12 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
 
     `ended`: the file is complete, so a last line without a newline is whole and gets one.
 
-    A missing file has no chunks; if a file shrinks while it is read, reading stops. Carriage returns do not end a
-    chunk, so that a progress bar and the text glued to it stay together, unless a line is longer than LONGEST.
+    A file that is missing, or is none, has no chunks; if a file shrinks while it is read, reading stops. Carriage
+    returns do not end a chunk, so that a progress bar and the text glued to it stay together, unless a line is longer
+    than LONGEST.
     """
     try:
-        file = path.open("rb", buffering=0)
+        file = open_readable(path)
     except OSError:
         return
     with file:

@@ -15,6 +15,7 @@ from autoresearch.core.metrics.signal import Reading, SignalPattern
 from autoresearch.core.text.lines import logical_lines
 from autoresearch.readers.chunks import chunks, flat
 from autoresearch.readers.step_numbers import numbered
+from autoresearch.records.hostile import open_readable
 from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
 
@@ -64,7 +65,7 @@ def _spans(text: bytes, end: int, names: Wanted) -> list[tuple[int, int]]:
 def tail_lines(path: Path, *, max_bytes: int = 1 << 20) -> list[str]:
     """The last stripped lines of a log, within its last `max_bytes`; [] if it is missing."""
     try:
-        with path.open("rb") as file:
+        with open_readable(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - max_bytes))
             data = file.read(max_bytes)

@@ -9,10 +9,13 @@ leaves a partial record.
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+
+from autoresearch.records.hostile import open_readable
 
 HEAD = 7
 _BLOCK = 1 << 15
@@ -24,8 +27,8 @@ _LONGEST = 1 << 26  # a longer record holds no scalars
 def head_of(path: Path) -> bytes:
     """The first 7 bytes of a file, which identify its format; b"" if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(HEAD)
+        with open_readable(path) as file:
+            return file.read(HEAD) or b""
     except OSError:
         return b""
 
@@ -37,7 +40,7 @@ def records(path: Path) -> Iterator[bytes]:
     running or killed writer, is skipped.
     """
     try:
-        file = path.open("rb")
+        file = io.BufferedReader(open_readable(path))
     except OSError:
         return
     with file:

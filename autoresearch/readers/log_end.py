@@ -7,6 +7,7 @@ matters too, as most failures happen while booting.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from autoresearch.core.diagnosis.evidence import SURVIVED, Search
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.failure_kinds import table
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.records.hostile import open_readable
 from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.text import without_escapes
@@ -61,7 +63,7 @@ def last_words(
     not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
     """
     try:
-        file = path.open("rb")
+        file = io.BufferedReader(open_readable(path))
     except OSError:
         return LastWords()
     with file:

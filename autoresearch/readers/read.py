@@ -35,6 +35,7 @@ from autoresearch.readers.tracker_dirs import newest
 from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.readers.whole_log import read_whole_log
+from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 
 _EVENTS = (SignalKind.STEP, SignalKind.VALIDATION)
@@ -42,6 +43,7 @@ _APPENDED = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL
 TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
 _TOLD = 3  # disagreements listed in full per source
 _MARKED = 4096  # bytes at either end
+MOST = 4 << 30  # bytes of a file of metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,22 @@ def read_source(
     trainer: Trainer,
     *,
     ended: bool = False,
+    within: Sequence[str] = (),
 ) -> SourceReadings:
     """All readings of one source, one per kind and step, in order of first appearance.
 
     A relative path is resolved against `base`. Bytes before `offset` are not this run's. A missing source has none.
-    `ended`: the writer ended cleanly, so a log's last line is complete even without a newline.
+    `ended`: the writer ended cleanly, so a log's last line is complete even without a newline. `within`: the real
+    directories in which a file must lie (`records.hostile`); (): anywhere. What is not read for that is a warning.
     """
-    path = base / source.path
+    with bounds(within, None if source.format is SourceFormat.CONSOLE else MOST) as limits:
+        path, read = base / source.path, SourceReadings(source, ())
+        if not path.exists() or path.is_dir() or is_readable(path):
+            read = _read_source(source, path, offset, trainer, ended=ended)
+    return replace(read, warnings=(*limits.refused, *read.warnings))
+
+
+def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, ended: bool) -> SourceReadings:
     if source.format is not SourceFormat.CONSOLE:
         return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
     if isinstance(trainer, FindsMetrics) and trainer.finds:
@@ -168,7 +179,7 @@ def mark_of(source: Source, size: int) -> str:
     if not size or source.format not in _APPENDED:
         return ""
     try:
-        with Path(source.path).open("rb") as file:
+        with open_readable(Path(source.path)) as file:
             begin = file.read(min(size, _MARKED))
             file.seek(max(0, size - _MARKED))
             return hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
@@ -199,13 +210,17 @@ def read_all(
     trainer: Trainer,
     base: Path = Path(),
     ended: bool = False,
+    within: Sequence[str] = (),
 ) -> list[SourceReadings]:
     """Read every source, in order of authority.
 
-    offsets: bytes at the start of a source, by path, that are not this run's. `ended`: see `read_source`.
+    offsets: bytes at the start of a source, by path, that are not this run's. `ended`, `within`: see `read_source`.
     """
     ranked = sorted(sources, key=lambda source: source.authority)
-    return [read_source(source, base, offsets.get(source.path, 0), trainer, ended=ended) for source in ranked]
+    return [
+        read_source(source, base, offsets.get(source.path, 0), trainer, ended=ended, within=within)
+        for source in ranked
+    ]
 
 
 def read_best(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
+
+from autoresearch.records.hostile import open_readable
 
 MOST = 8
 _NAME = rb"[\w.@~%+-]{1,128}"
@@ -30,7 +33,7 @@ _ENDS = 4 << 20  # bytes at each end; a tracker starts within minutes
 def urls_in(log: Path, ends: int = _ENDS) -> tuple[str, ...]:
     """At most 8 URLs of the run, in printed order without duplicates; () if the log is missing."""
     try:
-        with log.open("rb") as file:
+        with io.BufferedReader(open_readable(log)) as file:
             found = run_urls(file.read(ends))
             if (size := file.seek(0, os.SEEK_END)) > ends:
                 file.seek(max(ends, size - ends))

@@ -27,11 +27,13 @@ from autoresearch.core.metrics.signal import Reading
 from autoresearch.readers.chunks import lines
 from autoresearch.readers.log_blocks import head_of, records
 from autoresearch.readers.protobuf import BYTES, FIXED64, VARINT, fields_of
+from autoresearch.records.hostile import is_readable
 
 HEAD = b":SWL"
 SUFFIX = ".swanlab"
 _SCALAR = 13  # of Record
 _KEY, _STEP, _VALUE = 1, 2, 5  # of ScalarRecord
+_MOST_OPERATIONS = 100_000_000  # of SQLite's machine: seconds
 _SYSTEM = "__swanlab__"  # hardware samples
 
 Scalar = tuple[int, str, float]
@@ -124,7 +126,7 @@ def _scalar(key: str, step: object, value: object) -> Scalar | None:
 def _names(directory: Path) -> dict[str, str]:
     """Metric names by folder number, from the local dashboard's database; {} if there is none."""
     path = directory.parent / "runs.swanlab"
-    if not path.is_file():
+    if not is_readable(path):
         return {}
     asked = (
         "SELECT tag.folder, tag.name FROM tag JOIN experiment ON tag.experiment_id = experiment.id "
@@ -132,6 +134,7 @@ def _names(directory: Path) -> dict[str, str]:
     )
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as board:
+            board.set_progress_handler(lambda: 1, _MOST_OPERATIONS)  # a view of its own may never end
             return {str(folder): str(name) for folder, name in board.execute(asked, (directory.name,)) if folder}
     except sqlite3.Error:
         return {}

@@ -9,6 +9,8 @@ or killed run may end in the middle of a record.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -17,6 +19,7 @@ from pathlib import Path
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, fields_of
+from autoresearch.records.hostile import open_readable
 
 _STEP, _SUMMARY = 2, 5  # of Event
 _VALUE = 1  # of Summary
@@ -80,7 +83,7 @@ def _scalars(path: Path, offset: int) -> Iterator[tuple[int, str, float]]:
 
 
 def _records(path: Path, offset: int) -> Iterator[bytes]:
-    with path.open("rb", buffering=_PIECE) as file:
+    with contextlib.suppress(OSError), io.BufferedReader(open_readable(path), _PIECE) as file:
         file.seek(offset)
         while len(head := file.read(12)) == 12:
             length, check = struct.unpack("<QI", head)

@@ -16,9 +16,11 @@ from pathlib import Path
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.python_values import numbers
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.records.hostile import read_readable
 
 NAME = "trainer_state.json"
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,12})\Z")
+_LONGEST = 1 << 28  # bytes; a million steps have less
 _SUMMARY = "train_runtime"  # the last entry is a summary of the run, not a step
 
 
@@ -43,7 +45,7 @@ def read_trainer_state(where: Path) -> Iterator[Reading]:
     if path is None:
         return
     try:
-        state = json.loads(path.read_bytes())
+        state = json.loads(read_readable(path, _LONGEST))
     except (OSError, ValueError, RecursionError):
         return
     history = state.get("log_history") if isinstance(state, dict) else None

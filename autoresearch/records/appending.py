@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.records.hostile import open_own
 from autoresearch.records.secrets import mask_values
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -23,7 +24,7 @@ def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
     starts on a new line, so that readers lose only the half.
     """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             data = b"\n" + line if _is_torn(fd) else line
             if os.write(fd, data) != len(data):

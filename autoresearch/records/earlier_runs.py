@@ -8,6 +8,7 @@ from pathlib import Path
 
 from autoresearch.core.text.branch_and_run_names import RUN_ID
 from autoresearch.records.appending import sync_directory
+from autoresearch.records.hostile import lies_in
 
 DIRECTORY = "earlier"
 MOVING = ".moving"  # filled first and renamed at the end, so that an interrupted move is continued
@@ -21,9 +22,10 @@ def unfinished(result_dir: Path) -> Path:
 def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
     """Move those of `files` that exist into one new directory; returns their new paths. Raises OSError.
 
-    Files inside the result directory keep their relative path. Called again after an interruption, it continues.
+    Files inside the result directory keep their relative path; one that a link leads out of it to is left alone. Called
+    again after an interruption, it continues.
     """
-    present = [f for f in files if os.path.lexists(f)]
+    present = [f for f in files if os.path.lexists(f) and lies_in(f.parent, result_dir)]
     moving = unfinished(result_dir)
     if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
         _name(result_dir, moving, "")  # a second set of the same names: finish the first one

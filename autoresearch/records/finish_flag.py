@@ -19,6 +19,7 @@ from typing import Any
 
 from autoresearch.records import earlier_runs
 from autoresearch.records.appending import sync_directory, unwritable
+from autoresearch.records.hostile import clear, open_own
 from autoresearch.records.rundir import write_all, write_atomically
 from autoresearch.records.secrets import mask_values
 
@@ -59,7 +60,7 @@ class Flag:
 def read(path: Path) -> Flag:
     """Read a finish.flag. Never raises: it may be missing, empty, unreadable or foreign."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
             data = file.read(READ_MAX)
             written = os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
@@ -83,12 +84,7 @@ def reserve(result_dir: Path) -> None:
     path = result_dir / RESERVE
     try:
         result_dir.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            write_all(fd, b" " * RESERVED_BYTES)  # written, not only allocated: works on every file system
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        write_atomically(path, b" " * RESERVED_BYTES)  # written, not only allocated: works on every file system
         sync_directory(result_dir)
     except OSError as error:
         raise unwritable(path, error) from error
@@ -102,6 +98,7 @@ def write(result_dir: Path, content: Mapping[str, Any]) -> None:
     path = result_dir / NAME
     try:
         result_dir.mkdir(parents=True, exist_ok=True)
+        clear(result_dir, (NAME, RESERVE), (earlier_runs.DIRECTORY,))
         found = read(path)
         if found.ours and found.run != str(content["run"]):
             earlier_runs.move(result_dir, [path], found.run)
@@ -153,22 +150,21 @@ def _bounded(value: Any, limit: int) -> Any:
 def _put(result_dir: Path, data: bytes) -> None:
     """Write into the reserve and rename it; or atomically as usual if the reserve is missing or too small."""
     reserved = result_dir / RESERVE
-    if len(data) > _size(reserved):
+    try:
+        fd = open_own(reserved, os.O_WRONLY)
+    except OSError:
         write_atomically(result_dir / NAME, data)
         return
-    fd = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        write_all(fd, data)
-        os.ftruncate(fd, len(data))
-        os.fsync(fd)
+        fits = len(data) <= os.fstat(fd).st_size
+        if fits:
+            write_all(fd, data)
+            os.ftruncate(fd, len(data))
+            os.fsync(fd)
     finally:
         os.close(fd)
+    if not fits:
+        write_atomically(result_dir / NAME, data)
+        return
     reserved.rename(result_dir / NAME)
     sync_directory(result_dir)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
-from autoresearch.records import earlier_runs, finish_flag
+from autoresearch.records import earlier_runs, finish_flag, hostile
 from autoresearch.records.appending import append_line, unwritable
+from autoresearch.records.hostile import open_own, read_plain
 from autoresearch.records.rundir import write_all
 from autoresearch.records.secrets import clean_text
 from autoresearch.runner.text import without_html
@@ -27,6 +28,8 @@ from autoresearch.runner.text import without_html
 NAME = "experiment_log.md"
 RESULTS = "results.md"
 OWNER = ".autoresearch-run"
+FILES = (NAME, RESULTS, OWNER, finish_flag.NAME, finish_flag.RESERVE)
+NAMES = (*FILES, earlier_runs.DIRECTORY)
 SENTENCE_MAX = 4000
 _TITLE = re.compile(rb"# Experiment log: (\S{1,80})\n")
 _UNSHOWN = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -40,7 +43,8 @@ def claim(result_dir: Path, run: str, alive: Callable[[str], bool | None]) -> No
     """
     path = result_dir / OWNER
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        hostile.clear(result_dir, (OWNER,))
+        fd = open_own(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise unwritable(path, error) from error
     try:
@@ -91,11 +95,21 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
 
     Only renames files; called again after an interruption, it continues.
     """
+    clear_the_way(result_dir)
     flag = result_dir / finish_flag.NAME
     # the flag is moved last, because it names the run that the records belong to
-    files = [result_dir / NAME, result_dir / RESULTS, *more, flag]
     try:
+        files = [result_dir / NAME, result_dir / RESULTS, *hostile.renamed(result_dir, NAMES), *more, flag]
         return earlier_runs.move(result_dir, files, _whose(result_dir) or _whose(earlier_runs.unfinished(result_dir)))
+    except OSError as error:
+        raise unwritable(result_dir, error) from error
+
+
+def clear_the_way(result_dir: Path) -> list[str]:
+    """Rename whatever else stands where files of ours go; a sentence for each that was, since the run began."""
+    try:
+        hostile.clear(result_dir, FILES, (earlier_runs.DIRECTORY,))
+        return hostile.foreign(result_dir, NAMES)
     except OSError as error:
         raise unwritable(result_dir, error) from error
 
@@ -106,11 +120,7 @@ def _whose(directory: Path) -> str:
 
 def owner(result_dir: Path) -> str:
     """The run whose experiment log is in a result directory; "" if there is none, or a foreign one."""
-    try:
-        with (result_dir / NAME).open("rb") as file:
-            match = _TITLE.match(file.read(200))
-    except OSError:
-        return ""
+    match = _TITLE.match(read_plain(result_dir / NAME, 200))
     return match[1].decode("ascii", "replace") if match else ""
 
 
@@ -118,7 +128,7 @@ def has_run(result_dir: Path) -> bool:
     """Whether a result directory holds traces of a run that ended, runs or is being launched, or a foreign flag."""
     flag = finish_flag.read(result_dir / finish_flag.NAME)
     names = (OWNER, NAME, RESULTS, finish_flag.RESERVE, earlier_runs.DIRECTORY)
-    return (flag.exists and not flag.refused) or any((result_dir / name).exists() for name in names)
+    return (flag.exists and not flag.refused) or any(os.path.lexists(result_dir / name) for name in names)
 
 
 def begin(result_dir: Path, spec: RunSpec, more: Iterable[Path] = ()) -> list[Path]:
@@ -138,7 +148,7 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     path = result_dir / NAME
     _make(result_dir)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fd = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         try:
             write_all(fd, clean_text(_opening(spec)).encode("utf-8", "replace"))
             os.fsync(fd)
@@ -173,10 +183,7 @@ def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float 
 
 def holds(result_dir: Path, words: str) -> bool:
     """Whether the log contains `words`; False if there is no log."""
-    try:
-        return words.encode() in (result_dir / NAME).read_bytes()
-    except OSError:
-        return False
+    return words.encode() in read_plain(result_dir / NAME)
 
 
 def _line(text: str) -> str:

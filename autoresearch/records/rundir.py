@@ -34,9 +34,12 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
+from autoresearch.records.hostile import read_plain
+from autoresearch.records.hostile import write_atomically as write_atomically
 from autoresearch.records.secrets import clean_text, mask_values
 from autoresearch.runner.basics import is_locked as is_locked
 from autoresearch.runner.basics import take_lock
+from autoresearch.runner.basics import write_all as write_all
 
 LOOKED_AT_S = 0.5  # `is_locked` holds a lock more briefly than this; a longer hold is a real owner
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long has failed to start
@@ -188,32 +191,6 @@ def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
         os.close(fd)
 
 
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
-    """Write to a temporary file beside `path`, fsync, rename; readers never see half a file.
-
-    `durable=False` skips the fsync, for files that have no use after a power failure.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    try:
-        write_all(fd, data)
-        if durable:
-            os.fsync(fd)
-    except BaseException:
-        os.close(fd)
-        temporary.unlink(missing_ok=True)
-        raise
-    os.close(fd)
-    temporary.replace(path)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Call os.write until all of `data` is written. Raises OSError, e.g. for a full disk."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, executed: bool = False) -> None:
     """Write a JSON object atomically, with secrets masked. Raises ValueError for NaN, which JSON does not have.
 
@@ -234,7 +211,7 @@ def write_page(path: Path, text: str, *, durable: bool = True) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file; None if the file is missing or incomplete."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(read_plain(path))
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

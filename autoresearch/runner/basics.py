@@ -37,7 +37,8 @@ def failpoint(name: str) -> None:
 def read_file(path: str) -> bytes:
     """All bytes of a file; b"" if it cannot be read (its process is gone, or it does not exist yet)."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO would wait for a writer
+        with open(fd, "rb", buffering=0) as file:
             return file.read()
     except OSError:
         return b""

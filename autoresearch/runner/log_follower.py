@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 
 
@@ -79,10 +80,13 @@ class LogFollower:
 
     def _open(self) -> bool:
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO would wait for a writer
         except OSError:
             return False
         there = os.fstat(self._fd)
+        if not stat.S_ISREG(there.st_mode):
+            self.close()
+            return False
         if self._inode not in ((0, 0), (there.st_dev, there.st_ino)) or there.st_size < self.offset:
             self._start_again()
         self._inode = (there.st_dev, there.st_ino)

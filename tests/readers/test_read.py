@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.read import Best, read_best, read_source
+from autoresearch.readers.read import TRACKERS, Best, read_best, read_source
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
@@ -178,3 +179,45 @@ def test_absolute_paths_and_missing_files(tmp_path: Path) -> None:
     assert len(read_source(source, tmp_path, 0, TINY).readings) == 7
     for form in SourceFormat:
         assert read_source(Source(form, "none"), tmp_path, 0, TINY).readings == ()
+
+
+def odd_files(place: Path) -> dict[str, Path]:
+    """What training may put in the place of a metrics file, in `place`, by a word of what is said; "": it is read."""
+    place.mkdir()
+    inside, outside = place / "real.jsonl", place.parent / "answers.json"
+    for path in (inside, outside):
+        path.write_text('{"step": 1, "loss": 0.5}\n')
+    os.mkfifo(place / "fifo.jsonl")
+    with (place / "large.jsonl").open("wb") as file:
+        file.truncate(1 << 40)
+    found = {"FIFO": place / "fifo.jsonl", "larger": place / "large.jsonl"}
+    for name, target in {"device": "/dev/zero", "link to": outside, "": inside}.items():
+        found[name] = place / f"link-{name.partition(' ')[0]}.jsonl"
+        found[name].symlink_to(target)
+    return found
+
+
+@pytest.mark.parametrize("source_format", [one for one in SourceFormat if one is not SourceFormat.CONSOLE])
+def test_what_is_no_plain_file_of_the_run_is_not_read_and_it_is_said(tmp_path: Path, source_format: str) -> None:
+    """Nothing waits for it: neither of a FIFO, nor for the end of a terabyte of zeros."""
+    for why, path in odd_files(tmp_path / "results").items():
+        source = Source(source_format, str(path), 0)
+        read = read_source(source, tmp_path, 0, TINY, within=(str(tmp_path / "results"),))
+        if why:
+            assert not read.readings, why
+            if source_format not in TRACKERS:
+                assert [f"{path} is not read: it is " in text and why in text for text in read.warnings] == [True], why
+        elif source_format == SourceFormat.JSONL:
+            assert [reading.metrics for reading in read.readings] == [{"loss": 0.5}] and not read.warnings
+
+
+def test_links_that_trackers_make_are_followed(tmp_path: Path) -> None:
+    """W&B's `latest-run`, a trainer's `checkpoints/latest`; without a sandbox out of the results, too."""
+    real = tmp_path / "results" / "wandb" / "run-20260101_000000-abc" / "files"
+    real.mkdir(parents=True)
+    (real / "wandb-history.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
+    (tmp_path / "results/wandb/latest-run").symlink_to(real.parent.name)
+    (tmp_path / "mine").symlink_to(real)
+    for where, within in (("results/wandb/latest-run", [str(tmp_path / "results")]), ("mine/..", [])):
+        source = Source(SourceFormat.JSONL, f"{where}/files/wandb-history.jsonl")
+        assert read_source(source, tmp_path, 0, TINY, within=within).readings, where

@@ -7,11 +7,13 @@ scalars, its database to two tables.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import random
 import shutil
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -186,3 +188,17 @@ def test_the_newest_run_counts_and_none_from_before(tmp_path: Path) -> None:
     assert newest(SourceFormat.SWANLAB, tmp_path) is None
     read = read_source(Source(SourceFormat.WANDB, "."), tmp_path, 0, registry.by_name("verl")).readings
     check(read)
+
+
+def test_a_database_whose_table_never_ends_is_left(tmp_path: Path) -> None:
+    """Training can write it, so its tables may be views of its own."""
+    run = tmp_path / "run-1"
+    (run / "logs/1").mkdir(parents=True)
+    (run / "logs/1/1.log").write_text('{"index": 3, "data": 0.5}\n')
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.swanlab")) as board:
+        board.execute("CREATE TABLE experiment (id, run_id)")
+        board.execute("INSERT INTO experiment VALUES (1, 'run-1')")
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+        board.execute(f"CREATE VIEW tag AS SELECT 2 AS experiment_id, i AS folder, i AS name FROM ({numbers})")
+        board.commit()
+    assert [reading.metrics for reading in read_swanlab(run)] == [{"1": 0.5}]

@@ -122,10 +122,10 @@ def test_a_full_disk_does_not_prevent_it(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "finish.flag").write_text(FOREIGN)
     real = os.open
 
-    def full(path: Any, flags: int, *rest: Any) -> int:
+    def full(path: Any, flags: int, *rest: Any, **options: Any) -> int:
         if flags & os.O_CREAT:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(path, flags, *rest)
+        return real(path, flags, *rest, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", full)

@@ -73,6 +73,7 @@ class RunSpec:
     sources: tuple[Source, ...] = ()
     source_offsets: tuple[int, ...] = ()  # bytes in each source before the run, which are not of this run
     source_marks: tuple[str, ...] = ()  # fingerprints of those bytes, to recognise a file that was rewritten
+    within: tuple[str, ...] = ()  # real directories in which the sources of a sandboxed run must lie; (): anywhere
     signals: tuple[SignalPattern, ...] = ()
     prepare: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()

@@ -32,7 +32,6 @@ from autoresearch.lab.agents.turn_dir import (
     TurnDir,
     in_words,
     read_last,
-    read_plain,
     read_start,
     write_question,
     write_result,
@@ -42,6 +41,7 @@ from autoresearch.lab.agents.turn_environment import TurnEnvironment as TurnEnvi
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.end_leftovers import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked
 
 ENTRY_BYTES = 4096  # what one name counts at least: empty files fill a disk, too

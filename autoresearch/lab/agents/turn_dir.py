@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import Answer, Bounds, Turn, TurnFault, TurnRole, Usage
+from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.records.secrets import mask_text
 
@@ -147,19 +146,6 @@ def spent(turns: Path) -> Usage:
 def in_words(argv: tuple[str, ...]) -> str:
     """A command line for a record: masked, and not longer than anybody reads."""
     return mask_text(shlex.join(argv))[: 16 << 10]
-
-
-def read_plain(path: Path, most: int) -> bytes:
-    """At most so many bytes of a plain file; b"" for anything else.
-
-    An agent may have put a link to what it cannot read itself in its place, or a pipe that never ends.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(fd, "rb") as file:
-        return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 
 def read_last(turn: Turn) -> str:

@@ -128,9 +128,9 @@ def prepare_result_dir(resolved_run: ResolvedRun) -> None:
         journal.append(result_dir, str(finding))
     if resolved_run.trainer_settings.copy:
         path, text = resolved_run.trainer_settings.copy
-        path.parent.mkdir(parents=True, exist_ok=True)
         data = text.encode()
-        write_atomically(path, data, mode=0o644 if masked_file(data, yaml=True) == data else 0o600)
+        mode = 0o644 if masked_file(data, yaml=True) == data else 0o600
+        write_atomically(path, data, mode=mode, root=result_dir)
         journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {path}")
 
 

@@ -100,7 +100,7 @@ class PreparedRun:
             if options.sandbox and not self._why_no_sandbox(environment):
                 environment = options.sandbox.environment(environment)
                 extra |= options.sandbox.before(spec, environment)
-                spec = replace(spec, sandbox=BUBBLEWRAP)
+                spec = replace(spec, sandbox=BUBBLEWRAP, within=options.sandbox.writes(spec))
             if spec.worktree:
                 extra |= _checked_worktree(RecordedRun(rundir, spec))
             if (spec, extra) != (self.spec, written):

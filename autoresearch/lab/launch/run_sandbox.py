@@ -8,6 +8,7 @@ ids, and no sockets by path.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,11 @@ class RunSandbox:
         if self.evaluation is not None:
             found["evaluate_inside"] = self._prefix(self.evaluation, spec, environ, ())
         return found
+
+    def writes(self, spec: RunSpec) -> tuple[str, ...]:
+        """The real directories in which the run can write, so that its metrics lie in one of them; its log, too."""
+        places = (self.worktree, Path(spec.result_dir), Path(spec.run_dir), *self.writable)
+        return tuple(os.path.realpath(path) for path in places)
 
     def _prefix(
         self, worktree: Path, spec: RunSpec, environ: Mapping[str, str], writable: tuple[Path, ...]

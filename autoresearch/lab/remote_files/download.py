@@ -23,6 +23,7 @@ from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.hostile import lies_in
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json, write_json
@@ -154,13 +155,18 @@ class _Download:
         """A listed file with its local path; None for one that is not copied."""
         far, size, content = str(one[0]), int(one[1]), str(one[2])
         here = self._place_of(far)
-        if here is None or ".." in far.split("/"):
+        if here is None or ".." in far.split("/") or not self._stays(here.parent):
             return None
         if here.parent == Path(self.spec.result_dir) and here.name in OURS:
             return None
         if size < 0 and (content.startswith("/") or os.path.normpath(f"{far}/../{content}") == far):
             return None
         return _File(far, size, content, here)
+
+    def _stays(self, here: Path) -> bool:
+        """Whether no link leads a path in the results out of them: the run chose the names."""
+        place = Path(self.spec.result_dir)
+        return place not in (here, *here.parents) or lies_in(here, place)
 
     def _place_of(self, far: str) -> Path | None:
         back = {there: here for here, there in self.order.paths.items()}
@@ -247,7 +253,6 @@ class _Download:
         if not right:
             partial.unlink()
             return
-        remote_file.here.parent.mkdir(parents=True, exist_ok=True)
         if remote_file.here.is_dir() and not remote_file.here.is_symlink():
             return
         inside = str(remote_file.here).startswith(f"{self.spec.result_dir}/")
@@ -274,10 +279,11 @@ class _Download:
 
     def _link(self, remote_file: _File) -> None:
         inside = os.path.normpath(remote_file.here.parent / remote_file.content)
-        if remote_file.here.exists() or not inside.startswith(f"{self.spec.result_dir}/"):
+        if os.path.lexists(remote_file.here) or not inside.startswith(f"{self.spec.result_dir}/"):
+            return
+        if not self._stays(remote_file.here.parent / remote_file.content):
             return
         remote_file.here.parent.mkdir(parents=True, exist_ok=True)
-        remote_file.here.unlink(missing_ok=True)
         remote_file.here.symlink_to(remote_file.content)
 
     def _finish(self, remote_files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:

@@ -34,6 +34,7 @@ from autoresearch.lab.remote_files.translate_paths import (
 )
 from autoresearch.lab.resolve.trainer_settings import COPIES
 from autoresearch.records import events, journal
+from autoresearch.records.hostile import read_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
@@ -248,8 +249,9 @@ class _Upload:
             else:
                 given["directory"][f"{GIVEN}/{recipe.name}"] = data
         for path in (Path(self.spec.result_dir) / COPIES).glob("*"):
-            if path.is_file():
-                given["results"][f"{COPIES}/{path.name}"] = _translated(path.read_bytes(), translation)
+            with contextlib.suppress(OSError):  # none of ours
+                data = read_own(path, root=Path(self.spec.result_dir))
+                given["results"][f"{COPIES}/{path.name}"] = _translated(data, translation)
         return texts, given
 
     def _send_tree(self, code_tree: CodeTree, code: str, links: Mapping[str, str], host: Mapping[str, Any]) -> None:

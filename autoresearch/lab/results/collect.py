@@ -65,8 +65,8 @@ def _recorded(finished: FinishedRun) -> Outcome | None:
 
 
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
-    directory = _document_dir(finished)
-    examined = examine(finished, in_campaign=state is not None)
+    directory, foreign = _document_dir(finished)
+    examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
     judgement = judge(
         finished.spec,
         finished.end,
@@ -115,16 +115,18 @@ def _has_row(finished: FinishedRun) -> bool:
     return Ledger(ledger).holds(spec.run)
 
 
-def _document_dir(finished: FinishedRun) -> Path:
-    """The directory for the documents: the result directory, unless another run has claimed it by now.
+def _document_dir(finished: FinishedRun) -> tuple[Path, tuple[str, ...]]:
+    """The directory for the documents, and what stood there in the place of ours, in sentences.
 
-    A launch that was killed early has no experiment journal yet; it gets one here.
+    It is the result directory, unless another run has claimed it by now. A launch that was killed early has no
+    experiment journal yet; it gets one here.
     """
     spec, result_dir = finished.spec, Path(finished.spec.result_dir)
     if journal.owner(result_dir) not in ("", spec.run):
-        return finished.rundir.path
+        return finished.rundir.path, ()
+    foreign = journal.clear_the_way(result_dir)
     journal.begin(result_dir, spec)
-    return result_dir
+    return result_dir, tuple(foreign)
 
 
 def _write_results(collected: Collected) -> Path:

@@ -44,8 +44,9 @@ class Collected:
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
         examined = self.examined
-        flags = "; ".join(filter(None, (*examined.tampered, examined.changed, self.doubt, self.judgement.copy)))
-        return charged(replace(_row(self.outcome, self.judgement, self.examined), flags=flags), state)
+        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy)
+        row = _row(self.outcome, self.judgement, self.examined)
+        return charged(replace(row, flags="; ".join(filter(None, flags))), state)
 
 
 def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) -> Collected:
@@ -53,7 +54,7 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
     spec, measurement, idle = examined.finished.spec, examined.measurement, examined.idle
     doubt = doubt_of(examined, judgement.noise)
     unkept = f"no snapshot of the code was kept: {spec.no_snapshot}" if spec.no_snapshot else ""
-    warnings = (*filter(None, (unkept, doubt)), *measurement.warnings)
+    warnings = (*filter(None, (unkept, doubt)), *examined.foreign, *measurement.warnings)
     examined = replace(examined, measurement=replace(measurement, warnings=warnings))
     outcome = _outcome(examined, judgement, results)
     if idle and not outcome.failure:

@@ -17,8 +17,9 @@ from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_
 from autoresearch.lab.results.measure import Measurement, measure, traceback_of
 from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_atomically
+from autoresearch.records.rundir import RunDir
 from autoresearch.records.secrets import masked_file
 from autoresearch.trainers import registry
 
@@ -48,11 +49,12 @@ class FinishedRun:
             with contextlib.suppress(OSError):
                 spec_file.clear(path)
         if self.spec.recipe:
-            copy = copy_of(Path(self.spec.result_dir), Path(self.spec.recipe))
+            result_dir = Path(self.spec.result_dir)
+            copy = copy_of(result_dir, Path(self.spec.recipe))
             with contextlib.suppress(OSError):
-                data = copy.read_bytes()
+                data = read_own(copy, root=result_dir)
                 if (masked := masked_file(data, yaml=True)) != data:
-                    write_atomically(copy, masked)
+                    write_atomically(copy, masked, root=result_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class ExaminedRun:
     traceback: str
     tampered: tuple[str, ...]  # one flag for each record that was tampered with
     changed: str = ""  # the tracked files that it changed, in a sentence
+    foreign: tuple[str, ...] = ()  # what stood in the place of our documents, in sentences
 
     @property
     def value(self) -> float | None:

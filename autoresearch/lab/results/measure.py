@@ -86,7 +86,9 @@ def objective_series(
     sources = sources_of(spec, log)
     offsets = _offsets(spec, sources)
     for source in sorted(sources, key=lambda source: source.authority):
-        reads.append(read_source(source, Path(), offsets.get(source.path, 0), trainer, ended=ended))
+        reads.append(
+            read_source(source, Path(), offsets.get(source.path, 0), trainer, ended=ended, within=spec.within)
+        )
         if reads[-1].points(objective.metric):
             break
     return _judge(best_of(reads, objective), objective).series
@@ -103,7 +105,7 @@ def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[Sourc
 def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[SourceReadings]:
     """Every source of a run, the most trusted first; output of earlier runs is left out."""
     sources = sources_of(spec, log)
-    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended)
+    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended, within=spec.within)
 
 
 def sources_of(spec: RunSpec, log: Path) -> list[Source]:
@@ -140,7 +142,7 @@ def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, 
     sources = sources_of(spec, log)
     offsets = _offsets(spec, sources)
     for source in sources:
-        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer).readings
+        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer, within=spec.within).readings
         series = objective.series(r for r in readings if r.kind is SignalKind.VALIDATION)
         if series:
             return tuple(series)
@@ -155,7 +157,7 @@ def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
     if spec.objective is None:
         return None
     cheap = [source for source in sources_of(spec, log) if size_of(source) <= MOST_SO_FAR]
-    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer), spec.objective)
+    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer, within=spec.within), spec.objective)
     point = spec.objective.value(found.readings) if found.sources else None
     return point[1] if point else None
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoresearch.records.hostile import read_plain
+
 if TYPE_CHECKING:
     import psutil
 
@@ -98,7 +100,7 @@ def _written_down(files: Iterable[Path], run: str, since: float) -> list[psutil.
             continue
         marks.add(name["mark"])
         try:
-            groups[int(path.read_text())] = path.stat().st_mtime
+            groups[int(read_plain(path, 64))] = path.stat().st_mtime
         except (OSError, ValueError):
             continue
     found: set[psutil.Process] = set()

@@ -141,11 +141,15 @@ def test_a_name_from_there_never_leads_out_of_here(yard: Any) -> None:
     (results / "away").symlink_to("/etc")
     (results / "out").symlink_to("../../../x")
     (results / "latest").symlink_to("fine")
+    # each lies inside, as its text reads; together they lead out
+    for name, target in {"q/d": "../a", "w/L": "../q/d/..", "z/M": "../w/L/.."}.items():
+        (results / name).parent.mkdir()
+        (results / name).symlink_to(target)
     (results / "experiment_log.md").write_text("not ours")
     assert gathered(yard, order)
     here = Path(yard.spec.result_dir)
     assert names(yard.spec.result_dir) == ["fine", "latest"]
-    assert not (here / "away").exists() and not (here / "out").is_symlink()
+    assert not (here / "away").exists() and not (here / "out").is_symlink() and not (here / "z/M").is_symlink()
     assert (here / "latest").read_bytes() == b"1"
     assert "not ours" not in (here / "experiment_log.md").read_text()
 
