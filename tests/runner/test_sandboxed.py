@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +69,22 @@ def test_a_sandbox_that_cannot_be_made_is_no_success(yard: Any, inside: list[str
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("crashed", 1)
     assert b"bwrap: " in live.log() and b"trained" not in live.log()
+
+
+def test_threads_can_be_named_and_the_kernel_s_switches_cannot_be_set(yard: Any, inside: list[str]) -> None:
+    """CUDA does not start where /proc/self/task/*/comm cannot be written. Nothing is set, only opened."""
+    code = (
+        "import os, pathlib, threading\n"
+        "task = pathlib.Path('/proc/self/task')\n"
+        "named = lambda: (task / str(threading.get_native_id()) / 'comm').write_text('cuda-named')\n"
+        "thread = threading.Thread(target=named); thread.start(); thread.join()\n"
+        "named(); print('name:', (task / str(os.getpid()) / 'comm').read_text())\n"
+        "for folder, folders, files in os.walk('/proc'):\n"
+        "    folders[:] = [f for f in folders if not f.isdigit()]\n"
+        "    for path in (os.path.join(folder, file) for file in files):\n"
+        "        try: os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK)); print('open:', path)\n"
+        "        except OSError: pass\n"
+    )
+    live = yard.start(shlex.join([sys.executable, "-c", code]), inside=inside)
+    assert live.record()["returncode"] == 0
+    assert b"name: cuda-named" in live.log() and b"open:" not in live.log() and b"Error" not in live.log()

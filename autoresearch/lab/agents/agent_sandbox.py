@@ -40,10 +40,7 @@ _SPACES = (
     *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
 )
-_SYSTEM = (  # the whole machine, read-only, but /dev, /proc and /run
-    *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
-    *("--proc", "/proc", "--remount-ro", "/proc"),  # else root, even without a capability, sets the kernel's switches
-)
+_SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", "--proc", "/proc")
 
 
 class Level(StrEnum):
@@ -88,7 +85,7 @@ def why_not() -> str:
     found = shutil.which(PROGRAM)
     if found is None:
         return f"{PROGRAM} is not installed"
-    argv = [found, *_SPACES, *_SYSTEM, "--remount-ro", "/dev", "true"]
+    argv = [found, *_SPACES, *_SYSTEM, *_switches(), "--remount-ro", "/dev", "true"]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -129,7 +126,7 @@ def sandbox(cell: Cell) -> tuple[str, ...]:
 
 def _base(cell: Cell) -> Iterator[str]:
     """The machine, with temporary directories of its own."""
-    yield from (*_SPACES, *_SYSTEM)
+    yield from (*_SPACES, *_SYSTEM, *_switches())
     if cell.devices:
         yield from ("--tmpfs", "/dev/shm")
         for device in (path for pattern in _DEVICES for path in sorted(Path("/dev").glob(pattern))):
@@ -144,6 +141,16 @@ def _base(cell: Cell) -> Iterator[str]:
     for place in _RESOLVERS:
         if Path(place).exists():
             yield from ("--ro-bind", place, place)
+
+
+def _switches() -> Iterator[str]:
+    """All of /proc that is no process's, read-only: else root, even without a capability, sets the kernel's switches.
+
+    Processes stay writable: CUDA names its threads in /proc/self/task/*/comm, and does not start where it cannot.
+    """
+    for place in sorted(Path("/proc").iterdir()):
+        if not place.name.isdigit() and not place.is_symlink() and (place.is_dir() or place.stat().st_mode & 0o222):
+            yield from ("--ro-bind", str(place), str(place))
 
 
 def _binds(cell: Cell) -> Iterator[str]:
