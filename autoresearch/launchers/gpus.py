@@ -1,9 +1,8 @@
 """The GPUs of this machine: which exist, which are free, which a run gets.
 
-A GPU is identified by its UUID everywhere: NVML's indices are not CUDA's, and an unknown id in CUDA_VISIBLE_DEVICES
-silently hides all later ones. A lease is the `flock` of a file that the Runner takes and its trainer inherits, so the
-kernel frees it on any death: there are no stale leases and nothing to clean up. Several users of one machine share the
-files.
+A GPU is identified by its UUID everywhere, and shown to the trainer by its number. A lease is the `flock` of a file
+that the Runner takes and its trainer inherits, so the kernel frees it on any death: there are no stale leases and
+nothing to clean up. Several users of one machine share the files.
 
 A run with a GPU of its own holds its file exclusively. If k runs share a GPU, each holds that file shared and one of
 `<uuid>.share-1` to `-k` exclusively; so the two modes exclude each other.
@@ -19,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import program
 from autoresearch.runner.basics import is_locked
@@ -128,13 +128,18 @@ _SPEC_HINT = "none, all, a number, indices such as 0,1 (one index: `0,`), or UUI
 def _any(count: int, gpus: Sequence[Gpu], taken: Collection[str]) -> tuple[str, ...]:
     """All or nothing: a run cannot use fewer than it needs."""
     if count > len(gpus):
-        message = f"{count} GPUs are wanted, but this machine has {len(gpus)}"
+        message = f"{_count(count)} wanted, but this machine has {len(gpus)}"
         raise EnvironmentUnusable(message, code="no_gpu", hint="see `autoresearch doctor`")
     free = [gpu.uuid for gpu in gpus if gpu.uuid not in taken]
     if count > len(free):
-        message = f"{count} GPUs are wanted, but {len(free)} of {len(gpus)} are free"
-        raise ConflictError(message, code="gpus_busy", hint="wait, or name them: --gpus 0,1")
+        message = f"{_count(count)} wanted, but {len(free)} of {len(gpus)} {'is' if len(free) == 1 else 'are'} free"
+        fewer = f", or take {len(free)}: --gpus {len(free)}" if free else ""
+        raise ConflictError(message, code="gpus_busy", hint=f"see who has them in `autoresearch queue`; wait{fewer}")
     return tuple(free[:count])
+
+
+def _count(count: int) -> str:
+    return "1 GPU is" if count == 1 else f"{count} GPUs are"
 
 
 def _named(word: str, gpus: Sequence[Gpu]) -> str:
@@ -149,9 +154,45 @@ def _named(word: str, gpus: Sequence[Gpu]) -> str:
     return fitting[0]
 
 
-def variables(uuids: Sequence[str]) -> dict[str, str]:
-    """The environment variables that show a trainer exactly these GPUs (none for an empty list)."""
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """The GPUs that a run is leased, by UUID, among all that nvidia-smi lists."""
+
+    uuids: tuple[str, ...]
+    there: tuple[Gpu, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that show a trainer exactly these GPUs (none for an empty list)."""
+        shown = self._numbers or self.uuids
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(shown)}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """A warning if the GPUs are shown by UUID."""
+        if not self.uuids or self._numbers:
+            return ()
+        why = "MIG slices have no number" if self.uuids[0].startswith("MIG-") else "their numbers are uncertain"
+        message = f"CUDA_VISIBLE_DEVICES will hold UUIDs, as {why}: vLLM reads numbers only, and ends at its start"
+        hint = "lease whole GPUs for a trainer that uses vLLM, or use a vLLM that says it reads UUIDs"
+        return (Finding(Severity.WARNING, "gpus_by_uuid", message, hint),)
+
+    @property
+    def _numbers(self) -> tuple[str, ...]:
+        """CUDA's numbers in the order of the PCI bus, which are nvidia-smi's; () where one is not certain.
+
+        A MIG slice has none. Beside a GPU that is lost, and so is not listed, CUDA may count otherwise.
+        """
+        index = {gpu.uuid: str(gpu.index) for gpu in self.there}
+        complete = [gpu.index for gpu in self.there] == list(range(len(self.there)))
+        return tuple(index[uuid] for uuid in self.uuids) if complete and index.keys() >= set(self.uuids) else ()
+
+
+def choose(spec: str, environ: Mapping[str, str]) -> GpuChoice:
+    """What `--gpus SPEC` selects of the GPUs that may be used here and are free; see `select`."""
+    there = find() if spec.strip().lower() not in ("", "none", "0") else ()
+    allowed = visible(there, environ)
+    return GpuChoice(select(spec, allowed, taken=taken(allowed, environ)), there)
 
 
 def lease_path(uuid: str, environ: Mapping[str, str]) -> Path:

@@ -48,14 +48,15 @@ class SshLauncher:
             return _handle(job, found)
         if wrong := self.reach.forwards.stand():
             raise Declined(wrong, code="port_taken", hint="end what has that port, or forward another one")
-        uuids = self._choose(job.gpus)
+        chosen = self._choose(job.gpus)
         try:
             found = self.reach.call(
                 "spawn",
                 directory=job.directory,
                 argv=list(job.argv),
                 environment=dict(job.environment),
-                gpus=list(uuids),
+                gpus=list(chosen.uuids),
+                shown=chosen.variables if chosen.uuids else {},
                 wait_s=SPAWN_S,
                 within_s=2 * SPAWN_S + 30.0,
             )
@@ -64,19 +65,20 @@ class SshLauncher:
         if "failed" in found:
             last = (found["said"].strip().splitlines() or [f"exit code {found['failed']}"])[-1]
             raise Declined(f"{self.reach.destination}: the Runner did not start: {last}", code="runner_failed")
-        return _handle(job, found, uuids)
+        return _handle(job, found, chosen.uuids)
 
-    def _choose(self, count: int) -> tuple[str, ...]:
-        """Choose the host's GPUs for a run, by UUID; their leases on the host decide. Raises Declined.
+    def _choose(self, count: int) -> gpus.GpuChoice:
+        """Choose the host's GPUs for a run; their leases on the host decide. Raises Declined.
 
         If no number is configured: one, or all of them if runs do not share the host.
         """
         wanted = self._wanted_gpus()
         if not count and (wanted in ("", "none", "0") or "gpus_per_run" in self.target.options):
-            return ()
+            return gpus.GpuChoice((), ())
         said: Mapping[str, Any] = self.reach.call("gpus", within_s=60.0)
         environ = {} if said["visible"] is None else {"CUDA_VISIBLE_DEVICES": str(said["visible"])}
-        there = gpus.visible(gpus.parse(said["smi"]), environ)
+        listed = gpus.parse(said["smi"])
+        there = gpus.visible(listed, environ)
         try:
             if wanted.isdecimal() and 0 < int(wanted) <= len(there):
                 there = there[: int(wanted)]
@@ -85,7 +87,7 @@ class SshLauncher:
                 there = tuple(gpu for gpu in there if gpu.uuid in offered)
             held = {gpu.uuid for gpu in there if _lease_name(gpu.uuid) in said["held"] or not gpu.idle}
             some = 1 if self.target.slots > 1 else len(there)
-            return gpus.select(str(count or some), there, taken=held)
+            return gpus.GpuChoice(gpus.select(str(count or some), there, taken=held), listed)
         except AutoresearchError as error:
             code = "lease_busy" if error.code == "gpus_busy" else "no_gpu"
             reason = f"{self.reach.destination}: {error.message.replace('this machine', 'the host')}"
@@ -187,11 +189,10 @@ class SshLauncher:
         """Whether there are as many as a run needs; busy ones may be free by then, and only cause a warning."""
         try:
             count = self.target.text("gpus_per_run", "0")
-            self._choose(int(count) if count.isdecimal() else 0)
+            return list(self._choose(int(count) if count.isdecimal() else 0).findings)
         except Declined as no:
             severity = Severity.WARNING if no.code == "lease_busy" else Severity.ERROR
             return [Finding(severity, no.code, no.reason, no.hint)]
-        return []
 
 
 class HeldReach(SshReach):

@@ -200,10 +200,16 @@ def started(directory: str) -> dict[str, Any]:
 
 
 def spawn(
-    directory: str, argv: list[str], environment: Mapping[str, str], gpus: list[str], wait_s: float
+    directory: str,
+    argv: list[str],
+    environment: Mapping[str, str],
+    gpus: list[str],
+    shown: Mapping[str, str],
+    wait_s: float,
 ) -> dict[str, Any]:
     """Start the Runner of a run directory, once and in its own session; returns its identity once it is up.
 
+    gpus: the UUIDs to lease. shown: the variables that show them to the trainer.
     The directory's `spawning` lock serializes calls; should two Runners get past it, the Runner's own lock admits one.
     """
     gate = os.open(f"{directory}/spawning", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -213,8 +219,7 @@ def spawn(
         found = started(directory)
         if found:
             return found
-        leases = _show_gpus(directory, gpus, environment) if gpus else []
-        shown = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+        leases = _show_gpus(directory, gpus, shown, environment) if gpus else []
         with open(f"{directory}/runner.err", "ab") as complaints:
             child = subprocess.Popen(
                 argv,
@@ -249,11 +254,12 @@ def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wa
         pause = min(2 * pause, 0.1)
 
 
-def _show_gpus(directory: str, uuids: list[str], environment: Mapping[str, str]) -> list[str]:
+def _show_gpus(
+    directory: str, uuids: list[str], shown: Mapping[str, str], environment: Mapping[str, str]
+) -> list[str]:
     """Write the run's GPUs into its spec and the trainer's environment; returns the GPUs' lease files."""
     folder = environment.get("AUTORESEARCH_GPU_LEASES") or lease_folder()
     leases = [make_lease(folder, uuid) for uuid in uuids]
-    shown = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
     spec = parse_object(read_file(f"{directory}/spec.json"))
     spec.update(gpus=uuids, leases=leases, lease_shares=1)
     spec["environment"] = {**(spec.get("environment") or {}), **shown}

@@ -155,9 +155,48 @@ def test_a_threshold_of_ones_own() -> None:
     assert gpu(0, A, 81559, None).is_idle(1)
 
 
-def test_the_environment_names_them_by_uuid() -> None:
-    assert gpus.variables((A, B)) == {"CUDA_VISIBLE_DEVICES": f"{A},{B}", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert gpus.variables(())["CUDA_VISIBLE_DEVICES"] == ""
+@pytest.mark.parametrize(
+    ("uuids", "there", "shown", "warns"),
+    [
+        ((B,), THREE, "1", ""),
+        ((C, A), THREE, "2,0", ""),
+        ((), THREE, "", ""),
+        ((MIG,), THREE, MIG, "MIG slices have no number: vLLM reads numbers only"),
+        ((C,), (THREE[0], THREE[2]), C, "their numbers are uncertain"),
+        ((A,), (), A, "their numbers are uncertain"),
+    ],
+    ids=["one", "two", "none", "a MIG slice", "beside a lost one", "nvidia-smi is silent"],
+)
+def test_they_are_shown_by_number_where_that_is_certain(
+    uuids: tuple[str, ...], there: tuple[Gpu, ...], shown: str, warns: str
+) -> None:
+    """vLLM calls int() on each entry of CUDA_VISIBLE_DEVICES."""
+    choice = gpus.GpuChoice(uuids, there)
+    assert choice.variables == {"CUDA_VISIBLE_DEVICES": shown, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert [f.code for f in choice.findings] == (["gpus_by_uuid"] if warns else [])
+    assert warns in "".join(f.message for f in choice.findings)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "spec", "shown"),
+    [("1,2", "1", "1"), ("2,1", "all", "2,1"), (C, "1", "2"), (f"{C},{A}", "0,", "0"), (None, "2", "0,1")],
+)
+def test_numbers_are_the_machine_s_below_an_outer_list(
+    allowed: str | None, spec: str, shown: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpus, "find", lambda: THREE)
+    environ = {gpus.LEASES_VARIABLE: str(tmp_path), **({} if allowed is None else {"CUDA_VISIBLE_DEVICES": allowed})}
+    assert gpus.choose(spec, environ).variables["CUDA_VISIBLE_DEVICES"] == shown
+
+
+@pytest.mark.parametrize(
+    ("taken", "message", "hint"),
+    [((A, B, C), "1 GPU is wanted, but 0 of 3 are free", "wait"), ((B, C), "but 1 of 3 is free", "--gpus 1")],
+)
+def test_what_is_advised_where_too_few_are_free(taken: tuple[str, ...], message: str, hint: str) -> None:
+    with pytest.raises(ConflictError, match=message) as raised:
+        gpus.select(str(4 - len(taken)), THREE, taken=taken)
+    assert raised.value.hint.endswith(hint)
 
 
 @pytest.fixture

@@ -56,20 +56,21 @@ class CampaignGpus:
     per_run: int
     needed: int  # by the recipe; 0 if it does not say, or if this is not to be checked
     is_set: bool  # whether `per_run` was given
+    shown: tuple[Finding, ...] = ()  # on how runs are shown their GPUs
 
     def findings(
         self, campaign_targets: CampaignTargets, settings: Settings, environ: Mapping[str, str]
     ) -> tuple[Finding, ...]:
         """Compare what the recipe asks for with what each run is given, here and on remote targets."""
         if not self.needed:
-            return ()
+            return self.shown
         remote = RemoteGpus(None, self.per_run if self.is_set else self.needed)
         remote_targets = [target for target in campaign_targets.targets if not target.is_local]
         findings = [one for target in remote_targets for one in GpuRequest(self.needed).at(target, remote)]
         if campaign_targets.here:
             here = GpuRequest(self.needed, self.per_run, elsewhere(settings, self.needed))
             findings = [*here.compared(environ), *findings]
-        return tuple(findings)
+        return (*self.shown, *findings)
 
 
 def gpus_checked(campaign_file: CampaignFile, settings: Settings) -> bool:
@@ -81,7 +82,8 @@ def campaign_gpus(
     campaign_file: CampaignFile, campaign_targets: CampaignTargets, needed: int, parts: Parts
 ) -> CampaignGpus:
     """The GPUs of a campaign whose recipe needs so many. UsageError if one run needs more than the pool here holds."""
-    uuids = _pool(campaign_file["gpus"], parts) if campaign_targets.here else ()
+    pool = gpus.choose(campaign_file["gpus"] if campaign_targets.here else "none", parts.environ)
+    uuids = pool.uuids
     per_run, is_set = campaign_file["gpus_per_run"], campaign_file.is_set("gpus_per_run")
     if not campaign_targets.here:
         own = [
@@ -94,15 +96,7 @@ def campaign_gpus(
             hint="--gpus all, or --gpus 0,1: the pool; `--set gpus_per_run=N`: how many of it each run gets",
             code="too_few_gpus",
         )
-    return CampaignGpus(uuids, min(1, len(uuids)) if per_run is None else per_run, needed, is_set)
-
-
-def _pool(value: str, parts: Parts) -> tuple[str, ...]:
-    """The GPUs of the pool: `all`, indices or UUIDs; a number picks free ones."""
-    if value in ("", "none", "0"):
-        return ()
-    visible = gpus.visible(gpus.find(), parts.environ)
-    return gpus.select(value, visible, taken=gpus.taken(visible, parts.environ))
+    return CampaignGpus(uuids, min(1, len(uuids)) if per_run is None else per_run, needed, is_set, pool.findings)
 
 
 def campaign_targets(campaign_file: CampaignFile, settings: Settings, note: str) -> CampaignTargets:

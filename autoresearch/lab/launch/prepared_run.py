@@ -95,8 +95,9 @@ class PreparedRun:
             if uuids:
                 extra["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
                 extra["lease_shares"] = shares
-                environment |= gpus.variables(uuids)
-                spec = replace(spec, gpus=uuids, environment={**spec.environment, **gpus.variables(uuids)})
+                shown = gpus.GpuChoice(uuids, gpus.find()).variables
+                environment |= shown
+                spec = replace(spec, gpus=uuids, environment={**spec.environment, **shown})
             if options.sandbox and not self._why_no_sandbox(environment):
                 environment = options.sandbox.environment(environment)
                 extra |= options.sandbox.before(spec, environment)

@@ -51,22 +51,18 @@ def one_target(settings: Settings, note: str = "") -> Target:
     return targets[0]
 
 
-def gpus_of(chosen: str, parts: Parts) -> tuple[str, ...]:
-    """UUIDs to lease; a number picks free ones, and the lease itself decides in the Runner."""
-    if chosen in ("", "none"):
-        return ()
-    visible = gpus.visible(gpus.find(), parts.environ)
-    busy = {g.uuid for g in visible if gpus.is_leased(g.uuid, parts.environ) or not g.idle}
-    return gpus.select(chosen, visible, taken=busy)
+def gpus_of(chosen: str, target: Target, parts: Parts) -> gpus.GpuChoice:
+    """GPUs of this machine to lease; a number picks free ones, and the lease itself decides in the Runner."""
+    return gpus.choose(chosen if target.is_local else "none", parts.environ)
 
 
 def environment_of(
-    trainer_settings: TrainerSettings, parts: Parts, campaign_run: CampaignRun | None, uuids: tuple[str, ...]
+    trainer_settings: TrainerSettings, parts: Parts, campaign_run: CampaignRun | None, leased: gpus.GpuChoice
 ) -> dict[str, str]:
     """The trainer's environment: the caller's, under the campaign's, the blueprint's and the trainer's own."""
     given = {**ask.QUIET, **parts.environ, **(campaign_run.environment if campaign_run else {})}
     env = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     env |= trainer_settings.resolved.blueprint.notes.env
-    if uuids:
-        env |= gpus.variables(uuids)
+    if leased.uuids:
+        env |= leased.variables
     return env | dict(trainer_settings.environment)

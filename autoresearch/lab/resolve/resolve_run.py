@@ -54,8 +54,8 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     job = naming.session_name(fixed.slug if fixed else blueprint.slug, token)
     trainer_settings = ask_trainer(trainer, resolved, job=job)
     target = LOCAL if campaign_run else one_target(settings, blueprint.notes.launcher)
-    uuids = gpus_of(run_options.gpus or settings.text("gpus"), parts) if target.is_local else ()
-    environment = environment_of(trainer_settings, parts, campaign_run, uuids)
+    leased = gpus_of(run_options.gpus or settings.text("gpus"), target, parts)
+    environment = environment_of(trainer_settings, parts, campaign_run, leased)
     limits = limits_of(trainer_settings, settings)
     lint = trainer_settings.findings(limits.max_s, environment)
     raise_on(lint)
@@ -65,7 +65,8 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     else:
         names = names_of(resolved, options.checkout, settings, created)
     spec = _spec(trainer_settings, environment, names, limits, fixed, (token, created))
-    spec = ask.server(trainer).with_server(replace(spec, gpus=uuids, driven_by=driven_by(parts.environ)), blueprint)
+    spec = replace(spec, gpus=leased.uuids, driven_by=driven_by(parts.environ))
+    spec = ask.server(trainer).with_server(spec, blueprint)
     if campaign_run:
         spec = _in_campaign(spec, campaign_run)
     if not resolved.files.here:
@@ -74,7 +75,7 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
         *(*resolved.findings, *lint, *run_findings.unjudged(trainer_settings)),
         *run_findings.crossed_limits(spec, resolved),
         *ask.server(trainer).check_server(blueprint),
-        *run_findings.gpu_findings(trainer_settings, spec, options, settings),
+        *(*leased.findings, *run_findings.gpu_findings(trainer_settings, spec, options, settings)),
     )
     return ResolvedRun(spec, options, trainer_settings, findings)
 
