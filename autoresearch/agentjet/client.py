@@ -28,6 +28,7 @@ _WAITS = re.compile(r"already waited (\d{1,6})(?:\.\d+)?s\): ENGINE\.OFFLINE")
 WAITS_S = 30.0  # ajet's client prints every minute how long it has waited, and never gives up
 LAST_S = 5.0  # a dying server's Runner needs a moment to record how it ended
 OVER_S = 60.0  # a client may still evaluate or save when its engine is off; after that it hangs
+IDLE_S = 10.0  # ... unless it says that it waits for the engine
 
 
 def client(swarm_run: SwarmRun, say: Say) -> int:
@@ -73,13 +74,15 @@ class ClientWatch:
     def __init__(self, swarm_run: SwarmRun, say: Say) -> None:
         self.swarm_run = swarm_run
         self.say = say
-        self.watch = EngineWatch(pool_rewards=not swarm_run.swarm.server)  # then there is no log of it to read
+        self._elsewhere = not swarm_run.swarm.server  # then there is no log of it to read
+        self.watch = EngineWatch(pool_rewards=self._elsewhere)
         self.storm = RetryStorm(*swarm_run.swarm.retries)
         self.client_log = ClientLog(swarm_run.rundir.log)
         self.server_log = ServerLog(swarm_run.server_dir.log)
         self._moved_at = 0.0
         self._gone_at: float | None = None
         self._spoke_at = 0.0  # when the client last printed something that a hanging one does not
+        self._idles = False  # its last line says that it waits for the engine
         self._warned = False
         self._complete = False  # the client reported it
         self._waited = 0  # seconds that it reports having waited for an engine that is off
@@ -94,7 +97,8 @@ class ClientWatch:
             self.watch.boot_logged(now)
         for line in self.client_log.lines():
             self.storm.line(now, line)
-            self._spoke_at = self._spoke_at if _IDLE.search(line) else now
+            self._idles = _IDLE.search(line) is not None
+            self._spoke_at = self._spoke_at if self._idles else now
             self._complete = self._complete or "Training complete" in line
             waits = _WAITS.search(line)
             self._waited = int(waits[1]) if waits else self._waited
@@ -133,16 +137,34 @@ class ClientWatch:
             return False
         self._gone_at = now if self._gone_at is None else self._gone_at
         self._raise_if_crashed()
-        return now - self._gone_at >= OVER_S and self._hangs(now)
+        patience = min(IDLE_S, OVER_S) if self._idles else OVER_S
+        return now - self._gone_at >= patience and self._hangs(now, patience)
 
-    def _hangs(self, now: float) -> bool:
-        if self._complete or self.server_log.complete(self.watch.done):
-            if now - self._spoke_at < OVER_S:
+    def _hangs(self, now: float, patience: float = OVER_S) -> bool:
+        complete = self._complete or self.server_log.complete(self.watch.done)
+        if complete or (self._elsewhere and self.server_log.total is None and self.watch.last_collected):
+            if now - self._spoke_at < patience:
                 return False  # it saves, plots or uploads
+            self._report_last_step()
             self.say(f"{TAG}the engine is off after its last step, and the client does not end by itself")
+            if not complete:
+                self._report_unseen_end()
             return True
         text = f"the engine went off after step {self.watch.done}, and {OVER_S:.0f} s later the client still waits"
         raise SwarmFault("engine_offline", text, tuple(self.server_log.evidence()))
+
+    def _report_unseen_end(self) -> None:
+        """Training ends like this, and so does a crash of the optimizer step: only the server's log tells which."""
+        self.say(
+            f"{TAG}error end_unseen: the engine went off after the batch of step {self.watch.done}; this is taken for "
+            "the end of training, as the server's log is elsewhere: look there whether it crashed"
+        )
+
+    def _report_last_step(self) -> None:
+        """Report the step whose batch was complete when the engine went off, where no log reports it."""
+        if self._elsewhere and self.watch.last_collected:
+            for line in self.watch.step_done(self.watch.last_collected[0], reward=self.watch.last_collected[1]):
+                self.say(line)
 
     def _raise_if_crashed(self) -> None:
         cause = self.server_log.crash
@@ -167,6 +189,7 @@ class ClientWatch:
         """Raise if the engine crashed: a client that is stopped while waiting for it may still exit well."""
         if self.watch.own and self.watch.last.status == OFFLINE:
             self._raise_if_crashed()
+            self._report_last_step()
 
     def close(self) -> None:
         """Close the logs."""

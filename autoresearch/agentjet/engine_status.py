@@ -70,10 +70,10 @@ def _rewards(tasks: object) -> Rewards:
 
 
 class BatchReward:
-    """The mean reward of each batch, from the pool of a server whose log is elsewhere.
+    """The mean reward of the episodes collected for each step, from the pool of a server whose log is elsewhere.
 
-    The trainer pushes the pool every few seconds: it holds more episodes than were needed, and shows a batch for a
-    while after the next one has begun.
+    It is not what the trainer logs as `critic/rewards/mean`: the trainer pushes the pool every few seconds, with more
+    episodes than it then trains on, and it shows a batch for a while after the next one has begun.
     """
 
     def __init__(self) -> None:
@@ -82,18 +82,21 @@ class BatchReward:
         self._stale: Rewards = {}  # the last pool of the batch before, or of an earlier run
 
     def update(self, poll: EnginePoll) -> tuple[int, float] | None:
-        """Take in one poll; the step that was collected before this one, and its mean reward, once it is over."""
-        if poll.status not in STEPPING:
-            self._step, self._batch, self._stale = None, {}, poll.rewards
-            return None
+        """Take in one poll; the step that was collected before this one, and its mean reward, once it is over.
+
+        The last step is over when the engine has gone off: until it boots again, its pool stays as it was.
+        """
+        step = poll.step if poll.status in STEPPING else None
         over = None
-        if poll.step != self._step:
+        if step != self._step:
             if self._batch and _grown(self._batch, poll.rewards):
                 self._batch = poll.rewards
             values = [value for rewards in self._batch.values() for value in rewards]
             over = (self._step, sum(values) / len(values)) if self._step is not None and values else None
-            self._step, self._stale, self._batch = poll.step, self._batch or self._stale, {}
-        if poll.rewards != self._stale:
+            self._step, self._stale, self._batch = step, self._batch or self._stale, {}
+        if step is None:
+            self._stale = poll.rewards
+        elif poll.rewards != self._stale:
             self._batch = poll.rewards
         return over
 

@@ -32,6 +32,7 @@ class EngineWatch:
         self.first_step: int | None = None  # the first step that it collected
         self.done = 0  # the last optimizer step known to be done
         self.offline = 0  # consecutive polls that reported OFFLINE after another status
+        self.last_collected: tuple[int, float | None] | None = None  # step and reward: it went off with a whole batch
         self.last = EnginePoll(OFFLINE)
         self.moved_at = 0.0  # time of the last change of status, step or counters
         self.booting_since = 0.0
@@ -96,11 +97,15 @@ class EngineWatch:
     def _status(self, now: float, previous: EnginePoll, poll: EnginePoll) -> Iterator[str]:
         if poll.status == OFFLINE:
             self.offline += self.own
+            over = self._batch_reward.update(poll) if self._batch_reward else None
             if previous.status != OFFLINE:
+                if previous.step is not None and _has_collected(previous):
+                    reward = over[1] if over and over[0] == previous.step else None
+                    self.last_collected = previous.step, reward
                 self.moved_at = self._reported_at = now
                 yield f"engine {OFFLINE}"
             return
-        self.offline = 0
+        self.offline, self.last_collected = 0, None
         if poll.status == BOOTING and (not self.own or previous.status != BOOTING):
             self.booting_since = now
         if previous.status == BOOTING and poll.status in STEPPING:
@@ -136,3 +141,9 @@ class EngineWatch:
             return f"engine {BOOTING} for {now - self.booting_since:.0f} s"
         step = "" if poll.step is None or poll.status not in STEPPING else f" global_step {poll.step}"
         return f"engine {poll.status}{step}" + (f" {poll.counters}" if poll.counters else "")
+
+
+def _has_collected(poll: EnginePoll) -> bool:
+    """Whether the batch of this step was complete: the engine trains on it, or is about to."""
+    (done, wanted) = poll.episodes
+    return poll.status in STEPPING and (poll.status != ROLLING or done >= wanted > 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint, Notes
-from autoresearch.core.metrics.swarm_evaluations import PREFIX
+from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.targets import Target
@@ -103,6 +103,10 @@ def _remarks(swarm: Swarm, blueprint: Blueprint) -> Iterator[Finding]:
         message, hint = f"no server is started: there must be one at {where}", "`- swarm_server: ...` starts one"
         yield _warning("swarm_no_server", message, hint, blueprint)
     metric = blueprint.notes.metric
+    if metric.startswith("critic/") and not swarm.server:
+        message = f"{metric} stands in the server's log, which is not here"
+        hint = f"`- metric: {COLLECTED_REWARD}` is what the server's pool shows: more episodes than it then trains on"
+        yield _warning("swarm_metric_elsewhere", message, hint, blueprint)
     if (name := recorded_metric(metric, blueprint.notes)) != metric:
         message = f"the metric is recorded as {name}: classic mode counts it otherwise"
         yield _warning("swarm_metric", message, f"write `- metric: {name}`", blueprint)

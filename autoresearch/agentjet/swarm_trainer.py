@@ -24,7 +24,7 @@ from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.metrics.swarm_evaluations import PREFIX, Evaluations, share
+from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX, Evaluations, share
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
@@ -64,7 +64,7 @@ _SIGNALS = (
 _EVAL = later(r"\[EVAL @ step (?P<step>\d{1,9})\] (?P<name>\S.{0,200}?) {1,4}(?P<pairs>[\w@.-]{1,60}=\S.*)\Z")
 _PAIR = later(r"([\w@.-]{1,60})=(\S+)")
 _STEP = later(rf"\[swarm\] step (?P<step>\d{{1,10}})(?: kl (?P<kl>{NUMBER})| reward (?P<reward>{NUMBER}))?\Z")
-_METRICS = {"kl": "actor/kl_loss", "reward": "critic/rewards/mean"}
+_METRICS = {"kl": "actor/kl_loss", "reward": COLLECTED_REWARD}
 _COMMON = "ajet.trainer_common"
 
 

@@ -33,6 +33,7 @@ class ExitRecord:
     validations_seen: int = 0
     nan_seen: bool = False
     error_kind: str = ""
+    error: str = ""  # its line
     duration_s: float = 0.0
     started: float = 0.0
     ended: float = 0.0

@@ -206,14 +206,31 @@ def test_the_rewards_of_a_step_are_those_of_its_batch_in_the_pool() -> None:
             (SYNC, 2, {"c": (0.25,)}),
             (ROLL, 3, {"d": (1.0,)}),
             (ROLL, 5, {"f": (1.0,)}),  # nobody saw step 4
+            (SYNC, 5, {"f": (1.0,)}),
+            (OFF, 0, {"f": (1.0, 0.0)}),
         ]
     ):
         lines += watch.update(2.0 * n, EnginePoll(f"ENGINE.{status}", step, rewards=rewards))
+    assert watch.last_collected == (5, 0.5)
     assert [line.removeprefix("[swarm] ") for line in lines if "] step " in line] == [
         "step 1 reward 0.5",
         "step 2 reward 0.25",
         "step 4",
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "episodes", "collected"),
+    [(ROLL, (1, 2), False), (ROLL, (2, 2), True), (ROLL, (0, 0), False), (POST, (1, 2), True), (SYNC, (0, 0), True)],
+)
+def test_an_engine_that_went_off_had_its_batch_or_not(
+    status: str, episodes: tuple[int, int], collected: bool
+) -> None:
+    watch = EngineWatch(pool_rewards=True)
+    for n, poll in enumerate((EnginePoll(f"ENGINE.{BOOT}"), EnginePoll(f"ENGINE.{status}", 4, episodes))):
+        watch.update(float(n), poll)
+    watch.update(2.0, EnginePoll(f"ENGINE.{OFF}", 0))
+    assert (watch.last_collected is not None) is collected
 
 
 def test_rewards_that_are_none_are_left_out() -> None:

@@ -76,7 +76,7 @@ def test_steps_of_the_server_and_of_our_watch() -> None:
     ours = TRAINER.read_line("[swarm] step 3 kl 0.5")
     assert ours and (ours.kind, ours.step, ours.metrics) == (SignalKind.STEP, 3, {"actor/kl_loss": 0.5})
     pooled = TRAINER.read_line("[swarm] step 3 reward 0.625")
-    assert pooled and (pooled.step, pooled.metrics) == (3, {"critic/rewards/mean": 0.625})
+    assert pooled and (pooled.step, pooled.metrics) == (3, {"swarm/collected_reward/mean": 0.625})
     assert TRAINER.read_line("[swarm] engine ENGINE.ROLLING global_step 3") is None
 
 

@@ -234,17 +234,20 @@ def test_a_server_behind_ssh_is_reached_through_a_forward_that_is_started_again(
 
 def test_a_server_elsewhere_gives_the_rewards_of_its_pool(bench: Any, swarm: Blueprint) -> None:
     port = free_port()
-    given = swarm("steps=3", notes=f"- swarm_url: http://127.0.0.1:{port}")
-    metric = "- metric: critic/rewards/mean"
+    given = swarm("steps=99", notes=f"- swarm_url: http://127.0.0.1:{port}")  # the engine ends before, at step 3
+    metric = "- metric: swarm/collected_reward/mean"
     given.write_text(re.sub(r"^- swarm_server: .*$", metric, given.read_text(), flags=re.MULTILINE))
     argv = [sys.executable, "fake_swarm_server.py", f"--swarm-port={port}"]
     server = subprocess.Popen(argv, cwd=bench.repo, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         bench.until(lambda: not is_free(port))
         done = bench.ask("run", given)
-        assert re.findall(r"^\[swarm\] step (.*)$", log_of(done), re.MULTILINE) == ["1 reward 0.5", "2 reward 0.5"]
+        steps = re.findall(r"^\[swarm\] step (.*)$", log_of(done), re.MULTILINE)
+        assert steps == [f"{n} reward 0.5" for n in (1, 2, 3)]
         (row,) = bench.ask("ledger", "show")["rows"]
-        assert (row["metric_name"], row["metric_value"], row["steps"]) == ("critic/rewards/mean", 0.5, 2)
+        assert (row["metric_name"], row["metric_value"], row["steps"]) == ("swarm/collected_reward/mean", 0.5, 3)
+        assert (done["ending"], done["verdict"]) == ("finished", "keep"), done
+        assert "end_unseen: the engine went off after the batch of step 3" in str(done["warnings"]), done
         assert not is_free(port)  # the server there is not ours to end
     finally:
         server.kill()

@@ -53,6 +53,22 @@ def check_scaffold(directory: Path, python: str, endpoint: Endpoint, item: str =
         raise
 
 
+def _batch_size(directory: Path) -> int:
+    """Different items in a step: of the blueprint's command, else of the client's defaults; 1 if neither says it."""
+    texts = (path.read_text(encoding="utf-8") for name in (BLUEPRINT, ROLL) if (path := directory / name).is_file())
+    found = re.search(r"""--batch-size(?:[ =]|", type=int, default=)(\d{1,6})\b""", "\n".join(texts))
+    return int(found[1]) if found else 1
+
+
+def _too_few(items: int, batch_size: int) -> Iterator[str]:
+    """A remark if the items never fill a batch, so that no step would ever end; the client then refuses to start."""
+    if items < batch_size:
+        yield (
+            f"a step takes {batch_size} different items, and there are {items} to train on: add items, or "
+            f"`--batch-size {items}` to the command in {BLUEPRINT}"
+        )
+
+
 def _interpreter(directory: Path) -> str:
     """What the blueprint beside the files names, else our own."""
     path = directory / BLUEPRINT
@@ -87,7 +103,8 @@ def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -
             _refuse_unused(model)
             requests = model.requests
     used = endpoint.base_url or "a stand-in model"
-    return ScaffoldResult(count, first, item, reward, seconds, used, requests, _client(directory, python))
+    remarks = (*_too_few(count, _batch_size(directory)), *_client(directory, python))
+    return ScaffoldResult(count, first, item, reward, seconds, used, requests, remarks)
 
 
 def _refuse_unused(model: StandIn) -> None:

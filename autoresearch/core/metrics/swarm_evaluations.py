@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from autoresearch.core.metrics.python_values import number
 
 PREFIX = "swarm/"
+COLLECTED_REWARD = f"{PREFIX}collected_reward/mean"
+"""Mean reward of the episodes in a server's pool; not the `critic/rewards/mean` that its trainer logs."""
 
 
 def share(text: str) -> float | None:

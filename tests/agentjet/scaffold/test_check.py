@@ -26,6 +26,8 @@ def test_against_the_stand_in(scaffold: Any) -> None:
     assert (done.items, done.reward, done.requests, done.endpoint) == (2, 0.0, 1, "a stand-in model")
     assert done.first["id"] == done.item and done.seconds > 0
     assert done.remarks == (
+        "a step takes 32 different items, and there are 2 to train on: add items, "
+        "or `--batch-size 2` to the command in blueprint.md",
         f"AgentJet is not installed for {sys.executable}: agent_roll.py and agent_roll_one_episode_debug.py "
         "were compiled, not run",
     )
@@ -44,6 +46,8 @@ def test_where_agentjet_is_installed_its_job_is_built(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", stub["PYTHONPATH"])
     made = scaffold()
+    roll = made.place / "agent_roll.py"
+    roll.write_text(roll.read_text().replace("type=int, default=32", "type=int, default=2"))
     assert check(made.place, sys.executable, STAND_IN).remarks == ()
     assert not (made.place / "results").exists()
     path = made.place / "agent_roll.py"

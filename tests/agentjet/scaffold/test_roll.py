@@ -58,6 +58,11 @@ def test_a_training_from_its_first_evaluation_to_its_last(roll: Any, model: Any,
     _published_shape(done, tmp_path)
 
 
+def test_fewer_items_than_a_batch_are_refused_before_the_engine_starts(roll: Any) -> None:
+    done, calls = roll("agent_roll.py", "--batch-size", 9, check=1)
+    assert "a step takes 9 different items, and there are 2 to train on" in done.stderr and not calls
+
+
 def _published_shape(done: subprocess.CompletedProcess[str], tmp_path: Path) -> None:
     """As field for field in AgentJet's own auto_train.py."""
     text = (tmp_path / "results" / "val_results.md").read_text()
