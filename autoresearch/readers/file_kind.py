@@ -16,6 +16,7 @@ from autoresearch.readers.trainer_state import state_file
 _HEAD = 1 << 16
 _TEXT_CONTROL = frozenset(b"\t\n\r\x0b\x0c\x08\x07\x1b")
 _JSONL = (".jsonl", ".ndjson", ".json")
+_AGENTJET = (b"'global_step", b"'step'", b"task_pass_rate@", b"TGC@")
 
 
 def sniff(path: Path) -> str:
@@ -80,8 +81,8 @@ def _of_directory(path: Path) -> str:
 
 def _of_text(path: Path, seen: bytes) -> SourceFormat:
     if seen.startswith(b"{'"):
-        first = seen.partition(b"\n")[0]
-        return SourceFormat.CONSOLE if b"'epoch': " in first else SourceFormat.DICT_LINES  # Hugging Face's console
+        first = seen.partition(b"\n")[0]  # of other programs, the log is read, whatever their step is called
+        return SourceFormat.DICT_LINES if any(name in first for name in _AGENTJET) else SourceFormat.CONSOLE
     if seen.startswith(b"## Step "):
         return SourceFormat.SWARM_VAL
     if seen.startswith((b'{"', b'{ "')) or path.suffix in _JSONL:

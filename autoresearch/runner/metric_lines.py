@@ -15,10 +15,11 @@ from .text import without_escapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
+_MOST_PLAIN_WORDS = 8  # ... if none of them belongs to prose: `average undiscounted return per evaluation episode`
 _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
@@ -28,7 +29,7 @@ _PROSE = frozenset(
 _STEPS = (
     "step steps iteration iterations iter iters it itr update updates num_updates n_updates num_steps trainer_step "
     "gradient_step optimizer_step timestep timesteps frame frames num_timesteps total_timesteps timesteps_total "
-    "env_steps num_env_steps num_env_steps_sampled_lifetime",
+    "env_steps num_env_steps num_env_steps_sampled_lifetime #",
     "episode episodes round rounds generation generations gen rollout training_iteration batch",
     "epoch epochs",
 )
@@ -38,13 +39,14 @@ LEADING = "[n]"  # of a line that begins with its number, as XGBoost's and CatBo
 RANK[BAR] = RANK[LEADING] = len(_STEPS)
 _STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update")
 _NO_STEPS = (
-    *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log"),
-)  # settings
+    *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log", "fps_"),
+)  # settings, and a rate
+_UNITS = frozenset("s sec secs second seconds ms us min mins minute minutes h hr hrs hour hours percent".split())
 
 _KNOWN = re.compile(
     r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"
     r"(?<![a-z])(?:val|eval|valid|test|mse|mae|rmse|f1|auc|bleu|elo|iou|err|r2|nll|ce)(?![a-z])|success|pass|win|"
-    r"fitness|objective|advantage|regret|ep_len|len_mean",
+    r"fitness|objective|advantage|regret|ep_len|len_mean|(?<![a-z])map(?![a-z])",
     re.I,
 )
 _VALIDATION = re.compile(r"(?:val|eval|valid|validation|test)(?:[-_/. ]|$)", re.I)
@@ -139,7 +141,7 @@ def step_rank(name: str) -> int | None:
     word = re.split(r"[/.]", name.lower())[-1]
     if word in RANK:
         return RANK[word]
-    if word.endswith(_STEP_ENDS) and not word.startswith(_NO_STEPS):
+    if word.endswith(_STEP_ENDS) and not word.startswith(_NO_STEPS) and "_per_" not in word:
         return RANK.get(word.rsplit("_", 1)[-1], 0)
     return None
 
@@ -230,7 +232,7 @@ class _PairReader:
         self.list_of = ""  # the name whose value is a list so far
         self.lost = 0  # words that name nothing
         self.at = 0
-        self.unnamed = -2  # the last number without a name
+        self.unnamed = self.valued = -2  # the last number without a name, and the last with one
         kinds = {"text": self._text, "word": self._word, "number": self._number, "sign": self._sign}
         kinds["unit"] = self._number
         while self.at < len(tokens):
@@ -283,10 +285,14 @@ class _PairReader:
     def _named(self) -> bool:
         """Whether the words name a number, rather than being a sentence in which one stands."""
         if self.explicit:
-            return 0 < len(self.words) <= _MOST_WORDS
+            most = _MOST_WORDS if len(self.words) <= _MOST_WORDS or self._prose() else _MOST_PLAIN_WORDS
+            return 0 < len(self.words) <= most
         if len(self.words) > _FEW_WORDS and step_rank(self.words[-1]) is not None:  # `Validation at step 100:`
             del self.words[:-1]
-        return 0 < len(self.words) <= _FEW_WORDS and not any(word.lower() in _PROSE for word in self.words)
+        return 0 < len(self.words) <= _FEW_WORDS and not self._prose()
+
+    def _prose(self) -> bool:
+        return any(word.lower() in _PROSE for word in self.words)
 
     def _text(self, token: re.Match[str]) -> None:
         """A quoted text: a key, a number, a share such as '5/60', or any other value."""
@@ -304,6 +310,9 @@ class _PairReader:
             self.list_of = ""
         if self.at == self.unnamed + 1 and (len(token[0]) < 5 or "/" in token[0]):  # `12345.6 ex/s`
             return
+        if self.at == self.valued + 1 and token[0].lower() in _UNITS and self._ahead(1) not in ("=", ":"):
+            if not self._number_ahead(1):  # `33.9 s Mean Reward: 1.2`, but not `loss 0.5 min 0.1 max 0.9`
+                return
         if not self.explicit:
             self.words.append(token[0])
             return
@@ -324,6 +333,7 @@ class _PairReader:
             if self._ahead(1) == ":" and self._ahead(2) == "{":
                 self.heads.add(key)
             self.pairs.setdefault(key, (self.at, total))
+            self.valued = self.at + (2 if total >= 0 else 0)
             self.list_of = key if previous == "[" else ""
         elif self.words:
             self.lost += len(self.words)
@@ -516,47 +526,120 @@ def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:
     return int(any(map(known_metric, metrics)))
 
 
-_SEPARATORS = tuple(re.compile(one) for one in (r"\s*(?:->|=>|\u2192)\s*", ",", "\t", ";", r"\|", r"\s{2,}", r"\s+"))
-_COLUMN = re.compile(r"[^\W\d][\w ./@%#-]{0,60}\Z")
+_FRAMED = "|\u2502\u2503"
+_ALIGNED = re.compile(r"\s{2,}")
+_SEPARATORS = (
+    *map(re.compile, (r"\s*(?:->|=>|\u2192)\s*", ",", "\t", ";", r"\|")),
+    _ALIGNED,
+    re.compile(r"\s+"),
+)
+_COLUMN = re.compile(r"(?:#|[^\W\d][\w ./@%#-]{0,60})\Z")
+_WIDE_COLUMN = re.compile(r"(?:#|[^\W\d](?:[\w ./@%#()-]|:(?=\S)){0,60})?\Z")  # `Box(P`, `mAP@.5:.95`; or none
 _ROW_BAR = re.compile(r":?\s+\d{1,3}%\|.*")
+_STEP_WORD = re.compile(r"step|iter|epoch|episode|update|gen|round|batch|frame|#", re.I)
+_RULE = re.compile(r"[-+=:\s|\u2500-\u257f]*\Z")
+_WHOLE = frozenset(("all", "overall", "total"))  # names of a row that holds what the table is about
 
 
-def _cells(text: str, separator: re.Pattern[str]) -> list[str]:
-    return [cell.strip(" \"'") for cell in separator.split(text.strip(" |"))]
-
-
-def header(text: str) -> Sequence[str] | None:
-    """The columns that a CSV header, or the head of an aligned table, names; None for any other line."""
-    if len(text) > 2000 or re.search(r"[:={}()]", text):
+def header(text: str) -> Table | None:
+    """The table that a CSV header, or the head of an aligned table, begins; None for any other line."""
+    if len(text) > 2000 or not (_STEP_WORD.search(text) or "  " in text or bars(text) > 3):
         return None
-    for separator in _SEPARATORS:
-        cells = _cells(text, separator)
-        if len(cells) >= 2 and all(map(_COLUMN.match, cells)):
-            named = [cell for cell in cells if step_rank(cell.replace(" ", "_")) is not None]
-            if named and len(named) < len(cells) and (separator is not _SEPARATORS[-1] or len(cells) >= 3):
-                return cells
-    return None
-
-
-def row(text: str, columns: Sequence[str]) -> ParsedLine | None:
-    """A row below a header; None if it has not one cell a column, most of them numbers."""
-    text = _ROW_BAR.sub("", text)
-    for separator in _SEPARATORS:
-        cells = _cells(text, separator)
-        if len(cells) != len(columns):
+    text = _ROW_BAR.sub("", text) if "%|" in text else text
+    if any(sign in text for sign in "={}") or _NUMBER.search(text):
+        return None
+    for separator, cells in _split(text):
+        wide = separator in (None, _ALIGNED)
+        if len(cells) < 2 or not all(map((_WIDE_COLUMN if wide else _COLUMN).match, cells)):
             continue
-        values = [_cell_value(cell) for cell in cells]
-        filled = [cell for cell in cells if cell]
-        if sum(value is not None for value in values) * 2 <= len(filled) or not filled:
-            return None
-        line = ParsedLine()
-        for name, value in zip(columns, values):  # noqa: B905
-            if value is not None:
-                line.add(name.replace(" ", "_"), value)
-        return line if line.steps and line.metrics else None
+        table = Table(cells)
+        if table.steps < len(cells) and (table.steps or (wide and len(cells) >= 3 and table.measures)):
+            if separator is not _SEPARATORS[-1] or len(cells) >= 3:
+                return table
     return None
+
+
+def _split(text: str) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
+    """The cells of a line, for each separator that it may have; None for bars around all of them."""
+    if bars(text) > 3:  # a logger's prefix may stand before the first
+        framed = re.split(rf"[{_FRAMED}]", text)[1:-1]
+        yield None, [cell.strip(" \"'") for cell in framed]
+        return
+    for separator in _SEPARATORS:
+        yield separator, [cell.strip(" \"'") for cell in separator.split(text.strip(" |"))]
+
+
+class TableRow(ParsedLine):
+    """A row, or several, of a table that has no column for the step. `dump`: whether each is a metric and its value."""
+
+    __slots__ = ()
+
+
+class Table:
+    """A table below its header. `steps`: how many of its columns may hold the step.
+
+    Without one, a word at the beginning of a row names it; where columns are called metric and value, a row is a pair.
+    """
+
+    __slots__ = ("above", "columns", "steps", "value_at")
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = [(name if "(" in name else name.rstrip(")")).replace(" ", "_") for name in columns]
+        self.steps = sum(step_rank(name) is not None for name in self.columns)
+        lower = [name.lower() for name in self.columns]
+        self.value_at = lower.index("value") if "metric" in lower and "value" in lower else -1
+        self.above: list[str] = []  # the cells of the row above
+
+    @property
+    def measures(self) -> bool:
+        """Whether it says, by the names of its columns, that it holds metrics."""
+        return self.value_at > 0 or any(map(known_metric, self.columns))
+
+    def row(self, text: str) -> ParsedLine | None:
+        """A row; None if the line has not one cell a column, most of them numbers."""
+        text = _ROW_BAR.sub("", text) if "%|" in text else text
+        cells = next((cells for _, cells in _split(text) if len(cells) == len(self.columns)), None)
+        if cells is None:
+            return None
+        if not self.steps and self.value_at > 0:
+            return self._one_value(cells)
+        values = [_cell_value(cell) for cell in cells]
+        if sum(value is not None for value in values) * 2 <= sum(map(bool, cells)):
+            return None
+        line, prefix = ParsedLine(), ""
+        if not self.steps:
+            if values[0] is not None or not cells[0]:
+                return None
+            line, prefix = TableRow(), "" if cells[0].lower() in _WHOLE else f"{cells[0].replace(' ', '_')}/"
+        for name, value in zip(self.columns, values):  # noqa: B905
+            if value is not None and name:
+                line.add(prefix + name, value)
+        return line if line.metrics and (line.steps or not self.steps) else None
+
+    def _one_value(self, cells: list[str]) -> ParsedLine | None:
+        """`|arc_easy|1|none|0|acc|0.6263|` is arc_easy/acc = 0.6263; an empty first cell is that of the row above."""
+        cells[0] = cells[0] or (self.above[0] if self.above else "")
+        self.above = cells
+        value = _cell_value(cells[self.value_at])
+        names = [cell for cell in cells[: self.value_at] if _COLUMN.match(cell) and cell.lower() not in _LITERALS]
+        if value is None or not names:
+            return None
+        line = TableRow()
+        line.dump = True
+        line.metrics["/".join(names).replace(" ", "_")] = value
+        return line
 
 
 def _cell_value(cell: str) -> float | None:
     share = _SHARE.match(cell)
     return float(share[1]) if share else _float(cell.rstrip("%")) if cell else None
+
+
+def is_rule(text: str) -> bool:
+    """Whether a line draws a part of a table's frame."""
+    return bool(_RULE.match(text))
+
+
+def bars(text: str) -> int:
+    """How many bars a line has that ends with one; 0 for any other."""
+    return sum(map(text.count, _FRAMED)) if text[-1:] in _FRAMED and text else 0

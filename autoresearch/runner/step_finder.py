@@ -16,17 +16,20 @@ from .metric_lines import (
     LONGEST,
     RANK,
     ParsedLine,
+    Table,
+    TableRow,
     as_declared,
+    bars,
     body,
     by_same_name,
     clean,
     header,
     is_count,
+    is_rule,
     is_validation,
     known_metric,
     parse,
     plausible,
-    row,
     same_name,
     step_rank,
 )
@@ -52,7 +55,6 @@ _TELLING = (
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
 _DIGIT = re.compile(rb"\d")
-_STEP_WORD = re.compile(r"step|iter|epoch|episode|update|gen|round|batch|frame", re.I)
 _NEEDLES = (
     *(b"step", b"Step", b"iter", b"Iter", b"epoch", b"Epoch", b"episode", b"Episode", b"update", b"Update"),
     *(b"loss", b"Loss", b"eward", b"val_", b"%|", b"\n|", b"\n\xe2\x94\x82"),
@@ -137,9 +139,14 @@ class StepName:
             return False
         if self.rank == _UNNAMED:
             return not self.falls and self.grows_known >= (GROWS if self.known == 2 else GROWS_UNKNOWN)
-        if not self.known:
-            return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR
-        return self.grows_known >= GROWS
+        if self.grows_known >= GROWS:
+            return True
+        return self.grows >= GROWS_UNKNOWN and not self.falls and self.step_name != BAR
+
+    @property
+    def grew_each_time(self) -> bool:
+        """Whether these are steps at the end of a log that has no others: one larger number on each of its lines."""
+        return GROWS <= self.grows == self.count - 1 and self.rank < RANK[BAR]
 
     @property
     def order(self) -> tuple[bool, int, int, int, int]:
@@ -173,7 +180,8 @@ class StepFinder:
         own = b"".join(b"|" + re.escape(name.encode()) for name in names)
         self._telling = re.compile(_TELLING + own, re.I)
         self._bytes = 0
-        self._columns: tuple[str, ...] = ()
+        self._table: Table | None = None  # the last with a column for the step, whose rows may stand anywhere
+        self._rows: Table | None = None  # one without, of which this may be the next row
         self._headings: dict[str, int] = {}
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
@@ -222,18 +230,22 @@ class StepFinder:
     def end(self) -> list[FoundLine]:
         """What was found since the last `take`, at the end of a log.
 
-        A log with a declared metric needs no step that grew: its lines are read as they are.
+        Where no step was proven, one that grew on each of its lines is taken. A log with a declared metric, or a table
+        of results, needs none: its lines are read as they are.
         """
         self._close()
         self.axis = self.axis or self._best()
-        if self.axis is None and self.names:
-            named = [seen for seen in self._pending if plausible(seen.line.metrics, self.names) == 2]
-            steps = {name for seen in named for name in seen.steps}
-            axes = [self.axes[name] for name in steps if name in self.axes]
-            usable = [one for one in axes if one.rank < _UNNAMED and not one.falls]
-            self._pending = named
-            self.axis = min(usable, key=lambda one: one.order, default=None)
-            self.axis = self.axis or (StepName("", _COUNTED) if named else None)
+        if self.axis is None:
+            grown = [one for one in self.axes.values() if one.grew_each_time and one.step_name not in self._fractional]
+            named = [seen for seen in self._pending if self.names and plausible(seen.line.metrics, self.names) == 2]
+            beside = [self.axes[name] for seen in named for name in seen.steps if name in self.axes]
+            usable = [one for one in beside if one.rank < _UNNAMED and not one.falls]
+            results = [seen for seen in self._pending if isinstance(seen.line, TableRow) and seen.line.dump]
+            if usable and not any(one in grown for one in usable):
+                grown, self._pending = usable, named
+            elif not grown and (named or results):
+                grown, self._pending = [StepName("", _COUNTED)], named or results
+            self.axis = min(grown, key=lambda one: one.order, default=None)
         return [*self._resolved(), *self._last_words(self.axis)] if self.axis is not None else []
 
     def summary(self) -> str:
@@ -259,7 +271,7 @@ class StepFinder:
         if axis is not None and axis.step_name != BAR and b"%|" in hits and "%|" not in axis.example:
             del hits[b"%|"]  # bars of something else are most of the output of many programs
         while at < size:
-            if self._bytes + at > LOOKED_AT and not self._columns and self._block is None:
+            if self._bytes + at > LOOKED_AT and not (self._table or self._rows or self._block):
                 for needle, hit in list(hits.items()):
                     if hit < at:
                         start = max(0, at - 1) if needle[:1] == b"\n" else at
@@ -279,37 +291,60 @@ class StepFinder:
             at = high + 1
 
     def _look(self, raw: bytes, at: float) -> None:
-        if len(raw) > 4 * LONGEST or not (self._columns or self._block or self._tree or self._telling.search(raw)):
+        known = self._table or self._rows or self._block or self._tree
+        if len(raw) > 4 * LONGEST or not (known or self._telling.search(raw)):
             return
         text = clean(raw)
-        if _cells(text) and self._cell(text, at):
+        frame = bars(text)
+        if 1 < frame < 4 and self._cell(text, at):
             return
+        words = body(text)
+        cells = text if frame > 3 else words
         if not _DIGIT.search(raw):
-            self._look_at_words(text)
+            self._look_at_words(text, cells)
             return
-        indent = len(text) - len(text.lstrip())
-        text = body(text)
-        if self._columns:
-            cells = row(text, self._columns)
-            if cells is not None:
-                self._see(cells, at, text)
-                return
-        line = parse(text)
+        if (self._table or self._rows) and self._look_at_row(cells, at):
+            return
+        line = parse(words)
+        if (line is None or "%|" in words) and self._begins_table(cells):
+            return
         if line is None or (line.quoted and not line.dump and not line.steps):
-            if not _KEY_AND_TEXT.match(text):  # `date: 2026-11-24` within a tree
+            if not _KEY_AND_TEXT.match(words):  # `date: 2026-11-24` within a tree
                 self._close()
             return
         pairs = len(line.steps) + len(line.metrics)
         if pairs == 1 and not line.dump and line.bare:
-            self._add(line, at, text, indent)
+            self._add(line, at, words, len(text) - len(text.lstrip()))
             return
         self._close()
         if line.metrics:
-            self._see(line, at, text)
+            self._see(line, at, words)
         elif line.bare:
             self._headings = {name: value for name, (value, _) in line.steps.items()}
 
-    def _look_at_words(self, text: str) -> None:
+    def _look_at_row(self, cells: str, at: float) -> bool:
+        """Add a row of a table; False if it is none."""
+        if self._rows is not None:
+            row = self._rows.row(cells)
+            if row is not None:
+                self._add(row, at, cells, 0)
+                return True
+            self._rows = None if not is_rule(cells) else self._rows
+        row = self._table.row(cells) if self._table is not None else None
+        if row is not None:
+            self._see(row, at, cells)
+        return row is not None
+
+    def _begins_table(self, cells: str) -> bool:
+        """Whether this is the header of a table."""
+        table = header(cells)
+        if table is None:
+            return False
+        self._close()
+        self._table, self._rows = (table, None) if table.steps else (self._table, table)
+        return True
+
+    def _look_at_words(self, text: str, cells: str) -> None:
         """A line without a digit: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
         branch = _BRANCH.match(text)
         if branch:
@@ -317,12 +352,8 @@ class StepFinder:
             self._tree = [(at, name) for at, name in self._tree if at < indent]
             self._tree.append((indent, branch["name"]))
             return
-        words = body(text)
-        named = _STEP_WORD.search(words) and header(words)
-        if named:
-            self._close()
-            self._columns = tuple(named)
-        elif not _KEY_AND_TEXT.match(words):
+        if not (is_rule(cells) or self._begins_table(cells) or _KEY_AND_TEXT.match(cells)):
+            self._rows = None
             self._close()
 
     def _cell(self, text: str, at: float) -> bool:
@@ -343,26 +374,28 @@ class StepFinder:
         return True
 
     def _add(self, pairs: ParsedLine, at: float, text: str, indent: int) -> None:
-        """Add a line with a single pair to the block, which ends where a name comes again."""
-        (name,) = [*pairs.steps, *pairs.metrics]
+        """Add a row, or a line with a single pair, to the block, which ends where a name comes again."""
         self._tree = [(above, branch) for above, branch in self._tree if above < indent]
         if self._tree:
-            path = "/".join([branch for _, branch in self._tree] + [name])
-            pairs.rename(path)
-            name = path
+            pairs.rename("/".join([*(branch for _, branch in self._tree), *pairs.steps, *pairs.metrics]))
         block = self._block
-        if block is not None and (name in block.steps or name in block.metrics or len(block.metrics) > 200):
+        if block is not None and (
+            type(block) is not type(pairs)
+            or any(name in block.steps or name in block.metrics for name in (*pairs.steps, *pairs.metrics))
+            or len(block.metrics) > 200
+        ):
             group, tree = self._group, self._tree
             self._close()
             self._group, self._tree = group, tree
             block = None
         if block is None:
-            block = self._block = ParsedLine()
+            block = self._block = type(pairs)()
+            block.dump = pairs.dump and isinstance(pairs, TableRow)
             self._block_at, self._block_text = at, text
         block.steps.update(pairs.steps)
         block.metrics.update(pairs.metrics)
         if pairs.steps:
-            self._headings = {name: pairs.steps[name][0]}
+            self._headings = {name: value for name, (value, _) in pairs.steps.items()}
 
     def _close(self) -> None:
         block, self._block, self._group = self._block, None, ""
@@ -378,6 +411,9 @@ class StepFinder:
         if not pairs.bare and not pairs.dump and known < 2:
             return
         steps = {name: value for name, (value, _) in pairs.steps.items()}
+        if isinstance(pairs, TableRow):
+            self._pending.append(_Seen(pairs, {}, at, text))
+            return
         for name in pairs.metrics:
             if step_rank(name) is not None:
                 self._fractional.add(name)
@@ -469,7 +505,8 @@ class StepFinder:
                 for name, value in metrics.items()
                 if name not in axis.names or (same_name(name) in self.names and not early)
             }
-        if not metrics or not (named or proven or (any(map(is_validation, metrics)) and not early)):
+        validates = isinstance(dated.line, TableRow) or any(map(is_validation, metrics))
+        if not metrics or not (named or proven or (validates and not early)):
             return None
         here = self._step or 0
         totals = ("num_", "n_")
@@ -498,10 +535,6 @@ class StepFinder:
 
 def _last_none(rank: int | None) -> int:
     return _COUNTED if rank is None else rank
-
-
-def _cells(text: str) -> bool:
-    return text[-1:] in _BARS and bool(text) and sum(map(text.count, _BARS)) in (2, 3)
 
 
 def _proves(step_name: str, pairs: ParsedLine, known: int) -> bool:

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ import pandas
 import pytest
 
 from autoresearch import cli
+from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.spec import RunSpec
+from autoresearch.lab.results.measure import measure
+from autoresearch.trainers import registry
+from tests.format_samples import HERE, Sample
+from tests.format_samples import SAMPLES as LOGS_OF_PROGRAMS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 LOGS = SAMPLES / "trainer-logs"
@@ -83,6 +90,31 @@ def test_expressions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert cli.run(["metrics", "--log", str(log), "--metric", "max(task_pass_rate@1)"]) == 0
     assert "max(task_pass_rate@1) = 0.007812 at step 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sample", LOGS_OF_PROGRAMS, ids=lambda sample: sample.path.stem)
+def test_a_file_gives_the_number_that_a_run_with_this_log_gives(ask: Ask, sample: Sample) -> None:
+    needed = {field.name: "" for field in fields(RunSpec) if {field.default, field.default_factory} == {MISSING}}
+    spec = RunSpec(**{**needed, "trainer": "generic", "objective": Objective(sample.metric)})  # type: ignore[arg-type]
+    found = ask("--log", sample.path, "--metric", sample.metric)
+    for trainer in ("generic", found["trainer"]):
+        run = measure(spec, registry.by_name(trainer, metrics=(sample.metric,)), sample.path)
+        assert run.last and found["metric_value"] == run.last[1]
+    assert found["step"] == run.last[0]
+    other = ask("--log", sample.path, "--metric", f"max({sample.metric})", "--trainer", "generic")
+    assert other["metric_value"] == max(value for _, value in run.series)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "value"),
+    [
+        ("validated-once.log", "val_loss", 3.2773),
+        ("two-words.log", "Test Accuracy", 0.7),
+        ("epoch-and-batch.log", "Acc@1", 55.5),  # printed at the end, after those of single batches
+    ],
+)
+def test_the_metric_that_is_named_is_read_wherever_it_stands(ask: Ask, name: str, metric: str, value: float) -> None:
+    assert ask("--log", HERE / name, "--metric", metric)["metric_value"] == value
 
 
 def test_the_wrong_trainer_is_told(ask: Ask) -> None:

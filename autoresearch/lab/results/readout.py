@@ -75,10 +75,10 @@ class Readout:
 def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Readout:
     """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
     rundir, spec = recorded.rundir, recorded.spec
-    trainer = registry.of_run(spec)
+    objective = _objective(metric) or spec.objective
+    trainer = registry.of_run(replace(spec, objective=objective))
     end = exit_record.read(rundir)
     ended = end is not None and end.returncode == 0
-    objective = _objective(metric) or spec.objective
     if source:
         reads = read_all(_picked(source, spec, rundir.log), {}, trainer=trainer, ended=ended)
         if all(read.source in sources_of(spec, rundir.log) for read in reads):  # then what is not its own is known
@@ -92,20 +92,21 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
 
 
 def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
-    """The metrics of any log or readable file; without a `trainer`, it is guessed from the lines.
+    """The metrics of any log or readable file, with `metric` read as a run reads the one that its blueprint names.
 
-    Raises NotFoundError and UsageError for anything that is not a log.
+    Without a `trainer`, it is guessed from the lines. Raises NotFoundError and UsageError for anything that is no log.
     """
+    objective = _objective(metric)
     kind = _format(source) or sniff(path)
     if kind in (SourceFormat.JSONL, SourceFormat.DICT_LINES) and trainer and not source:
         kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer reads more
     if kind is SourceFormat.CONSOLE:
         _check_log(path)
-    named = registry.by_name(trainer) if trainer else _guessed(path) if kind is SourceFormat.CONSOLE else None
-    reader = named or registry.by_name(registry.NAMES[-1])
+    guessed = _guessed(path, objective) if kind is SourceFormat.CONSOLE and not trainer else ""
+    reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
     reads = read_all([Source(kind, str(path))], {}, trainer=reader)
     failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
-    return _readout(reader, reads, _objective(metric), (failure.kind.value, failure.line) if failure else None)
+    return _readout(reader, reads, objective, (failure.kind.value, failure.line) if failure else None)
 
 
 def _readout(
@@ -144,8 +145,8 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings]) -> list[str]:
         elif path.is_file() and not path.stat().st_size:
             texts.append(f"{path} is empty")
         elif read.source.format is SourceFormat.CONSOLE:
-            other = _guessed(path, but=trainer.name)
-            whose = f"; it looks like one of {other.name}: --trainer {other.name}" if other else ""
+            other = _guessed(path, None, but=trainer.name)
+            whose = f"; it looks like one of {other}: --trainer {other}" if other else ""
             texts.append(f"{path} has no line with metrics {_as_printed_by(trainer)}{whose}")
         else:
             texts.append(f"{path} holds no metrics")
@@ -168,33 +169,42 @@ def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
     return [f"{s.path} was not written by this run" for s in asked if s.format not in TRACKERS or s.format not in kinds]
 
 
-def _guessed(path: Path, but: str = "") -> Trainer | None:
-    """The trainer that reads most of a log, or of both ends of a long one; None if none reads anything."""
+def _reader(name: str, objective: Objective | None) -> Trainer:
+    """The trainer with this name, with the metrics that the objective needs."""
+    return registry.by_name(name, metrics=objective.keys if objective else ())
+
+
+def _guessed(path: Path, objective: Objective | None, but: str = "") -> str:
+    """The trainer that reads most of a log, or of both ends of a long one; "" if none reads anything."""
     try:
         if (size := path.stat().st_size) <= 2 * _END:
-            return _reads_most(path, but) if size else None
+            return _reads_most(path, objective, but) if size else ""
         with path.open("rb") as log, tempfile.NamedTemporaryFile() as ends:
             ends.write(log.read(_END))
             log.seek(size - _END)
             ends.write(b"\n" + log.read(_END).partition(b"\n")[2])
             ends.flush()
-            found = _reads_most(Path(ends.name), but)
+            found = _reads_most(Path(ends.name), objective, but)
     except OSError:
-        return None
-    return _reads_most(path, but) if found is None and size <= _GUESSED else found
+        return ""
+    return _reads_most(path, objective, but) if not found and size <= _GUESSED else found
 
 
-def _reads_most(path: Path, but: str) -> Trainer | None:
-    best: tuple[int, Trainer] | None = None
-    for name in (*reversed(registry.NAMES[:-1]), registry.NAMES[-1]):  # of equals the most general
-        if name == but or (name == registry.NAMES[-1] and best):  # the generic one reads what others print, less well
-            continue
-        trainer = registry.by_name(name)
-        (read,) = read_all([Source(SourceFormat.CONSOLE, str(path))], {}, trainer=trainer)
-        count = sum(len(reading.metrics) for reading in read.readings)
-        if count > (best[0] if best else 0):
-            best = count, trainer
-    return best[1] if best else None
+def _reads_most(path: Path, objective: Objective | None, but: str) -> str:
+    """... of a log of any size; one that reads the objective, if any does."""
+    *named, generic = registry.NAMES
+
+    def amount(name: str) -> tuple[bool, int]:
+        (read,) = read_all([Source(SourceFormat.CONSOLE, str(path))], {}, trainer=_reader(name, objective))
+        holds = objective is None or all(map(read.points, objective.keys_among(read.keys)))
+        return holds, sum(len(reading.metrics) for reading in read.readings)
+
+    amounts = {name: found for name in reversed(named) if name != but and (found := amount(name))[1]}
+    best = max(amounts, key=amounts.__getitem__, default="")  # of equals the most general
+    if generic == but or (best and amounts[best][0]):  # the generic one reads what others print, less well
+        return best
+    holds, count = amount(generic)
+    return generic if count and (holds or not best) else best
 
 
 def _check_log(path: Path) -> None:
