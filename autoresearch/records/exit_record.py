@@ -40,6 +40,8 @@ class ExitRecord:
     peak_memory_bytes: int | None = None
     gpu_memory_bytes: int | None = None
     gpu_memory_returned: bool | None = None
+    gpu_used: bool | None = None  # False: the memory of its GPUs never changed while it trained; None: not seen
+    gpu_count: int = 0  # GPUs that it was leased for itself
     term_sent: int = 0
     kill_sent: int = 0
     left: tuple[int, ...] = ()
@@ -49,6 +51,13 @@ class ExitRecord:
     node: str = ""  # for a remote run: where it ran
     queue_s: float | None = None  # for a remote run: time in the queue, which is not part of the run's time
     evaluation: dict[str, Any] | None = None  # returncode, seconds, reason ("": succeeded); None: there was none
+
+    @property
+    def idle_gpus(self) -> str:
+        """That its GPUs were not used, in a clause; "" if they were, or if that cannot be known."""
+        if self.gpu_used is not False:
+            return ""
+        return f"no GPU was used, though {self.gpu_count} {'was' if self.gpu_count == 1 else 'were'} leased"
 
 
 def read(rundir: RunDir) -> ExitRecord | None:

@@ -1,4 +1,4 @@
-"""GPU leases, and whether the GPUs' memory was freed after a run."""
+"""GPU leases, and what the GPUs' memory shows: its peak, whether they were used at all, whether it was freed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ LEASE_WAIT_S = 1.0  # the previous run may be about to release it
 ASK_S = 5.0
 RETURN_S = 30.0
 SLACK_BYTES = 64 << 20
+UNUSED_BYTES = 16 << 20  # a CUDA context takes more than this
+PAUSE_S, LONGER_S, LONGEST_S = 0.2, 0.1, 60.0  # between looks: each is longer than the one before
+LOOKS = 10  # after fewer, CUDA may have started and ended between two of them
+COST = 4.0  # a pause is so many times what the answer took: eight GPUs without a persistence daemon take seconds
 QUESTION = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")  # MiB
 
 
@@ -94,20 +98,39 @@ class Gpus:
         self.peak: int | None = None
         self.returned: bool | None = None
         self.next_at = NEVER
-        self._gap = 0.2
+        self._pause = PAUSE_S
+        self._looks = 0
+        self._moved = self._blind = False
+
+    @property
+    def used(self) -> bool | None:
+        """Whether the memory in use ever differed from what it was before the trainer; None if that is not certain.
+
+        A process that computes on a GPU has memory there, so this sees it from inside a container, too, where
+        nvidia-smi lists no processes.
+        """
+        return True if self._moved else None if self._blind or self._looks < LOOKS else False
 
     def measure_before(self, tick: Callable[[float], None]) -> None:
-        """Measure the memory in use before the trainer starts, as the baseline."""
+        """Measure the memory in use before the run."""
         self.before = self._used(tick, clock() + ASK_S)
-        self.next_at = NEVER if self.before is None else clock() + self._gap
 
-    def note_peak(self, tick: Callable[[float], None], until: float) -> None:
-        """Update the peak, and double the interval to the next measurement (at most 60 s), because it is expensive."""
-        self._gap = min(60.0, 2.0 * self._gap)
-        self.next_at = clock() + self._gap
-        used = self._used(tick, min(until, clock() + ASK_S))
-        if used is not None and self.before is not None:
-            self.peak = max(self.peak or 0, used - self.before)
+    def start(self) -> None:
+        """Begin to look: the trainer has started."""
+        self.next_at = NEVER if self.before is None else clock() + self._pause
+
+    def look(self, tick: Callable[[float], None], until: float) -> None:
+        """Update peak and use. The next look comes a little later each time: a short run may not miss its peak."""
+        asked = clock()
+        used = self._used(tick, min(until, asked + ASK_S))
+        self._pause = min(LONGEST_S, self._pause + LONGER_S)
+        self.next_at = clock() + max(self._pause, COST * (clock() - asked))
+        if used is None or self.before is None:
+            self._blind = self._blind or clock() < until  # at its limit the run does not wait for an answer
+            return
+        self._looks += 1
+        self._moved = self._moved or abs(used - self.before) > UNUSED_BYTES
+        self.peak = max(self.peak or 0, used - self.before)
 
     def wait_for_return(self, tick: Callable[[float], None]) -> None:
         """Wait up to `RETURN_S` until the memory is back to the baseline, and set `returned`: the next run needs it."""

@@ -94,6 +94,8 @@ class Runner:
             *(self.spec.run, self.loop, self.failure, self.full_disk),
             gpu_memory_bytes=self.gpus.peak,
             gpu_memory_returned=self.gpus.returned,
+            gpu_used=self.gpus.used,
+            gpu_count=len(self.gpus.uuids),
             cleanup=self.cleanup,
             evaluation=self.evaluation,
             log_bytes=os.fstat(self.log).st_size if self.log >= 0 else 0,
@@ -184,6 +186,7 @@ class Runner:
             return
         pid = loop.start(Command(spec.start, spec.cwd, self.env, spec.inside), self.log, self.leases.fds)
         loop.started_trainer(pid)
+        self.gpus.start()
         self.write_identity()
         self.event_log.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
         failpoint("runner.trainer_started")
@@ -195,7 +198,7 @@ class Runner:
             limit = self.stopping.next_limit()
             self.loop.tick(min(limit, self.gpus.next_at))
             if clock() >= self.gpus.next_at:
-                self.gpus.note_peak(self.loop.tick, limit)
+                self.gpus.look(self.loop.tick, limit)
             if self.loop.runs(pid):
                 self.stopping.check_limits()
 

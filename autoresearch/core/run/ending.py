@@ -17,7 +17,12 @@ MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with 
 DEVICES = frozenset({"disk_full", "gpu_fault"})  # the run's own output tells of them
 CAMPAIGN_STOPPED = "campaign_stopped"
 """The failure of a run that ended because its campaign was stopped: tried again as soon as the campaign goes on."""
-EXCUSED = FROM_ITS_PLACE | MACHINE | DEVICES | {"runner_died", "launch_interrupted", "lease_busy", CAMPAIGN_STOPPED}
+CPU_FALLBACK = "cpu_fallback"
+"""The failure of a run of a campaign that used no GPU, where the baseline did."""
+EXCUSED = (
+    FROM_ITS_PLACE | MACHINE | DEVICES
+    | {"runner_died", "launch_interrupted", "lease_busy", CAMPAIGN_STOPPED, CPU_FALLBACK}
+)  # fmt: skip
 """What says nothing of the idea, nearly all of it the machine's doing: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
 """Those of them that training code can bring about: by ending its Runner when it sees that it goes badly."""

@@ -44,7 +44,8 @@ class Collected:
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
         examined = self.examined
-        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy)
+        idle = examined.finished.end.idle_gpus
+        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy, idle)
         row = _row(self.outcome, self.judgement, self.examined)
         return charged(replace(row, flags="; ".join(filter(None, flags))), state)
 
@@ -56,7 +57,7 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
     unkept = f"no snapshot of the code was kept: {spec.no_snapshot}" if spec.no_snapshot else ""
     end = examined.finished.end  # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
-    warnings = (*filter(None, (unkept, doubt, error)), *examined.foreign, *measurement.warnings)
+    warnings = (*filter(None, (unkept, doubt, error, end.idle_gpus)), *examined.foreign, *measurement.warnings)
     examined = replace(examined, measurement=replace(measurement, warnings=warnings))
     outcome = _outcome(examined, judgement, results)
     if idle and not outcome.failure:

@@ -9,15 +9,24 @@ from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of, noise_without, past_values
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.run.ending import CAMPAIGN_STOPPED, COPY, NOTHING_MEASURED, Ending, Verdict, lone_verdict
+from autoresearch.core.run.ending import (
+    CAMPAIGN_STOPPED,
+    COPY,
+    CPU_FALLBACK,
+    NOTHING_MEASURED,
+    Ending,
+    Verdict,
+    lone_verdict,
+)
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import NEARLY, SeededRun
+from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.rundir import locked
+from autoresearch.records.rundir import RunDir, locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,9 @@ def judge(
         verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
         reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
+    if value is not None and _counts(spec, end) and _fell_back(end, state):
+        reason = f"{end.idle_gpus}, and the baseline used one: it measures nothing of the idea"
+        return Judgement(Verdict.CRASH, reason, failure=CPU_FALLBACK)
     if spec.why == "confirm" and end.ending is Ending.STOPPED:
         return replace(_stopped(end, state), judged=False)
     if spec.why == "confirm":
@@ -125,6 +137,14 @@ def _foreign(spec: RunSpec, state: CampaignState) -> str:
     judged = (row for idea in state.ideas for row in idea.judged if row.run_id != spec.run)
     theirs = {Measured.of(row) for row in judged if row.metric_value is not None}
     return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
+
+
+def _fell_back(end: ExitRecord, state: CampaignState) -> bool:
+    """Whether a run used no GPU though a run of the baseline is known to have used one."""
+    if not end.idle_gpus or state.baseline is None:
+        return False
+    ends = (exit_record.read(RunDir(Path(row.run_dir))) for row in state.baseline.rows if row.run_dir)
+    return any(other is not None and other.gpu_used for other in ends)
 
 
 def is_pruned(end: ExitRecord) -> bool:
