@@ -31,7 +31,7 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
 
     `keep`: descriptors that it inherits.
     """
-    argv = [*command.inside, "bash", "-c", command.line]
+    argv = [*_without_gone(command.inside), "bash", "-c", command.line]
     reader, writer = os.pipe()
     every = signal.valid_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, every)  # a signal before exec would wake the parent's loop
@@ -64,6 +64,18 @@ def spawn(command: Command, log: int, keep: Iterable[int] = ()) -> int:
     if cause:
         raise LaunchError(cause, sentence)
     return pid
+
+
+def _without_gone(inside: Sequence[str]) -> list[str]:
+    """bubblewrap's options without those that hide what is gone since they were made: it would refuse to start."""
+    found, words = [], list(inside)
+    while words:
+        count = {"--tmpfs": 2, "--remount-ro": 2, "--ro-bind": 3, "--symlink": 3}.get(words[0], 1)
+        option, words = words[:count], words[count:]
+        source, place = option[1:2], option[-1]
+        if count == 1 or os.path.lexists(place) or (count == 3 and [place] == source):
+            found += option
+    return found
 
 
 def trainer_environment(run_dir: str, runner_spec: Spec) -> dict[str, str]:

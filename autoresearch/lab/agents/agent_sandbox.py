@@ -1,8 +1,10 @@
 """Confine a turn, or a training: bubblewrap around the agent or the trainer, where this machine lets it work.
 
-Inside, everything can be read but what `hidden` lists, and written is only the worktree (in turns that edit), the
-agent's own home directories, and temporary directories of the turn. It has process ids, IPC and /dev of its own (a
-turn no GPU), and no socket of tmux, Docker or D-Bus by path. The network is shared, as it must reach its model:
+Inside, everything can be read but what is hidden, and written is only the worktree (in turns that edit), the agent's
+own home directories, and temporary directories of the turn. It has process ids, IPC and /dev of its own (a turn no
+GPU). No socket of tmux, Docker or D-Bus is there by path: a read-only mount is no hindrance to a connection, and a
+server that starts again makes a new socket. So it is not the socket that is hidden but its directory: an empty one
+stands in its place, with the files that were there at the start. The network is shared, as it must reach its model:
 services on this machine's loopback and abstract sockets can be reached, too.
 
 bubblewrap's options are those of bwrap(1), 0.8.0.
@@ -11,6 +13,7 @@ bubblewrap's options are those of bwrap(1), 0.8.0.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import shutil
@@ -27,7 +30,8 @@ from autoresearch.errors import EnvironmentUnusable
 
 PROGRAM = "bwrap"
 PROBE_S = 20.0
-_REPLACED = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # what is there on this machine is not to be seen inside
+_REPLACED_PATHS = frozenset(map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/run")))  # not seen as they are here
+MOST_ENTRIES = 2000  # of a directory that holds sockets: each is mounted
 _RESOLVERS = (  # /etc/resolv.conf is often a link to one of these; the last two are NixOS's programs
     *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
     *("/run/current-system", "/run/opengl-driver"),
@@ -106,7 +110,8 @@ class Cell:
     writable: tuple[Path, ...] = ()  # directories and files beside `cwd`; those that do not exist are left out
     devices: bool = False  # GPUs and their kin, and a /dev/shm in memory, which is what they exchange data by
     readable: tuple[Path, ...] = ()  # what must be seen even where it lies below /tmp
-    hidden: frozenset[Path] = frozenset()
+    hidden: frozenset[Path] = frozenset()  # files, and directories but for what is needed of them
+    closed: frozenset[Path] = frozenset()  # directories of which only the present files and directories are seen
 
 
 def confined(argv: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
@@ -165,38 +170,65 @@ def _binds(cell: Cell) -> Iterator[str]:
     modes |= {_real(place): "--bind" for place in cell.writable if place.exists()}
     modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
     modes |= dict(_git_places(cell))
-    folder, file = cell.scratch / "nothing", cell.scratch / "nothing.txt"
-    folder.mkdir(exist_ok=True)
-    file.touch()
-    modes |= dict.fromkeys(list(_hidden(cell, modes)), "hide")
-    for place in sorted(modes, key=lambda path: (len(path.parts), path)):
-        if modes[place] != "hide":
+    nothing = cell.scratch / "nothing.txt"
+    nothing.touch()
+    masks = _masks(cell, modes)
+    for place in sorted({*modes, *masks}, key=lambda path: (len(path.parts), path)):
+        if place not in masks:
             yield from (modes[place], str(place), str(place))
+        elif place.is_dir():
+            yield from ("--tmpfs", str(place))
+            for entry in masks[place]:
+                linked = entry.is_symlink()
+                yield from ("--symlink", str(entry.readlink())) if linked else ("--ro-bind-try", str(entry))
+                yield str(entry)
         else:
-            yield from ("--ro-bind", str(folder if place.is_dir() else file), str(place))
+            yield from ("--ro-bind", str(nothing), str(place))
+    for place in filter(Path.is_dir, masks):  # not before all that is needed was mounted in it
+        yield from ("--remount-ro", str(place))
 
 
-def _hidden(cell: Cell, modes: Mapping[Path, str]) -> Iterator[Path]:
-    """What is hidden: nothing that is needed, holds what is, or may be written; and nothing twice, or unseen anyway."""
-    above = {parent for place in modes for parent in (place, *place.parents)}
-    wanted = cell.hidden - above - {Path(place) for place in _REPLACED}
-    for place in wanted:
-        around = [parent for parent in place.parents if parent in modes]
-        unseen = _is_replaced(place) and not around
-        if not unseen and not wanted & set(place.parents) and not (around and modes[around[0]] == "--bind"):
-            yield place
+def _masks(cell: Cell, modes: Mapping[Path, str]) -> dict[Path, list[Path]]:
+    """What is hidden, unless it is needed itself or unseen anyway; and what is seen in its directories all the same."""
+    never = {*cell.home.parents, cell.home, *_REPLACED_PATHS}
+    masks: dict[Path, list[Path]] = {place: [] for place in cell.hidden - never - modes.keys()}
+    for place in cell.closed - masks.keys() - {*_REPLACED_PATHS, Path("/")}:
+        if modes.get(place) != "--bind":  # there it may make sockets of its own
+            masks[place] = _entries(place)
+    return {place: masks[place] for place in masks if _is_visible(place, modes, masks, writable=place in cell.hidden)}
+
+
+def _is_visible(place: Path, modes: Mapping[Path, str], masks: Mapping[Path, list[Path]], *, writable: bool) -> bool:
+    """Whether it would be seen without a mask of its own; `writable`: also where it can be written."""
+    for parent in place.parents:
+        if parent in masks:
+            return any(entry == place or entry in place.parents for entry in masks[parent])
+        if parent in modes:
+            return writable or modes[parent] != "--bind"
+    return not _is_replaced(place)
+
+
+def _entries(directory: Path) -> list[Path]:
+    """The files, links and directories in a directory; [] if they are too many, or cannot be listed."""
+    try:
+        with os.scandir(directory) as entries:
+            kept = (Path(one.path) for one in entries if one.is_symlink() or one.is_file() or one.is_dir())
+            found = list(itertools.islice(kept, MOST_ENTRIES + 1))
+    except OSError:
+        return []
+    return sorted(found) if len(found) <= MOST_ENTRIES else []
 
 
 def _seen(cell: Cell) -> Iterator[Path]:
-    """What lies below a replaced directory and must be there all the same; by the name of a link to it, too."""
+    """What lies below a replaced or hidden directory and must be there; by the name of a link to it, too."""
     needed = {path for path in (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)) if path.exists()}
-    yield from (real for real in map(_real, needed) if _is_replaced(real))
+    yield from (real for real in map(_real, needed) if _is_replaced(real) or cell.hidden & set(real.parents))
     named = {path for path in needed if _is_replaced(path)}
     yield from (path for path in named if path != _real(path) and not named & set(path.parents))
 
 
 def _is_replaced(path: Path) -> bool:
-    return any(Path(place) in path.parents for place in _REPLACED)
+    return not _REPLACED_PATHS.isdisjoint(path.parents)
 
 
 def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:

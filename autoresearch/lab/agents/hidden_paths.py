@@ -1,4 +1,5 @@
-"""Files that an agent has no business to read: keys, tokens, other agents' homes, sockets of those who may do more."""
+"""What the inside of a sandbox does not show: keys, tokens, other agents' homes, our own records, and directories in
+which those who may do more have their sockets."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import os
 import pwd
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from autoresearch.records.index import state_home
 
 _AT_HOME = (
     *(".ssh", ".aws", ".azure", ".oci", ".gnupg", ".docker", ".dockercfg", ".kube", ".huggingface", ".kaggle"),
@@ -27,25 +30,40 @@ _IS_ONE = ("HF_TOKEN_PATH", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "XDG_RUNTIME
 
 def worth_hiding(environ: Mapping[str, str], withheld: Mapping[str, str], homes: Iterable[Path]) -> set[Path]:
     """Those that exist, links resolved. `withheld`: secret variables, which may name a file; `homes`: other agents'."""
-    found = {*_named(environ, withheld), *sockets(), *homes}
-    return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
+    return _existing({*_named(environ, withheld), *homes, *_of_ours(environ)})
 
 
 def ways_out(environ: Mapping[str, str]) -> set[Path]:
-    """What lets a sandboxed trainer act outside: sockets that are listened on, and keys to log in with.
+    """What lets a sandboxed trainer act outside: keys to log in with, and our records, with the keys of their seals.
 
     Tokens of trackers and of model hubs are not among it: a trainer has its own use for them.
     """
     home = Path(environ.get("HOME", "/"))
-    named = (Path(environ[name]) for name in ("SSH_AUTH_SOCK", "KUBECONFIG", "XDG_RUNTIME_DIR") if environ.get(name))
-    found = {*named, *sockets(), *(home / name for name in (".ssh", ".kube", ".gnupg", ".docker"))}
-    return {Path(os.path.realpath(path)) for path in found if path.is_absolute() and path.exists()}
+    named = (Path(environ[name]) for name in ("KUBECONFIG", "XDG_RUNTIME_DIR") if environ.get(name))
+    return _existing({*named, *_of_ours(environ), *(home / name for name in (".ssh", ".kube", ".gnupg", ".docker"))})
 
 
-def sockets() -> Iterator[Path]:
-    """UNIX sockets that somebody listens on, by path (proc_net_unix, proc(5)): tmux, Docker, D-Bus, an ssh agent.
+def socket_directories(environ: Mapping[str, str]) -> set[Path]:
+    """Directories in which somebody listens on a socket, or will: tmux, Docker, D-Bus, an ssh agent."""
+    named = {Path(environ["TMUX_TMPDIR"])} if environ.get("TMUX_TMPDIR") else set()
+    if agent := environ.get("SSH_AUTH_SOCK"):
+        named.add(Path(agent).parent)
+    return _existing({*named, *(path.parent for path in _sockets())})
 
-    A read-only mount is no hindrance to a connection; those whose owner sees other files are not there by that name.
+
+def _of_ours(environ: Mapping[str, str]) -> set[Path]:
+    """The state directory of the run, and that of this process; what is needed of them are worktrees."""
+    return {state_home(environ), state_home()}
+
+
+def _existing(paths: Iterable[Path]) -> set[Path]:
+    return {Path(os.path.realpath(path)) for path in paths if path.is_absolute() and path.exists()}
+
+
+def _sockets() -> Iterator[Path]:
+    """UNIX sockets that somebody listens on, by path (proc_net_unix, proc(5)).
+
+    Those whose owner sees other files are not there by that name.
     """
     try:
         lines = Path("/proc/net/unix").read_bytes().splitlines()[1:]

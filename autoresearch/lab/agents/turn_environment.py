@@ -11,7 +11,7 @@ from pathlib import Path
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agents.agent_environment import surroundings, withheld
 from autoresearch.lab.agents.agent_sandbox import Cell, Level, confined, prefixes
-from autoresearch.lab.agents.hidden_paths import worth_hiding
+from autoresearch.lab.agents.hidden_paths import socket_directories, worth_hiding
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class TurnEnvironment:
             home=Path(env.get("HOME", "/")),
             readable=prefixes(env.get("PATH", os.defpath), Path(program), *self.readable),
             hidden=frozenset(worth_hiding(self.environ, withheld(self.environ, env), self.hidden)),
+            closed=frozenset(socket_directories(self.environ)),
         )
 
 

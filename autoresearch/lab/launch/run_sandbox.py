@@ -18,7 +18,7 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agents.agent_sandbox import PROGRAM, Cell, prefixes, sandbox, why_not
-from autoresearch.lab.agents.hidden_paths import ways_out
+from autoresearch.lab.agents.hidden_paths import socket_directories, ways_out
 from autoresearch.records.index import state_home
 
 BUBBLEWRAP = PROGRAM
@@ -86,6 +86,7 @@ class RunSandbox:
             devices=True,
             readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
             hidden=frozenset(ways_out(environ)),
+            closed=frozenset(socket_directories(environ)),
         )
         return list(sandbox(cell))
 

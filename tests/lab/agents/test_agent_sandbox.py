@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterator
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +20,9 @@ from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, import_roots, prefixes, why_not
-from autoresearch.lab.agents.hidden_paths import worth_hiding
+from autoresearch.lab.agents.hidden_paths import socket_directories, ways_out, worth_hiding
+from autoresearch.records import evidence
+from autoresearch.runner.spawn import _without_gone
 
 
 @pytest.fixture
@@ -94,14 +103,143 @@ def test_what_an_environment_imports_from_outside_of_itself_is_seen(tmp_path: Pa
     assert set(prefixes("", tmp_path / "venv/bin/python")) == found | {tmp_path / "venv"}
 
 
+@pytest.fixture
+def inside(tmp_path: Path, bubblewrap: None) -> Callable[..., subprocess.Popen[str]]:
+    """Starts Python code in a sandbox in `tree`; it reads lines, and what it prints is read."""
+    for name in ("home", "scratch", "tree"):
+        (tmp_path / name).mkdir()
+
+    def start(code: str, **given: Any) -> subprocess.Popen[str]:
+        words: dict[str, Any] = {"cwd": tmp_path / "tree", "writes": True, "scratch": tmp_path / "scratch"}
+        cell = Cell(**(words | {"home": tmp_path / "home", "readable": (tmp_path,)} | given))
+        argv = _without_gone(confined((sys.executable, "-c", textwrap.dedent(code)), cell))
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    return start
+
+
+@contextlib.contextmanager
+def listening(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    here = os.open(path.parent, os.O_RDONLY)  # the path may be longer than a socket's name may be
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
+        one.bind(f"/proc/self/fd/{here}/{path.name}")
+        one.listen()
+        yield
+    os.close(here)
+    path.unlink()
+
+
+REACH = """
+    import os, socket, sys
+    def reached(path):
+        here = os.open(os.path.dirname(path), os.O_RDONLY)
+        one = socket.socket(socket.AF_UNIX)
+        return one.connect_ex("/proc/self/fd/%d/%s" % (here, os.path.basename(path))) == 0
+    print("ready", flush=True)
+    for line in sys.stdin:
+        path = line.strip()
+        print(os.path.isdir(os.path.dirname(path)) and reached(path), sorted(os.listdir(HOME)), flush=True)
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["home/mux", "home/.tm/tmux-0/default", "tmux-dir/tmux-0/default"])
+def test_a_server_that_starts_again_is_not_reached(tmp_path: Path, inside: Any, name: str) -> None:
+    """Its new socket has the old one's path; that of TMUX_TMPDIR may come when it is first started."""
+    path = tmp_path / name
+    (tmp_path / "tmux-dir").mkdir()
+    (tmp_path / "home/work").mkdir()
+    (tmp_path / "home/.bashrc").touch()
+    (tmp_path / "home/latest").symlink_to("work")
+    for directory in (tmp_path / "home", tmp_path / "home/work"):  # it is seen as it was
+        (directory / "kept").write_text("x")
+    with contextlib.ExitStack() as held:
+        if "tmux-dir" not in name:
+            held.enter_context(listening(path))
+        closed = socket_directories({"TMUX_TMPDIR": str(tmp_path / "tmux-dir")})
+        process = inside(f"HOME = {str(tmp_path / 'home')!r}\n" + textwrap.dedent(REACH), closed=frozenset(closed))
+        assert process.stdout.readline() == "ready\n"
+        if "tmux-dir" not in name:
+            held.close()
+        with listening(path):
+            said, _ = process.communicate(f"{path}\n", timeout=30)
+    seen = said.strip().partition(" ")
+    assert seen[0] == "False" and eval(seen[2]) == sorted(
+        ["work", ".bashrc", "latest", "kept", *([".tm"] if ".tm" in name else [])]
+    ), said
+
+
+@pytest.mark.system
+def test_our_records_are_hidden_but_for_the_worktree(tmp_path: Path, inside: Any, monkeypatch: Any) -> None:
+    """The key that seals an exit record is for the Runner alone, which is outside."""
+    state = tmp_path / "state/autoresearch"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("worktrees/slot-1/train.py", "worktrees/slot-2/train.py", "evidence/x.tsv"):
+        (state / name).parent.mkdir(parents=True)
+        (state / name).write_text("x")
+    evidence.new_key("sort-aaaaaa")
+    tree = state / "worktrees/slot-1"
+    code = f"""
+        import os
+        print(sorted(os.path.join(top, name) for top, _, names in os.walk({str(state)!r}) for name in names))
+        open("made", "w").close()
+        try:
+            open({str(state / "evidence.tsv")!r}, "w")
+        except OSError as error:
+            print(error.strerror)
+    """
+    for hidden in (ways_out({}), worth_hiding({}, {}, ())):
+        process = inside(code, cwd=tree, hidden=frozenset(hidden))
+        said = process.communicate(timeout=30)[0].splitlines()
+        assert said == [str([str(tree / "train.py")]), "Read-only file system"]
+        (tree / "made").unlink()
+    assert evidence.key_of("sort-aaaaaa")
+
+
+@pytest.mark.system
+def test_what_was_hidden_and_is_gone_at_the_start_is_no_hindrance(tmp_path: Path, inside: Any) -> None:
+    """A run is evaluated hours after its sandbox was described."""
+    keys, held = tmp_path / "home/.ssh", tmp_path / "home/run"
+    keys.mkdir()
+    (tmp_path / "home/.netrc").touch()
+    with listening(held / "socket"):
+        (held / "link").symlink_to("x")
+        cell = Cell(
+            tmp_path / "tree",
+            True,
+            tmp_path / "scratch",
+            tmp_path / "home",
+            readable=(tmp_path,),
+            hidden=frozenset([keys, tmp_path / "home/.netrc"]),
+            closed=frozenset([held]),
+        )
+        argv = confined(("true",), cell)
+    for place in (keys, held):
+        shutil.rmtree(place)
+    (tmp_path / "home/.netrc").unlink()
+    assert subprocess.run(argv, check=False, capture_output=True).returncode == 1, "bubblewrap refuses"
+    assert subprocess.run(_without_gone(argv), check=False).returncode == 0
+
+
 def test_what_is_needed_is_not_hidden(tmp_path: Path) -> None:
-    """A worktree below a directory of secrets stays; what is hidden with its parent is not hidden twice."""
+    """A worktree below a directory of secrets stays, alone; what is hidden with its parent is not hidden twice."""
     for name in ("vault/tree", "turn/answer", "scratch", "keys/deep"):
         (tmp_path / name).mkdir(parents=True)
     hidden = frozenset(tmp_path / name for name in ("vault", "keys", "keys/deep"))
-    cell = Cell(tmp_path / "vault/tree", True, tmp_path / "scratch", tmp_path, tmp_path / "turn", hidden=hidden)
+    readable = (tmp_path,)
+    cell = Cell(
+        tmp_path / "vault/tree",
+        True,
+        tmp_path / "scratch",
+        tmp_path,
+        tmp_path / "turn",
+        readable=readable,
+        hidden=hidden,
+    )
     words = confined(("true",), cell)
     assert words[words.index("--") :] == ("--", "true")
     places = {words[n + 2]: words[n] for n, word in enumerate(words) if word in ("--bind", "--ro-bind")}
-    assert places[str(tmp_path / "vault/tree")] == "--bind" and places[str(tmp_path / "keys")] == "--ro-bind"
-    assert str(tmp_path / "vault") not in places and str(tmp_path / "keys/deep") not in places
+    assert places[str(tmp_path / "vault/tree")] == "--bind"
+    empty = [words[n + 1] for n, word in enumerate(words) if word == "--tmpfs" and words[n + 1] != "/run"]
+    assert empty == [str(tmp_path / "keys"), str(tmp_path / "vault")]
