@@ -198,14 +198,14 @@ def _masks(cell: Cell, modes: Mapping[Path, str]) -> dict[Path, list[Path]]:
     return {place: masks[place] for place in masks if _is_visible(place, modes, masks, writable=place in cell.hidden)}
 
 
-def _is_visible(place: Path, modes: Mapping[Path, str], masks: Mapping[Path, list[Path]], *, writable: bool) -> bool:
+def _is_visible(path: Path, modes: Mapping[Path, str], masks: Mapping[Path, list[Path]], *, writable: bool) -> bool:
     """Whether it would be seen without a mask of its own; `writable`: also where it can be written."""
-    for parent in place.parents:
+    for parent in path.parents:
         if parent in masks:
-            return any(entry == place or entry in place.parents for entry in masks[parent])
+            return any(entry == path or entry in path.parents for entry in masks[parent])
         if parent in modes:
             return writable or modes[parent] != "--bind"
-    return not _is_replaced(place)
+    return path in modes or not _is_replaced(path)
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -109,9 +109,11 @@ def inside(tmp_path: Path, bubblewrap: None) -> Callable[..., subprocess.Popen[s
     for name in ("home", "scratch", "tree"):
         (tmp_path / name).mkdir()
 
+    seen = (tmp_path / "tmux-dir", tmp_path / "state")
+
     def start(code: str, **given: Any) -> subprocess.Popen[str]:
         words: dict[str, Any] = {"cwd": tmp_path / "tree", "writes": True, "scratch": tmp_path / "scratch"}
-        cell = Cell(**(words | {"home": tmp_path / "home", "readable": (tmp_path,)} | given))
+        cell = Cell(**(words | {"home": tmp_path / "home", "readable": seen} | given))
         argv = _without_gone(confined((sys.executable, "-c", textwrap.dedent(code)), cell))
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -38,6 +38,7 @@ import contextlib, glob, json, os, signal, subprocess, sys, time
 RUN, RUN_DIR = os.environ["AUTORESEARCH_RUN_ID"], os.environ["AUTORESEARCH_RUN_DIR"]
 CAMPAIGN = os.path.dirname(RUN_DIR)
 LEDGER, HOME, WORLD = CAMPAIGN + "/results.tsv", os.path.expanduser("~"), os.environ["WORLD"]
+RESULTS, STATE = os.environ["AUTORESEARCH_RESULT_DIR"], os.environ["XDG_STATE_HOME"] + "/autoresearch"
 RUNNER = json.load(open(RUN_DIR + "/runner.json"))["pid"]
 
 def write(path, text, how="w"):
@@ -121,6 +122,30 @@ TRICKS = {
     "collected": """
         write(RUN_DIR + "/collected.json", json.dumps({"schema": 1, "verdict": "keep", "metric_value": 0.99}))
     """,
+    "the-flags-reserve": """
+        for name in (".finish.flag.reserve", ".results.md.%d.tmp" % RUNNER):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(RESULTS + "/" + name)
+            os.symlink(HOME + "/victim", RESULTS + "/" + name)
+        write(RESULTS + "/finish.flag", "echo owned\\n")
+    """,
+    "the-evidence": """
+        import hashlib
+        name = hashlib.sha256(os.path.realpath(LEDGER).encode()).hexdigest()[:24]
+        for place in ("/.finish.flag.reserve", "/.autoresearch-run"):
+            os.unlink(RESULTS + place)
+            os.symlink("%s/evidence/%s.tsv" % (STATE, name), RESULTS + place)
+    """,
+    "endless-pipe": """
+        os.mkfifo(RESULTS + "/finish.flag")
+        os.unlink(RESULTS + "/experiment_log.md")
+        os.mkfifo(RESULTS + "/experiment_log.md")
+        os.mkdir(RESULTS + "/results.md")
+        os.symlink(HOME, RESULTS + "/earlier")
+    """,
+    "the-runners-key": """
+        write(RESULTS + "/key", open("%s/evidence/%s.key" % (STATE, RUN)).read())
+    """,
     "a-cache-at-home": "write(HOME + '/.cache/scorer-' + WORLD, '0.99')",
     "memory": """
         write("/dev/shm/scorer-" + WORLD, "0.99")
@@ -137,6 +162,7 @@ def watched(lab: Any) -> Any:
     # "memory" leaves was believed of whichever idea another pytest measured at that moment.
     bench.env["WORLD"] = secrets.token_hex(8)
     bench.env["SOCKET"] = str(bench.socket)
+    Path(bench.env["HOME"], "victim").write_text("mine")
     (repo / "train.py").write_text(textwrap.dedent(TRAINER))
     (repo / "eval").mkdir()
     (repo / "eval" / "score.py").write_text(textwrap.dedent(SCORE))
@@ -154,7 +180,9 @@ def tricked(lab: Any, *slugs: str, **keys: object) -> Any:
     for slug in slugs:
         text = PRELUDE + "with contextlib.suppress(OSError):\n" + textwrap.indent(textwrap.dedent(TRICKS[slug]), "    ")
         lab.act("edit", always=True, **{"if": f"Trick {slug}"}, python=f"open('knobs.py', 'a').write({text!r})")
-    return lab.run(count=1 + len(slugs), ideas_per_turn=len(slugs), max_fixes=0, **keys)
+    state = lab.run(count=1 + len(slugs), ideas_per_turn=len(slugs), max_fixes=0, **keys)
+    assert Path(lab.camp.bench.env["HOME"], "victim").read_text() == "mine"
+    return state
 
 
 def said(state: Any) -> str:
@@ -171,6 +199,9 @@ def test_in_the_sandbox_none_wins(watched: Any, bubblewrap: None) -> None:
     assert {row.status for slug, row in rows.items() if slug != "baseline"} == {"discard"}, said(state)
     assert not any("tampered" in row.flags for row in rows.values()), said(state)
     assert "foreign" not in " ".join(path.name for path in watched.camp.place.path.iterdir())
+    assert "finish.flag was a FIFO" in rows["endless-pipe"].flags, said(state)
+    assert "reserve was a link" in rows["the-flags-reserve"].flags and "run was a link" in rows["the-evidence"].flags
+    assert not Path(rows["the-runners-key"].result_dir, "key").exists()
 
 
 def test_without_a_sandbox_forged_records_are_found(watched: Any) -> None:
