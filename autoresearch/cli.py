@@ -78,20 +78,7 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "fix": ("campaign_ideas:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules: count=40 deadline=10h; recorded."),
             "confirm": ("campaign_control:confirm", "Put ideas to the proof: fresh seeds, fresh baselines."),
-            "replay-pruning": ("replay_pruning:replay_pruning", "Would early stopping have ended the winner?"),
             "control": ("control:control_campaign", "Be the controller (start and resume call this)."),
-        },
-    ),
-    "plan": (
-        "Stages of campaigns, with every outcome's conclusion fixed before the first run.",
-        {
-            "write": ("plan:write", "Write a plan for a topic (`plan TOPIC.md`): a skeleton, or by --agent."),
-            "check": ("plan:check", "Everything that is wrong with a plan, with lines."),
-            "approve": ("plan:approve", "Fix a plan in git and say yes to it."),
-            "run": ("plan_run:run", "Run its stages as campaigns; again after a crash."),
-            "status": ("plan_status:status", "Which stage it is at, and what came of the others; --full: all of it."),
-            "revise": ("plan:revise", "Register a changed plan as its next version."),
-            "control": ("control:control_plan", "Pursue a plan (`plan run --detach` calls this)."),
         },
     ),
     "ledger": (
@@ -141,17 +128,12 @@ FORMER = {  # merged into another command, or moved below `campaign`
     "tell": "note",
     "veto": "campaign skip",
     "confirm": "campaign confirm",
-    "replay-pruning": "campaign replay-pruning",
     "adopt": "status --exit-code",
     "close": "stop",
     "campaign tell": "note",
     "campaign wait": "wait",
     "campaign report": "report",
     "blueprint schema": "config schema blueprint",
-    "plan wait": "wait",
-    "plan report": "report",
-    "plan new": "plan write",
-    "plan show": "plan status --full",
     "campaign brief": "campaign status --full",
     "campaign drain": "campaign stop --drain",
     "campaign proposals": "campaign approve",
@@ -162,8 +144,7 @@ MEANT = {"kill": "stop", "ls": "status", "ps": "status", "runs": "status", "list
          "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
 
 # What those meant that named nothing, where the command of today means a run.
-UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign",
-           "plan wait": "last-plan", "plan report": "last-plan"}  # fmt: skip
+UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign"}
 
 _MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
 _DENIED = {
@@ -392,15 +373,6 @@ def _known(argv: Sequence[str]) -> list[str]:
     return [name] if name in COMMANDS else []
 
 
-def _former_option(argv: Sequence[str], error: Exception) -> Any:
-    """What to type instead of an option of before; None for any other error."""
-    if type(error).__name__ != "NoSuchOption":
-        return None
-    from autoresearch.commands.former_options import what_to_type
-
-    return what_to_type(_known(argv), argv, str(getattr(error, "option_name", "")))
-
-
 def _unexpected(argv: Sequence[str], error: Exception) -> int:
     """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
@@ -408,8 +380,6 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     from autoresearch.runner.debug_log import note
 
     wording = getattr(error, "format_message", None)
-    if former := _former_option(argv, error):
-        return _fail(argv, former)
     if wording is not None:
         meant = re.match(r"No such command '(\S+)'\. Did you mean '([\w-]+)'\?", text := str(wording()))
         words = [meant[2] if word == meant[1] else word for word in argv] if meant else [*_known(argv), "--help"]

@@ -20,7 +20,6 @@ from autoresearch.errors import AutoresearchError, UsageError
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
     from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
-    from autoresearch.lab.disk.campaign_disk import DiskPlan
     from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -78,16 +77,20 @@ def start(
         "agent": agent,
     }
     from autoresearch.commands.notice_checks import warn_of_recipients
-    from autoresearch.trainers import ask
 
     parts = real_parts()
     campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
     with _typed_again():
         proposed = resolve_campaign(campaign_file, parts)
         findings = preflight(proposed)
-    if (dry_run or not yes) and not _agreed(proposed, findings, as_json=as_json, dry_run=dry_run):
+    begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
+    if (dry_run or not yes) and not _agreed(proposed, findings, begins, as_json=as_json, dry_run=dry_run):
         return 0
-    if not ask.steps_known(proposed.trainer_settings.trainer):
+    if campaign_file["after"]:
+        from autoresearch.commands.campaign_later import begin_later
+
+        return begin_later(campaign_file, flags, set_ or (), as_json=as_json)
+    if not proposed.trainer_settings.steps_known:
         output.remark(f"first step: {proposed.first_step_rule}")
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
@@ -119,12 +122,12 @@ def _typed_again() -> Iterator[None]:
         raise
 
 
-def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run: bool) -> bool:
+def _agreed(proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: bool, dry_run: bool) -> bool:
     """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
-    rows = plan_rows(proposed, disk, [*findings, *disk.findings])
+    rows = [*([("begins", begins)] if begins else []), *plan_rows(proposed, disk.words, [*findings, *disk.findings])]
     words = [word for word in output.typed if word not in ("--json", "--dry-run", "--yes")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
     if dry_run or output.agent_or_pipe() or as_json:
@@ -144,7 +147,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, *, as_json: bool, dry_run
     return bool(typer.confirm("Start it?", default=True))
 
 
-def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) -> list[tuple[str, str]]:
+def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
 
@@ -196,7 +199,7 @@ def plan_rows(proposed: ProposedCampaign, disk_plan: DiskPlan, findings: Any) ->
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
         ("results", f"{spec.result_dir}/<idea>"),
         ("outputs", _outputs_words(proposed)),
-        ("disk", disk_plan.words),
+        ("disk", disk_words),
         ("ledger", f"{spec.directory}/results.tsv"),
         *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
         *([("include", ", ".join(spec.include))] if spec.include else []),

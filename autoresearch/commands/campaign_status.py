@@ -58,6 +58,7 @@ def status(
         *(_running_line(one) for one in payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
+        *(f"then: {words}" for words in payload["then"]),
         f"disk: {disk.words}",
         f"ledger: {output.near(payload['ledger'])}",
         *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
@@ -186,7 +187,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     from autoresearch.core.controller.rules import stand_at
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
-    from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now, reason_now, running
+    from autoresearch.lab.campaigns.campaign_status import following, next_commands, phase_now, reason_now, running
 
     found = stand_at(state, real_parts().clock())
     phase = phase_now(campaign_dir, state)
@@ -200,6 +201,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "campaign": state.spec.name,
         "state": phase.value,
         "reason": reason_now(campaign_dir, state, phase),
+        "then": following(campaign_dir, phase),
         "controller_pid": _controller_pid(campaign_dir),
         "attempted": state.attempted,
         "remaining": found.remaining_ideas,

@@ -1,23 +1,17 @@
-"""`autoresearch campaign control` and `plan control`: be a controller, in a session of its own."""
+"""`autoresearch campaign control`: be a controller, in a session of its own."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import NotFoundError
 from autoresearch.runner.masking import clean_text
-
-if TYPE_CHECKING:
-
-    pass
 
 
 def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
@@ -43,36 +37,6 @@ def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -
         controller = Controller(campaign_dir, real_parts(), say)
         controller.run()
         controller.close_pane()
-    return 0
-
-
-def control_plan(
-    directory: Annotated[Path, typer.Argument(metavar="DIR")],
-    researcher: Annotated[str, typer.Option(metavar="JSON", hidden=True)] = "",
-) -> int:
-    """Pursue a plan in a session of its own (`plan run --detach` calls this)."""
-    import signal
-
-    from autoresearch.commands.plan_agent import rewriting
-    from autoresearch.git_repo import checkout as repository
-    from autoresearch.lab.plans.plan_dir import PlanDir
-    from autoresearch.lab.plans.run_stages import in_pursuit, pursue_alone
-    from autoresearch.lab.runs import detached
-
-    checkout = repository.find(directory.parents[3])
-    if checkout is None:
-        raise NotFoundError(f"{directory} lies in no repository")
-    plan_dir, chosen = PlanDir(checkout, directory.name), json.loads(researcher) if researcher else {}
-    with in_pursuit(plan_dir):
-        os.environ.clear()
-        os.environ.update(detached.take_environment(directory))
-        os.environ.pop("AUTORESEARCH_RUN_ID", None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the plan goes on
-        detached.reported(directory)
-        say = Speaker(plan_dir.log)
-        parts, most = real_parts(), int(chosen.pop("most", 0))
-        stopped = pursue_alone(plan_dir, parts, say, rewriting(plan_dir, chosen, parts), most)
-        say(f"{stopped.state}: {stopped.reason}")
     return 0
 
 

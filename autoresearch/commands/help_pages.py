@@ -20,14 +20,14 @@ SECTIONS = {
         "note",
     ),
     "Results": ("report", "ledger", "compare", "repro"),
-    "Many runs": ("campaign", "plan"),
+    "Many runs": ("campaign",),
     "Setup": ("demo", "doctor", "init", "config", "blueprint", "clean"),
     "Coding agents, AgentJet": ("skill", "mcp", "scaffold"),
 }
 CAMPAIGN_SECTIONS = {
     "Start and watch": ("start", "status"),
     "Steer": ("pause", "resume", "stop", "set", "add", "skip", "fix", "approve"),
-    "Claims": ("confirm", "replay-pruning"),
+    "Claims": ("confirm",),
 }
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 

@@ -28,9 +28,7 @@ def note(
     named = resolve(name, real_parts())
     if isinstance(named, RunDir):
         return _of_run(named, text, as_json=as_json)
-    if isinstance(named, CampaignDir):
-        return _to_agent(named, text, as_json=as_json)
-    raise UsageError(f"{name} is a plan: a note goes to a run, or to the campaign of a stage")
+    return _to_agent(named, text, as_json=as_json)
 
 
 def _name_and_text(words: list[str]) -> tuple[str, str]:

@@ -117,7 +117,7 @@ def _starts(words: Sequence[str]) -> bool:
     """Whether a command line starts something and may wait for its end; `campaign FILE` starts a campaign."""
     verb = "".join(words[1:2])
     campaign = verb in ("start", "resume") or verb.startswith("-") or "." in verb
-    return words[:1] == ["run"] or words[:2] == ["plan", "run"] or (words[:1] == ["campaign"] and campaign)
+    return words[:1] == ["run"] or (words[:1] == ["campaign"] and campaign)
 
 
 def newest(items: Sequence[T], room: int) -> list[T]:

@@ -195,8 +195,7 @@ def campaign_text(campaign_line: CampaignLine) -> str:
         label = f" ({campaign_line.best_label})" if campaign_line.best_label else ""
         value = f"{number(campaign_line.best_value)} {campaign_line.metric_name}"
         words.append(f"best {campaign_line.best_name}: {value}{label}")
-    plan = f" (plan {campaign_line.plan})" if campaign_line.plan else ""
-    return f"{short_campaign(campaign_line.name)}{plan}: {', '.join(words)}"
+    return f"{short_campaign(campaign_line.name)}: {', '.join(words)}"
 
 
 def _why(line: RunLine) -> str:

@@ -8,23 +8,18 @@ import socket
 from typing import Any
 
 from autoresearch.commands import output
-from autoresearch.commands.name_lookup import report_of
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import UsageError
-from autoresearch.records.campaign_records import CampaignDir
 
 
 def serve_report(name: str, port: int, *, as_json: bool) -> int:
     """Serve a campaign, or with "" all of this project, until Ctrl-C or SIGTERM; 0. Writes nothing."""
     from autoresearch.git_repo.checkout import current_project
+    from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.live_report.server import LiveServer
     from autoresearch.lab.live_report.site import LiveSite
 
     parts, project = real_parts(), current_project()
-    named = report_of(name, parts) if name else None
-    if named is not None and not isinstance(named, CampaignDir):
-        message = f"{name} is a plan: the campaigns of its stages have live pages, a plan has none"
-        raise UsageError(message, fix="autoresearch report --serve", code="no_live_page")
+    named = campaign_registry.find(name, parts) if name else None
     site = LiveSite(parts, project, named)
     with LiveServer(site, port) as server:
         url = server.url + (site.path_of(named) if named else "")

@@ -33,7 +33,7 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 
 def wait(
     name: Annotated[
-        str, typer.Argument(metavar="RUN|CAMPAIGN|PLAN", show_default="a campaign that lives, else the last run")
+        str, typer.Argument(metavar="RUN|CAMPAIGN", show_default="a campaign that lives, else the last run")
     ] = "",
     seconds: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
@@ -45,10 +45,9 @@ def wait(
     as_json: Annotated[bool, typer.Option("--json")] = False,
     as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
 ) -> int:
-    """Wait for a run, a campaign or a plan. Exits 0 whenever it could answer.
+    """Wait for a run or a campaign. Exits 0 whenever it could answer.
 
-    A run returns early on its end, first step, error or limit; a campaign on its next row, a plan on its next record,
-    both on a pause and at the end.
+    A run returns early on its end, first step, error or limit; a campaign on its next row, on a pause and at the end.
     """
     from autoresearch.commands.name_lookup import resolve, unnamed
 
@@ -61,13 +60,7 @@ def wait(
     named = resolve(name or unnamed(parts), parts)
     if isinstance(named, RunDir):
         return _wait_for_event(named, parts, seconds, since, tail, as_json=as_json, as_exit_code=as_exit_code)
-    from autoresearch.records.campaign_records import CampaignDir
-
-    if isinstance(named, CampaignDir):
-        return _wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
-    from autoresearch.commands.plan_status import wait_for_record
-
-    return wait_for_record(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
+    return _wait_for_row(named, limit, since, as_json=as_json, as_exit_code=as_exit_code)
 
 
 def _wait_for_row(campaign_dir: CampaignDir, limit: float, since: int, *, as_json: bool, as_exit_code: bool) -> int:

@@ -3,6 +3,7 @@
 campaign.json     the settings at the start (CampaignSpec); never changed
 journal.jsonl     the history of its ideas, one object per line, by its controller; authoritative about ideas
 requests.jsonl    users' requests (pause, stop, skip, add, set), by any command; read by the controller
+successors.jsonl  campaigns that begin when this one is over
 verdicts.jsonl    later claims about rows of the ledger: confirmed, demoted, undecided, deterministic, smoke, marked
 results.tsv       the ledger; authoritative about runs
 controller.lock   held by flock by the controller while it lives
@@ -56,6 +57,10 @@ class CampaignDir:
     @property
     def requests(self) -> Path:
         return self.path / "requests.jsonl"
+
+    @property
+    def successors(self) -> Path:
+        return self.path / "successors.jsonl"
 
     @property
     def verdicts(self) -> Path:

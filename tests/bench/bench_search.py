@@ -29,11 +29,12 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.space_file import read_space
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, first_stop, replay
+from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule
 from autoresearch.proposers import tpe as product
 from autoresearch.proposers.registry import ProposerInputs, proposer
 from tests.bench import cartpole_landscape, search_landscape
 from tests.bench.hartmann import Hartmann
+from tests.bench.replay import first_stop, replay
 from tests.bench.result import Result
 
 SEEDS = range(100)

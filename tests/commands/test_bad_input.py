@@ -654,7 +654,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         **{(name,): (run,) for name in ("logs", "attach")},
         **{(name,): () for name in ("report", "doctor", "init", "queue", "clean", "demo")},
         ("mcp",): ("--print-config", "codex"),
-        **{("campaign", name): () for name in ("status", "pause", "stop", "confirm", "replay-pruning")},
+        **{("campaign", name): () for name in ("status", "pause", "stop", "confirm")},
         ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
         ("campaign", "skip"): ("some-idea",),
         ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
@@ -669,20 +669,13 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("skill", "install"): ("--dir", bench.repo),
         ("skill", "eval"): (),
         ("campaign", "approve"): ("--all",),
-        ("plan", "write"): ("topic.md",),
-        **{("plan", name): ("topic.plan.yaml",) for name in ("check", "approve")},
-        ("plan", "revise"): ("topic.plan.yaml", "--reason", "r"),
-        **{("plan", name): () for name in ("run", "status")},
     }
-    (bench.repo / "topic.md").write_text("Is the learning rate too low?\n")
     (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")
     (bench.repo / "ideas").mkdir()
     assert set(words) == set(commands())
     begun(bench, blueprint)
     refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
     refused |= {("campaign", "skip"): 4, ("ledger", "export"): 4}  # there is no such idea, and no row yet
-    refused |= {("plan", name): 3 for name in ("check", "approve", "revise")}  # a skeleton is no plan
-    refused |= {("plan", name): 4 for name in ("run", "status")}
     refused |= {("scaffold", "check"): 3}  # echo asks no model
     # after `campaign stop`, which its controller then obeys; after `attach`
     last = [("campaign", "resume"), ("campaign", "confirm"), ("stop",)]
@@ -691,9 +684,6 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
             continue  # half a minute: test_demo.py has it
         if code := refused.get(command):
             assert bench.ask(*command, *words[command], check=code)["command"] == " ".join(command)
-            continue
-        if command == ("campaign", "replay-pruning"):
-            assert bench.ask(*command, check=4)["error"]["code"] == "nothing_to_replay"
             continue
         payload = bench.ask(*command, *words[command])
         assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command

@@ -67,17 +67,8 @@ ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
     ("report one", 0),
     ("campaign resume one --detach", 5),
     ("campaign confirm x --campaign one", 4),
-    ("campaign replay-pruning one", 4),  # no idea was validated
 )
 ON_A_PLAN: Sequence[Line] = (
-    ("plan write TOPIC.md", 0),
-    ("plan write TOPIC.md", 5),  # it is there
-    ("plan check topic.plan.yaml", 3),  # it is a skeleton
-    ("plan status topic.plan.yaml --full", 3),
-    ("plan approve topic.plan.yaml --yes", 3),
-    ("plan run topic.plan.yaml", 3),
-    ("plan revise topic.plan.yaml --reason x", 3),
-    ("plan status topic", 4),
     ("wait topic --for 1s", 4),
     ("report topic", 4),
 )

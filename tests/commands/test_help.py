@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
 from autoresearch import cli
-from autoresearch.commands.former_options import FORMER_OPTIONS
 
 SHOWN = [
     *([name] for name in cli.COMMANDS if name not in cli.CALLED_BY_US),
@@ -75,7 +73,6 @@ def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest
     [
         ("campaign wait --for 9m", "wait last-campaign --for 9m"),
         ("campaign wait one --for 9m", "wait one --for 9m"),
-        ("plan report", "report last-plan"),
         ("campaign report --json", "report --json"),
         ("campaign tell one hello", "note one hello"),
         ("tell --json hello", "note last-campaign --json hello"),
@@ -86,47 +83,7 @@ def test_who_named_nothing_is_told_a_name(typed: str, fix: str, capsys: pytest.C
     assert f"autoresearch {fix}" in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize(
-    ("typed", "now", "fix"),
-    [
-        ("campaign exp.md --gpus-per-run 2", "--set gpus_per_run=2", "campaign start exp.md --set gpus_per_run=2"),
-        (
-            "campaign --count 3 --no-confirm --yes",
-            "--set confirm=false",
-            "campaign start --count 3 --set confirm=false --yes",
-        ),
-        (
-            "campaign start a --prune=median --warmup 5",
-            "--set prune=median",
-            "campaign start a --set prune=median --set warmup=5",
-        ),
-        ("campaign a --guard x --guard y", "--set guard=x", """campaign start a --set 'guard=["x", "y"]'"""),
-        ("campaign set one --count 4 --json", "count=4", "campaign set one count=4 --json"),
-        ("wait r --timeout 3m", "--for 3m", "wait r --for 3m"),
-        ("logs r -n 5 --json", "--tail 5", "logs r --tail 5 --json"),
-        ("plan write t.md --agent-model m", "--set agent_model=m", "plan write t.md --set agent_model=m"),
-    ],
-)
-def test_an_option_of_before_is_told_by_its_new_spelling(
-    typed: str, now: str, fix: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.run(typed.split()) == 2
-    said = capsys.readouterr()
-    if "--json" in typed:
-        assert json.loads(said.out)["error"]["fix"] == f"autoresearch {fix}"
-    else:
-        first, line = said.err.splitlines()
-        assert first.endswith(f"` is `{now}` now") and line == f"  type: autoresearch {fix}"
-    assert cli.run([*typed.split()[:1], "--no-such-option"]) == 2
-
-
-def test_every_option_of_before_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, options in FORMER_OPTIONS.items():
-        known = set(re.findall(r"--[a-z][a-z-]*", printed(capsys, *command.split(), "--help")))
-        assert options and not known & options.keys(), command
-
-
-@pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("plan aprove", "approve")])
+@pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("campaign aprove", "approve")])
 def test_a_slip_of_a_verb_is_no_file(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(typed.split()) == 2
     assert f"Did you mean '{meant}'" in capsys.readouterr().err

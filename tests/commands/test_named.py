@@ -1,4 +1,4 @@
-"""Which run, campaign or plan a name means, where several answer to it."""
+"""Which run or campaign a name means, where both answer to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from autoresearch.commands import name_lookup, output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup import campaign_registry
-from autoresearch.lab.plans import plan_dir
 from autoresearch.lab.runs import sessions
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
@@ -42,7 +41,6 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Any]:
     monkeypatch.setattr(sessions, "find", finder("run"))
     monkeypatch.setattr(campaign_registry, "find", finder("campaign"))
     monkeypatch.setattr(campaign_registry, "known", lambda parts: campaigns)
-    monkeypatch.setattr(plan_dir, "find_plan", finder("plan"))
     return found
 
 
@@ -54,24 +52,14 @@ def campaign(*, lives: bool) -> Any:
     return SimpleNamespace(kind="campaign", controlled=lives, path=Path("/here/20260101-lr"))
 
 
-def plan(*, lives: bool) -> Any:
-    return SimpleNamespace(kind="plan", pursued=lives)
-
-
-# what answers to `lr` (whether it lives, or None where there is none): run, campaign, plan; and which one is meant
+# what answers to `lr` (whether it lives, or None where there is none): run, campaign; and which one is meant
 MEANT = [
-    ((True, None, None), "run"),
-    ((False, None, None), "run"),
-    ((None, False, None), "campaign"),
-    ((None, None, False), "plan"),
-    ((True, True, True), "run"),
-    ((False, True, None), "campaign"),
-    ((False, False, None), "run"),
-    ((False, False, True), "plan"),
-    ((False, None, False), "run"),
-    ((None, False, True), "plan"),
-    ((None, True, True), "campaign"),
-    ((None, False, False), "campaign"),
+    ((True, None), "run"),
+    ((False, None), "run"),
+    ((None, False), "campaign"),
+    ((True, True), "run"),
+    ((False, True), "campaign"),
+    ((False, False), "run"),
 ]
 
 
@@ -79,7 +67,7 @@ MEANT = [
 def test_the_one_that_lives_else_the_run(
     known: dict[tuple[str, str], Any], lives: tuple[bool | None, ...], kind: str
 ) -> None:
-    for name, make, alive in zip(("run", "campaign", "plan"), (run, campaign, plan), lives, strict=True):
+    for name, make, alive in zip(("run", "campaign"), (run, campaign), lives, strict=True):
         if alive is not None:
             known[name, "lr"] = make(lives=alive)
     found: Any = name_lookup.resolve("lr", PARTS)
@@ -93,27 +81,11 @@ def test_a_full_id_and_last_mean_a_run_although_it_is_over(known: dict[tuple[str
         assert found.kind == "run", name
 
 
-def test_the_newest_campaign_and_plan_have_names(known: dict[tuple[str, str], Any]) -> None:
-    known["campaign", "last-campaign"], known["plan", "last-plan"] = campaign(lives=False), plan(lives=False)
-    kinds: list[Any] = [name_lookup.resolve(name, PARTS) for name in ("last-campaign", "last-plan")]
-    assert [one.kind for one in kinds] == ["campaign", "plan"]
-
-
-@pytest.mark.parametrize("name", ["nobody", "last", "last-campaign", "last-plan", "", "x" * 5000, "a\0"])
+@pytest.mark.parametrize("name", ["nobody", "last", "last-campaign", "", "x" * 5000, "a\0"])
 def test_none_is_one_sentence(known: dict[tuple[str, str], Any], name: str) -> None:
     with pytest.raises(NotFoundError) as caught:
         name_lookup.resolve(name, PARTS)
     assert caught.value.message.startswith("no ") and caught.value.fix == "look"
-
-
-def test_a_report_is_of_the_campaign_unless_only_its_slug_was_typed(known: dict[tuple[str, str], Any]) -> None:
-    known["plan", "lr"] = plan(lives=False)
-    alone: Any = name_lookup.report_of("lr", PARTS)
-    assert alone.kind == "plan"
-    for name, kind in (("lr", "plan"), ("20260101-lr", "campaign"), ("", "campaign")):
-        known["campaign", name] = campaign(lives=False)
-        found: Any = name_lookup.report_of(name, PARTS)
-        assert found.kind == kind, name
 
 
 def test_a_command_about_runs_names_the_one_about_campaigns(known: dict[tuple[str, str], Any]) -> None:
@@ -175,7 +147,6 @@ def test_of_several_that_live_one_must_be_named(bench: Any) -> None:
         ("run a.md --dry-run", "autoresearch run a.md", "autoresearch run a.md --detach --json"),
         ("campaign a.yaml", "autoresearch campaign a.yaml --yes", "autoresearch campaign a.yaml --yes --detach --json"),
         ("campaign a.yaml --yes", "autoresearch campaign resume a", "autoresearch campaign resume a --json"),
-        ("plan check a", "autoresearch plan run a", "autoresearch plan run a --detach --json"),
         ("status", "autoresearch campaign status a", "autoresearch campaign status a --json"),
         ("scaffold", "autoresearch scaffold check a -- echo {q}", "autoresearch scaffold check a --json -- echo {q}"),
         ("note", "autoresearch note a 'b -- c'", "autoresearch note a 'b -- c' --json"),

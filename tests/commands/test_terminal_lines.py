@@ -95,7 +95,6 @@ config show
 config schema
 blueprint check blueprints/quickstart.md
 skill show
-plan write nothing.md
 wait last --for 1s
 status of-no-run
 """

@@ -6,16 +6,13 @@ The lines of README and skill have tests of their own (test_bad_input.py, test_s
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autoresearch import cli
-from autoresearch.commands.former_options import FORMER_OPTIONS
 from tests.agents.taught import command_lines
 
 REPO = Path(__file__).parents[2]
@@ -28,19 +25,7 @@ DOCUMENTS = [
 ]
 TEMPLATES = sorted(path for path in (REPO / "templates").rglob("*") if path.is_file())
 SOURCES = sorted((REPO / "autoresearch").rglob("*.py"))
-OLD = {"cli.py", "former_options.py"}  # the files that know former names
-OTHERS = {
-    "--result-dir",
-    "--seed",
-    "--model",
-    "--python",
-    "--extra",
-    "--title",
-    "--note",
-    "--template",
-    "--timeout",
-    "--all",
-}
+OLD = {"cli.py"}  # it knows former names
 
 
 def literals(path: Path) -> Iterator[str]:
@@ -54,20 +39,6 @@ def literals(path: Path) -> Iterator[str]:
             yield node.value
         elif isinstance(node, ast.JoinedStr):
             yield "".join(part.value if isinstance(part, ast.Constant) else "7" for part in node.values)  # type: ignore[misc]
-
-
-@functools.cache
-def known_options() -> frozenset[str]:
-    """Every option of every command, those that only we call included."""
-    import typer
-
-    known: set[str] = set()
-    for name in (*cli.COMMANDS, *(f"{group} {sub}" for group, (_, subs) in cli.GROUPS.items() for sub in subs)):
-        command: Any = typer.main.get_command(cli._app(name.split()))
-        for word in name.split():
-            command = command.commands[word]
-        known |= {option for parameter in command.params for option in parameter.opts}
-    return frozenset(known)
 
 
 def shown_lines(path: Path) -> Iterator[str]:
@@ -122,17 +93,9 @@ def former_names(text: str) -> list[str]:
     return found
 
 
-def former_options(text: str) -> list[str]:
-    """The options in a text that a command had, and none has any more."""
-    gone = {option for options in FORMER_OPTIONS.values() for option in options} - known_options() - OTHERS
-    return [option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text) if option in gone]
-
-
 @pytest.mark.parametrize("path", [*DOCUMENTS, *TEMPLATES], ids=lambda path: path.name)
 def test_no_document_names_what_is_gone(path: Path) -> None:
-    text = path.read_text(errors="replace")
-    css = path.suffix == ".css"
-    assert former_names(text) == [] and (css or former_options(text) == [])
+    assert former_names(path.read_text(errors="replace")) == []
 
 
 def test_no_message_names_what_is_gone() -> None:
@@ -141,7 +104,7 @@ def test_no_message_names_what_is_gone() -> None:
         if path.name in OLD or path.parent.name in ("git_repo", "trainers", "launchers"):  # which call other programs
             continue
         for text in literals(path):
-            wrong += [f"{path.relative_to(REPO)}: {one}" for one in (*former_names(text), *former_options(text))]
+            wrong += [f"{path.relative_to(REPO)}: {one}" for one in former_names(text)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -149,12 +112,10 @@ def test_no_message_names_what_is_gone() -> None:
     ("text", "found"),
     [
         ("see `campaign report`", ["`campaign report"]),
-        ("type: autoresearch plan wait X", ["autoresearch plan wait"]),
+        ("type: autoresearch campaign wait X", ["autoresearch campaign wait"]),
         ("autoresearch tell X", ["autoresearch tell"]),
-        ("or --gpus-per-run 2, or `--prune median`", ["--gpus-per-run", "--prune"]),
-        ("`campaign reporting`, a plan report, `tell`", []),
-        ("--gpus 2, --set gpus_per_run=2, ---prune", []),
+        ("`campaign reporting`, a campaign's report, `tell`", []),
     ],
 )
 def test_what_is_gone_is_seen(text: str, found: list[str]) -> None:
-    assert [*former_names(text), *former_options(text)] == found
+    assert former_names(text) == found

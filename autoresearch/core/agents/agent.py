@@ -24,7 +24,6 @@ class TurnRole(StrEnum):
     FIX = "fix"  # repair a crashed run by changing files
     REVIEW = "review"  # review another turn's diff, answer in JSON; changes nothing
     SUMMARISE = "summarise"  # the findings of a campaign, as text
-    PLAN = "plan"  # a staged plan, as JSON
 
     @property
     def writes(self) -> bool:

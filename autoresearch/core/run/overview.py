@@ -159,7 +159,6 @@ class CampaignLine:
 
     name: str
     state: str
-    plan: str = ""  # the plan of which it is a stage
     attempted: int = 0
     remaining: int | None = None  # ideas; None: no count
     deadline_s: float | None = None  # until its deadline
@@ -178,7 +177,6 @@ class CampaignLine:
         return {
             "campaign": self.name,
             "state": self.state,
-            "plan": self.plan or None,
             "attempted": self.attempted,
             "remaining": self.remaining,
             "deadline_s": _rounded(self.deadline_s),

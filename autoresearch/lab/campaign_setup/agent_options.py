@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, converted
 
 _FIELDS = {
     "agent": "agent",
@@ -31,26 +30,8 @@ _FIELDS = {
     "hold": "hold",
     "tell": "notes",
 }
-# What a single agent turn outside a campaign reads of them, beside `agent` itself.
-TURN_KEYS = {
-    key.name: key.type
-    for key in AGENT_KEYS
-    if key.name in ("agent_model", "agent_program", "agent_args", "agent_command", "agent_env", "sandbox",
-                    "turn_timeout", "turn_steps", "turn_usd")
-}  # fmt: skip
 
 
 def research_spec(values: Mapping[str, Any]) -> AgentSpec:
     """The spec that checked values make."""
     return AgentSpec.from_json({name: values[key] for key, name in _FIELDS.items()})
-
-
-def turn_spec(agent: str, values: Mapping[str, Any]) -> AgentSpec:
-    """The spec of an agent that is asked outside a campaign; ValueError names the key of a bad value."""
-    whole = {key.name: key.default for key in AGENT_KEYS} | {"agent": agent}
-    for name, value in values.items():
-        try:
-            whole[name] = converted(CAMPAIGN_KEYS[name], value, 0.0)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(f"{name}: {error}") from None
-    return research_spec(whole)

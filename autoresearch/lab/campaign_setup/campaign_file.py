@@ -60,8 +60,7 @@ def read_campaign_file(
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",
-            hint="`warmup: 20` in the campaign file, or --set warmup=20; "
-            "`autoresearch campaign replay-pruning` tries some",
+            hint="`warmup: 20` in the campaign file, or --set warmup=20",
             code="no_warmup",
         )
     if values["confirm"]:

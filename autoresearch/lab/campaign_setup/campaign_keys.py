@@ -50,6 +50,8 @@ _CAMPAIGN_KEYS = (
     CampaignKey("metric", _T.TEXT, "", "the objective; else the blueprint's, else the trainer's"),
     CampaignKey("direction", _T.CHOICE, "", "which values are better", choices=("maximize", "minimize")),
     CampaignKey("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
+    CampaignKey("after", _T.TEXT, "", "begin when this campaign is over"),
+    CampaignKey("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
     CampaignKey("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
     CampaignKey("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS),
     CampaignKey("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),

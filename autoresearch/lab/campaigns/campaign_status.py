@@ -10,6 +10,7 @@ from typing import Any
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.controller.agent_schedule import held
+from autoresearch.lab.campaign_setup.successors import registered
 from autoresearch.records import campaign_records, order_file
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json
@@ -39,6 +40,11 @@ def reason_now(campaign_dir: CampaignDir, state: CampaignState, phase: CampaignP
         return fault
     last = f"; it was {state.phase}: {state.reason}" if state.reason else ""
     return f"its controller is gone and said nothing: it was killed, or the machine went down{last}"
+
+
+def following(campaign_dir: CampaignDir, phase: CampaignPhase) -> list[str]:
+    """The campaigns that it will start at its end, in words."""
+    return [] if phase is CampaignPhase.ENDED else [one.words for one in registered(campaign_dir)]
 
 
 def _last_word(campaign_dir: CampaignDir) -> Mapping[str, Any]:

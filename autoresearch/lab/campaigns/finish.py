@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.text.branch_and_run_names import slugify
+from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
 from autoresearch.lab.campaign_report import progress
+from autoresearch.lab.campaign_setup import successors
+from autoresearch.lab.campaign_setup.start_campaign import start
 from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
@@ -50,10 +54,30 @@ def finish(
     failpoint("campaign.removed")
     notifier.end(state, reason)
     failpoint("campaign.announced")
+    _start_successors(context, state)
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")
     context.say(reason)
+
+
+def _start_successors(context: CampaignContext, state: CampaignState) -> None:
+    """Start the campaigns that were to begin after this one; of each the journal says what became of it."""
+    settled = {line["successor"] for line in state.timeline if line.get("do") == "successor"}
+    for number, successor in enumerate(successors.registered(context.campaign_dir)):
+        if number in settled:
+            continue
+        why = successor.why_not(state)
+        if not why:
+            try:
+                started = start(Path(successor.source), successor.pairs, context.parts)
+                context.say(f"started {started.path.name}, which was to begin after this campaign")
+            except AutoresearchError as error:
+                why = str(error)
+        if why:
+            context.say(f"{successor.source} was to begin after this campaign, and did not: {why}")
+        context.note("successor", successor=number, reason=why)
+        failpoint("campaign.succeeded")
 
 
 def _record_never_tried(

@@ -25,15 +25,13 @@ from autoresearch.records import events, spec_file
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
-RULES = ("median", "halving")
 
-
-def rule_named(name: str, warmup: int) -> PruningRule:
+def _rule_named(name: str, warmup: int) -> PruningRule:
     """The pruning rule called `median` or `halving`; it stops nothing before step `warmup`."""
     return MedianRule(warmup) if name == "median" else HalvingRule(warmup)
 
 
-def may_end(idea: Idea, idea_run: IdeaRun) -> bool:
+def _may_end(idea: Idea, idea_run: IdeaRun) -> bool:
     """Whether this run can be pruned: only the first run of an idea that is judged by a complete run."""
     first = idea_run.why in ("first", "retry", "fix") and idea_run.replicate == 1
     return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
@@ -44,10 +42,10 @@ def compares(idea: Idea, idea_run: IdeaRun) -> bool:
 
     All replicates of the baseline count: without them the first ideas would have nothing to be compared with.
     """
-    return may_end(idea, idea_run) or idea_run.why == "baseline"
+    return _may_end(idea, idea_run) or idea_run.why == "baseline"
 
 
-def read_curve(rundir: RunDir) -> Curve:
+def _read_curve(rundir: RunDir) -> Curve:
     """The validations of a run so far; () if they cannot be read."""
     try:
         spec = spec_file.read(rundir)
@@ -71,7 +69,7 @@ class Pruner:
 
     def __init__(self, campaign_spec: CampaignSpec, say: Callable[[str], None]) -> None:
         self.spec, self.say = campaign_spec, say
-        self.rule = rule_named(campaign_spec.prune, campaign_spec.warmup) if campaign_spec.prune else None
+        self.rule = _rule_named(campaign_spec.prune, campaign_spec.warmup) if campaign_spec.prune else None
         self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 
@@ -85,7 +83,7 @@ class Pruner:
         state = history.state() if fresh else None
         for run in fresh:
             idea, one = next((i, r) for i in state.ideas for r in i.runs if r.run == run) if state else (None, None)
-            if state and idea and one and may_end(idea, one) and not live[run].stop.exists():
+            if state and idea and one and _may_end(idea, one) and not live[run].stop.exists():
                 self._judge(self.rule, state, one, live[run])
 
     def _validated(self, run: str, rundir: RunDir) -> bool:
@@ -95,7 +93,7 @@ class Pruner:
         seen.due = seen.due or any(event.event == "validation" for event in found)
         if not seen.due:
             return False
-        seen.curve = read_curve(rundir)
+        seen.curve = _read_curve(rundir)
         seen.due = len(seen.curve) <= seen.judged  # the trainer prints a validation before it writes the file
         return not seen.due
 
@@ -122,7 +120,7 @@ class Pruner:
     def _past(self, state: CampaignState) -> dict[str, Curve]:
         for run, run_dir in past(state).items():
             if run not in self._ended:
-                self._ended[run] = read_curve(RunDir(Path(run_dir)))
+                self._ended[run] = _read_curve(RunDir(Path(run_dir)))
         return dict(self._ended)
 
     def _usual_end(self, state: CampaignState) -> float:

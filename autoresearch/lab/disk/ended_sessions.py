@@ -17,7 +17,7 @@ from autoresearch.lab.runs.detached import session_names
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records.index import state_home
-from autoresearch.records.rundir import RunDir, is_locked, read_json
+from autoresearch.records.rundir import RunDir, is_locked
 
 MOST_SERVERS = 500  # of the newest runs, whether one had a server's session
 
@@ -51,12 +51,6 @@ def _programs(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
             for name in session_names(own.path):
                 yield name, f"the campaign {campaign.name} is over"
     home = state_home(parts.environ)
-    for record in filter(None, map(read_json, (home / "plans").glob("*.json"))):
-        root, slug = Path(str(record.get("repository"))), str(record.get("slug"))
-        directory = root / "reports" / "auto_research" / "plans" / slug
-        if (project is None or project == root) and not is_locked(directory / "plan.lock"):
-            for name in session_names(directory):
-                yield name, f"nobody pursues the plan {slug} now"
     for folder in (home / "places").glob("*") if project is None else ():
         if not is_locked(folder / "lock"):
             for name in session_names(folder):

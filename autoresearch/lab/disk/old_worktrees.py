@@ -1,4 +1,4 @@
-"""Worktrees, and the caches beside them, of campaigns that are over, of rows made again, and of plans' authors."""
+"""Worktrees, and the caches beside them, of campaigns that are over, and of rows made again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from autoresearch.lab.campaigns.outputs import written
 from autoresearch.lab.disk.leftovers import KeptLeftover, Leftover, LeftoverKind, few
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plans import ask_agent
 from autoresearch.lab.results import repro
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
@@ -33,7 +32,7 @@ from autoresearch.records.rundir import RunDir, locked
 from autoresearch.records.spec_file import read as read_run
 
 YOUNG_S = 600.0  # a worktree without a campaign that was switched so recently may be about to be used
-OWN_MESSAGES = (repro.MESSAGE_END, ask_agent.MESSAGE_END)
+OWN_MESSAGES = (repro.MESSAGE_END,)
 # what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
 _BESIDE = re.compile(
     r"(?:slot-\d+|evaluation-\d+|agent-[ab]|reading)\.(?:tmp|git|index|objects|guard)\Z"

@@ -15,7 +15,6 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 
 LOOK_S = 10.0  # between two searches for new campaigns
-_PLANS = "autoresearch/plans/"  # the prefix of a stage's branches
 
 
 class RunningCampaigns:
@@ -72,11 +71,9 @@ class RunningCampaigns:
         spec = state.spec
         found = stand_at(state, now)
         best = shown_value(state, state.best) if state.best and state.best.value is not None else None
-        plan = spec.prefix.removeprefix(_PLANS).partition("/")[0] if spec.prefix.startswith(_PLANS) else ""
         return CampaignLine(
             name=spec.name,
             state=phase_now(campaign_dir, state).value,
-            plan=plan,
             attempted=state.attempted,
             remaining=found.remaining_ideas,
             deadline_s=found.remaining_s,

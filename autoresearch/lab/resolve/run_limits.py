@@ -5,7 +5,6 @@ from __future__ import annotations
 from autoresearch.core.run.limits import Limits
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.lab.settings import Settings
-from autoresearch.trainers import ask
 
 
 def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:
@@ -23,7 +22,7 @@ def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:
         stall_s=settings.seconds("stall_timeout"),
         grace_s=_or(settings.seconds("grace"), Limits().grace_s),
         first_step_cap_s=_or(settings.seconds("first_step_cap"), Limits().first_step_cap_s),
-        first_step_since_output=not blueprint.first_step_given and not ask.steps_known(trainer_settings.trainer),
+        first_step_since_output=not blueprint.first_step_given and not trainer_settings.steps_known,
     )
     return base.override(
         first_step_s=settings.seconds("first_step_timeout") if "first_step_timeout" in from_flag else None,

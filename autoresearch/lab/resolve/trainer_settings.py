@@ -64,6 +64,11 @@ class TrainerSettings:
         return self.resolved.shell_reading.trainer(self.trainer.recognises)
 
     @property
+    def steps_known(self) -> bool:
+        """Whether the trainer's lines tell what a step is."""
+        return ask.steps_known(self.trainer)
+
+    @property
     def cwd(self) -> Path:
         """The directory where the trainer's own command runs."""
         started = self.started

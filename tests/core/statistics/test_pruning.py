@@ -8,15 +8,8 @@ import random
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.statistics.pruning import (
-    Curve,
-    HalvingRule,
-    MedianRule,
-    PruningRule,
-    first_stop,
-    replay,
-    value_at,
-)
+from autoresearch.core.statistics.pruning import Curve, HalvingRule, MedianRule, PruningRule, value_at
+from tests.bench.replay import first_stop, replay
 
 UP = Objective("pass@1")
 DOWN = Objective("loss", Direction.MINIMIZE)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.agent_options import turn_spec
 from autoresearch.lab.campaign_setup.campaign_keys import (
     AGENT_KEYS,
     CAMPAIGN_KEYS,
@@ -78,7 +77,7 @@ def test_a_date_may_be_a_deadline() -> None:
     ("pairs", "message", "hint"),
     [
         (["paralell=2"], "--set 'paralell=2': unknown key 'paralell'", "did you mean 'parallel'?"),
-        (["zebra=2"], "--set 'zebra=2': unknown key 'zebra'", "known: agent, agent_args"),
+        (["zebra=2"], "--set 'zebra=2': unknown key 'zebra'", "known: after, agent, agent_args"),
         (["count"], "--set 'count' is no KEY=VALUE", "such as --set count=VALUE"),
         (["=3"], "--set '=3' is no KEY=VALUE", ""),
         (["launcher="], "--set launcher= has no value", "--set launcher=null is its default"),
@@ -129,10 +128,3 @@ def test_the_table_holds_together() -> None:
         assert 8 < len(key.meaning) < 80 and not key.meaning.endswith("."), key.name
         assert converted(key, key.default, NOW) == key.default, key.name
     assert DEFAULTS.keys() == CAMPAIGN_KEYS.keys() and {key.name for key in AGENT_KEYS} < CAMPAIGN_KEYS.keys()
-
-
-def test_an_agent_outside_a_campaign_takes_some_of_them() -> None:
-    spec = turn_spec("command", {"agent_command": "agent {prompt_file}", "turn_timeout": "90s", "sandbox": False})
-    assert (spec.template, spec.turn_s, spec.sandbox) == (("agent", "{prompt_file}"), 90.0, "off")
-    with pytest.raises(ValueError, match=r"^turn_timeout: .*soon"):
-        turn_spec("command", {"turn_timeout": "soon"})

@@ -1,1 +1,0 @@
-"""Staged plans: stages, conditions, and the current state of a plan."""

@@ -1,1 +1,0 @@
-"""Staged plans: read, committed, approved, run stage by stage as campaigns, concluded, reported."""
