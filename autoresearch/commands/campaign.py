@@ -203,6 +203,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
         ("ledger", f"{spec.directory}/results.tsv"),
         *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
         *([("include", ", ".join(spec.include))] if spec.include else []),
+        *([("hide", ", ".join(spec.hide))] if spec.hide else []),
     ]
     return [*rows, *(("remark", str(finding)) for finding in findings)]
 

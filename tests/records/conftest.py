@@ -126,6 +126,7 @@ def spec() -> RunSpec:
         sources=(Source(SourceFormat.JSONL, "/code/m.jsonl", 1), Source(SourceFormat.CONSOLE, "/x\udcff")),
         source_offsets=(10, 0),
         source_marks=("0123456789abcdef", ""),
+        within=("/r", "/c"),
         signals=(SignalPattern(SignalKind.PROGRESS, r"boot (?P<step>\d+) \xe9", 5.0, ("boot ",)),),
         prepare=("make data", "true"),
         evaluate=("python eval.py",),

@@ -31,7 +31,7 @@ TEXT_KEYS = (  # keys of the notes with one value
     *swarm_notes.TEXTS,
 )
 LIST_KEYS = (  # keys of the notes that may have several values
-    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "writable", "source"),
+    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "hide", "writable", "source"),
     *("step_line", "validation_line"),
     *swarm_notes.COMMANDS,
 )
@@ -54,6 +54,7 @@ class Notes:
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()  # ignored or untracked inputs that a worktree needs
+    hide: tuple[str, ...] = ()  # what only the evaluation may read, such as its answers
     writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
     seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published

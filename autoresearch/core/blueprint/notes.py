@@ -226,6 +226,7 @@ def _notes(note_values: Mapping[str, Sequence[_NoteValue]], prose: str, findings
         env=_env(lists["env"], findings),
         requires_env=_variables(lists["requires_env"], findings),
         include=plain["include"],
+        hide=plain["hide"],
         writable=plain["writable"],
         seed=_seed(texts["seed"], findings),
         first_step=_first_step(texts["first_step"], findings),
@@ -259,7 +260,7 @@ def _listed(key: str, note_values: Sequence[_NoteValue]) -> list[_NoteValue]:
     """The values of a key, split where one line may hold several."""
     if key == "requires_env":
         return [_NoteValue(v.line, word) for v in note_values for word in re.split(r"[\s,，、]+", v.text) if word]
-    if key in ("include", "writable"):
+    if key in ("include", "hide", "writable"):
         return [_NoteValue(v.line, text.strip()) for v in note_values for text in v.text.split("\n") if text.strip()]
     return [note for note in note_values if note.text.strip()]
 

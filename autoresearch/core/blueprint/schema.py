@@ -78,6 +78,7 @@ NOTES = {
     "env": "NAME=value for the trainer; may be repeated",
     "requires_env": "names of variables that must be set, separated by commas",
     "include": "an ignored or untracked input that an isolated run needs",
+    "hide": "what only `evaluate` may read, such as its answers: untracked; in a campaign whose runs are sandboxed",
     "writable": "a directory outside the project that a sandboxed run may write to, such as a cache",
     "step_line": "how a training step is printed: `json KEY`, `pairs KEY` (KEY names the step) or a regular expression",
     "validation_line": "how a validation is printed, in the same forms",

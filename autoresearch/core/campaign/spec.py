@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -99,6 +100,7 @@ class CampaignSpec:
     gpus: tuple[str, ...] = ()  # UUIDs that may be leased
     gpu_busy_mib: int = 0  # a GPU with this much memory used by others is not leased; 0: 1 GiB, or 5 % if that is more
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
+    hide: tuple[str, ...] = ()  # untracked, too, or outside of it: only the evaluation may read it
     resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it
     min_steps: int = 0  # a run with fewer steps is a smoke run
     prune: str = ""  # "", median or halving
@@ -110,6 +112,11 @@ class CampaignSpec:
     flags: Mapping[str, Any] = field(default_factory=dict)  # that its program's --help named, with their defaults
     plugins: Mapping[str, str] = field(default_factory=dict)  # `trainers.NAME` ... -> distribution and version
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
+
+    @property
+    def hidden_inputs(self) -> tuple[str, ...]:
+        """`hide` as absolute paths: relative ones are the user's, in the repository."""
+        return tuple(posixpath.join(self.repository, path) for path in self.hide)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "places": [place.to_json() for place in self.places]}

@@ -72,6 +72,8 @@ class AgentJobs:
         """The jobs of a campaign's agent. EnvironmentUnusable where a sandbox is needed and cannot be had."""
         readable = (Path(builder.spec.interpreter),)
         researcher, turn_environment = agent_factory.call(builder.spec.research, parts.environ, readable=readable)
+        hidden = (*turn_environment.hidden, *map(Path, builder.spec.hidden_inputs))
+        turn_environment = replace(turn_environment, hidden=hidden)
         history = CampaignHistory(campaign_dir)
         turns = AgentTurns(
             campaign_dir,

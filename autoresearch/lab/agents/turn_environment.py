@@ -22,7 +22,7 @@ class TurnEnvironment:
     level: Level = Level.NONE
     keep: tuple[str, ...] = ()  # variables that the user lets through (`Chosen.keep`)
     readable: tuple[Path, ...] = ()  # even where it lies below /tmp: an interpreter, with all that belongs to it
-    hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes
+    hidden: tuple[Path, ...] = ()  # beyond keys and tokens: other agents' homes, what only the evaluation may read
     printed_bytes: int = 64 << 20  # to each of stdout and stderr
     written_bytes: int = 2 << 30  # ... and never more than half of what is free
     grace_s: float = 5.0  # between TERM and KILL

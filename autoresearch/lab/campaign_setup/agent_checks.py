@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
@@ -10,13 +12,14 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.errors import EnvironmentUnusable, UsageError
+from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
 
 
 def agent_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: Parts) -> tuple[Finding, ...]:
     """Check the coding agent and its sandbox. UsageError if none is named, EnvironmentUnusable if it cannot be used."""
     if not campaign_spec.research.agent and not (needs := _needs_agent(campaign_spec)):
-        return ()
+        return _not_kept(campaign_spec, "nothing is sandboxed in a campaign without a coding agent")
     from autoresearch.lab.agents import agent_factory  # `campaign status` imports this file, and needs no agent
     from autoresearch.lab.agents.agent_sandbox import Level
 
@@ -60,4 +63,43 @@ def _sandbox_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: 
         )
     message = f"code that the agent edits trains without a sandbox ({why}): it can write wherever you can"
     hint = "claims about it read `confirmed (not sandboxed)`; docs/evaluation.md says what is still detected"
-    return (Finding(Severity.WARNING, "not_sandboxed", message, hint),) if why else ()
+    if not why:
+        return ()
+    return (Finding(Severity.WARNING, "not_sandboxed", message, hint), *_not_kept(campaign_spec, why, *remote))
+
+
+def _not_kept(campaign_spec: CampaignSpec, why: str, *remote: str) -> tuple[Finding, ...]:
+    """That `hide:` of the notes is no more than a wish; an error where it would keep the evaluation from reading it."""
+    if not campaign_spec.hide:
+        return ()
+    names = ", ".join(campaign_spec.hide)
+    if remote:
+        message = f"hide: {names} would not be sent to {', '.join(remote)}, where the runs are evaluated"
+        return (Finding(Severity.ERROR, "hide_remote", message, "run here, or use `include:`, which hides nothing"),)
+    message = f"hide: cannot be kept ({why}): training and whoever edits it can read {names}"
+    return (Finding(Severity.WARNING, "hide_not_kept", message, "docs/evaluation.md says what is readable"),)
+
+
+def hide_findings(campaign_spec: CampaignSpec, checkout: Checkout, commit: str) -> tuple[Finding, ...]:
+    """Whether `hide:` names files that git does not hold: whoever can read the repository reads every commit of it."""
+    return tuple(finding for text in campaign_spec.hide for finding in _check_hidden(text, checkout, commit))
+
+
+def _check_hidden(text: str, checkout: Checkout, commit: str) -> Iterator[Finding]:
+    path = checkout.root / text
+    if not path.exists():
+        yield Finding(Severity.ERROR, "hide_missing", f"hide: {text} is not there: {path}", "make it, or take it out")
+        return
+    root, real = Path(os.path.realpath(checkout.root)), Path(os.path.realpath(path))
+    if real in (root, *root.parents):
+        yield Finding(Severity.ERROR, "hide_all", f"hide: {text} holds the whole repository", "name a part of it")
+    if root not in real.parents:
+        return
+    name = real.relative_to(root).as_posix()
+    if checkout.git.run("ls-tree", "--name-only", commit, "--", f":(literal){name}"):
+        message = f"hide: {text} is tracked by git, so that whoever reads the repository can read it"
+        hint = f"git rm -r --cached {name}; add /{name} to .gitignore; commit. `evaluate` finds it all the same"
+        yield Finding(Severity.ERROR, "hide_tracked", message, hint)
+    elif found := checkout.git.run("log", "--all", "-1", "--format=%h", "--", f":(literal){name}").decode().strip():
+        message = f"hide: {text} was in git until {found}, and what it held then can still be read there"
+        yield Finding(Severity.WARNING, "hide_in_history", message, "use answers that no commit ever held")

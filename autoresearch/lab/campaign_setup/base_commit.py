@@ -83,5 +83,6 @@ def with_base_commit(campaign_spec: CampaignSpec, base: ProposedBase) -> Campaig
 
 
 def _not_code(campaign_spec: CampaignSpec) -> list[Path]:
-    """Directories of records and results, which are never committed."""
-    return [Path(campaign_spec.directory).parent, Path(campaign_spec.result_dir)]
+    """Records, results and what is hidden, which are never committed."""
+    records = Path(campaign_spec.directory).parent
+    return [records, Path(campaign_spec.result_dir), *map(Path, campaign_spec.hidden_inputs)]

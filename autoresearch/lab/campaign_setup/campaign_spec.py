@@ -69,6 +69,7 @@ def campaign_spec(
         runs_per_gpu=campaign_file["runs_per_gpu"],
         gpu_busy_mib=campaign_file["gpu_busy_mib"],
         include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *campaign_file["include"]])),
+        hide=tuple(dict.fromkeys(resolved.blueprint.notes.hide)),
         min_steps=campaign_file["min_steps"],
         prune=campaign_file["prune"],
         warmup=campaign_file["warmup"] or 0,

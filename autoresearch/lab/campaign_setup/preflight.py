@@ -12,6 +12,7 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.branches import branch_fault
 from autoresearch.git_repo.includes import check_includes
 from autoresearch.git_repo.missing_inputs import lacking
+from autoresearch.lab.campaign_setup.agent_checks import hide_findings
 from autoresearch.lab.campaign_setup.continue_campaign import needs_other_prefix, refuse_other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
@@ -50,6 +51,7 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
         slot.check_owner()
     commit = base.commit()
     findings = [*proposed.findings, *doubts, *short, *check_includes(base.checkout, spec.include, commit)]
+    findings += hide_findings(spec, base.checkout, commit)
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     return (*findings, *lacking(base.checkout, commit, spec.include))

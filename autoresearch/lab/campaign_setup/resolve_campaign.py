@@ -90,7 +90,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         first_step_rule=trainer.first_step_rule,
         findings=(
             # the runs of a campaign have directories of their own below that one
-            *(one for one in resolved.findings if one.code != "finished_run"),
+            *(one for one in resolved.findings if one.code not in ("finished_run", "hide_alone")),
             *(*trainer.findings, *cost.findings),
             *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
             *agent_findings(spec, blueprint, parts),

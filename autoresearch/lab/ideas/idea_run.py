@@ -138,6 +138,7 @@ def sandbox_of(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) ->
         worktree=slot.path,
         evaluation=evaluation_slot(builder.checkout, slot).path if resolved_run.spec.evaluate else None,
         writable=writable_paths(builder.evaluation.writable, codebase, home, records),
+        hidden=tuple(map(Path, spec.hidden_inputs)),
     )
 
 

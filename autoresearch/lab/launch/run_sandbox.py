@@ -49,6 +49,7 @@ class RunSandbox:
     worktree: Path
     evaluation: Path | None = None  # the worktree in which the run is evaluated
     writable: tuple[Path, ...] = ()  # declared by the notes
+    hidden: tuple[Path, ...] = ()  # from the training, not from the evaluation
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The trainer's environment, with private directories for temporary and compiled files."""
@@ -57,9 +58,9 @@ class RunSandbox:
 
     def before(self, spec: RunSpec, environ: Mapping[str, str]) -> dict[str, list[str]]:
         """The keys of spec.json with each command's prefix; creates their temporary directories anew."""
-        found = {"inside": self._prefix(self.worktree, spec, environ, self.writable)}
+        found = {"inside": self._prefix(self.worktree, spec, environ, self.writable, self.hidden)}
         if self.evaluation is not None:
-            found["evaluate_inside"] = self._prefix(self.evaluation, spec, environ, ())
+            found["evaluate_inside"] = self._prefix(self.evaluation, spec, environ)
         return found
 
     def writes(self, spec: RunSpec) -> tuple[str, ...]:
@@ -68,7 +69,12 @@ class RunSandbox:
         return tuple(os.path.realpath(path) for path in places)
 
     def _prefix(
-        self, worktree: Path, spec: RunSpec, environ: Mapping[str, str], writable: tuple[Path, ...]
+        self,
+        worktree: Path,
+        spec: RunSpec,
+        environ: Mapping[str, str],
+        writable: tuple[Path, ...] = (),
+        hidden: tuple[Path, ...] = (),
     ) -> list[str]:
         scratch = scratch_of(worktree)
         wipe(scratch)
@@ -85,7 +91,7 @@ class RunSandbox:
             writable=(Path(spec.result_dir), *writable),
             devices=True,
             readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
-            hidden=frozenset(ways_out(environ)),
+            hidden=frozenset([*ways_out(environ), *(Path(os.path.realpath(path)) for path in hidden)]),
             closed=frozenset(socket_directories(environ)),
         )
         return list(sandbox(cell))

@@ -74,6 +74,7 @@ def _keep(resolved_run: ResolvedRun) -> RunSpec:
 
 def _snapshot(resolved_run: ResolvedRun, checkout: Checkout, parent: str | None) -> Snapshot:
     apart = [resolved_run.campaign_dir.parent, Path(resolved_run.spec.result_dir)]
+    apart += [checkout.root / path for path in resolved_run.resolved.blueprint.notes.hide]
     extra = _outside_files(resolved_run, checkout)
     return snapshot(checkout, message=_message(resolved_run.spec), extra=extra, leave_out=apart, parent=parent)
 

@@ -100,6 +100,7 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     result_dir = host.under(base, blueprint.result_dir)
     there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
     findings += [*unread_scripts(blueprint, reader, there=there), *_results(blueprint, result_dir, files)]
+    findings += _hidden(blueprint)
     return ResolvedBlueprint(
         file=file,
         codebase=codebase,
@@ -290,6 +291,19 @@ def _is_system(path: Path) -> bool:
     if top == "var":
         return not below or below in _SYSTEM_VAR
     return not top or (top in _SYSTEM and f"{top}/{below}" not in _NOT_SYSTEM)
+
+
+def _hidden(blueprint: Blueprint) -> list[Finding]:
+    """That `hide:` is kept by a campaign's sandbox alone."""
+    if not blueprint.notes.hide:
+        return []
+    from autoresearch.lab.agents.agent_sandbox import why_not
+
+    why = f"; bubblewrap does not work here: {why_not()}" if why_not() else ""
+    names = ", ".join(blueprint.notes.hide)
+    message = f"hide: only a campaign with a coding agent keeps it, in the sandbox; a lone run can read {names}{why}"
+    hint = "docs/evaluation.md says what is readable"
+    return [Finding(Severity.WARNING, "hide_alone", message, hint, blueprint.name)]
 
 
 def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:
