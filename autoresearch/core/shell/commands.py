@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import posixpath
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
+
+_SWAP = re.compile(r"s([#|/,])(.{1,100}?)\1([\w./-]*)\1(g?)")  # of sed, without groups in the replacement
 
 OpenText = Callable[[str], str]
 """The text of the file at a path. Raises OSError."""
@@ -105,7 +109,7 @@ class TextFrame:
     depth: int = 0
     level: int = 0
     fixed: bool = False  # all of it is on one line of the file: a text in quotes
-    own: str = ""  # the outermost text, for offsets
+    offsets: Sequence[int] = ()  # in the outermost text, of each byte of its syntax tree
     parent: SimpleCommand | None = None
     python: bool = False
 
@@ -117,7 +121,7 @@ class TextFrame:
             depth=self.depth + 1,
             level=self.level + 1,
             fixed=True,
-            own="",
+            offsets=(),
             python=python or self.python,
         )
 
@@ -125,3 +129,40 @@ class TextFrame:
 def no_file(path: str) -> str:
     """For a text whose scripts are not read."""
     raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | None) -> str | None:
+    """What a command substitution prints, if it is about paths: `pwd`, `dirname X`, `echo X`; None if unknown.
+
+    inside: the directory behind its commands. cwd: that around it.
+    """
+    if not commands:
+        return None
+    last = commands[-1]
+    if last.name == "pwd" and all(one.name in ("cd", "pushd", "set") for one in commands[:-1]):
+        return inside if inside is None else inside or "."
+    if [one.name for one in commands] == ["echo", "sed"] and (swap := _SWAP.fullmatch(last.argv[-1])):
+        text = " ".join(commands[0].argv[1:])
+        return None if "$" in text else _swapped(text, swap, extended=bool({"-E", "-r"} & set(last.argv)))
+    words = [word for word in last.argv[1:] if not re.match(r"--?[a-z]*\Z", word)]
+    if len(commands) > 1 or not words or any("$" in word or "`" in word for word in words):
+        return None
+    if last.name == "dirname":
+        return posixpath.dirname(words[0]) or "."
+    if last.name == "basename":
+        return base(words[0].rstrip("/")).removesuffix(words[1] if len(words) > 1 else "\n")
+    if last.name in ("realpath", "readlink") and cwd is not None:
+        return posixpath.normpath(posixpath.join(cwd, words[0]))
+    return " ".join(words) if last.name == "echo" and last.end == "" else None
+
+
+def _swapped(text: str, swap: re.Match[str], *, extended: bool) -> str | None:
+    """What `sed s/A/B/` makes of a text; None for a basic regular expression, whose syntax is another."""
+    simple = r"[\w./()|^$-]+" if extended else r"[\w./-]+"  # nothing that repeats: such a search may take for ever
+    if len(text) > 500 or not re.fullmatch(simple, swap[2]):
+        return None
+    pattern = swap[2] if extended else re.escape(swap[2])
+    try:
+        return re.sub(pattern, lambda _: swap[3], text, count=0 if swap[4] else 1)
+    except re.error:
+        return None

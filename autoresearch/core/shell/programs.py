@@ -192,15 +192,18 @@ def recipe_lines(makefile: str, targets: Sequence[str] = ()) -> str:
     rules: dict[str, list[str]] = {}
     lines, owner = list[tuple[tuple[str, ...], str]](), tuple[str, ...]()
     for line in text.split("\n"):
-        rule = re.match(r"([\w./ -]+?)\s*::?(?!=)\s*([^;#=]*)", line) if not line.startswith("\t") else None
-        if rule:
-            owner = tuple(rule[1].split())
+        names, colon, rest = line.partition(":")
+        if colon and re.fullmatch(r"[\w./ -]+", names) and not rest.startswith("="):
+            owner = tuple(names.split())
             for name in owner:
-                rules.setdefault(name, []).extend(rule[2].split())
+                rules.setdefault(name, []).extend(re.split(r"[;#=]", rest.removeprefix(":"), maxsplit=1)[0].split())
         lines.append((owner, line))
-    wanted = [name for name in targets if name in rules]
-    for name in wanted:  # grows while it is read
-        wanted += [other for other in rules[name] if other in rules and other not in wanted]
+    wanted, waiting = set[str](), [name for name in targets if name in rules]
+    while waiting:
+        name = waiting.pop()
+        if name not in wanted:
+            wanted.add(name)
+            waiting += [other for other in rules[name] if other in rules]
     whole = not wanted or any(name not in rules for name in targets)
 
     def shell(line: str) -> str:
@@ -209,5 +212,5 @@ def recipe_lines(makefile: str, targets: Sequence[str] = ()) -> str:
         return f"({line})" if line.startswith("cd ") and not line.endswith("\\") else line  # a shell for each line
 
     return "\n".join(
-        shell(line) if line.startswith("\t") and (whole or set(names) & set(wanted)) else "" for names, line in lines
+        shell(line) if line.startswith("\t") and (whole or wanted.intersection(names)) else "" for names, line in lines
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from autoresearch.core.shell.words import parsed, text_of
+from autoresearch.core.shell.words import DEEPEST, brackets, offsets_of, parsed, text_of
 
 _PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _APART = frozenset({"command_substitution", "process_substitution"})
@@ -55,12 +55,9 @@ def unquoted(word: str) -> str:
     return _PIECE.sub(piece, word)
 
 
-def _nodes(text: str) -> Iterator[tuple[Node, list[int] | None]]:
-    """All nodes outside of substitutions, with the offset in the text of each byte (None: they are the same)."""
-    offsets = None
-    if not text.isascii():
-        offsets = [n for n, char in enumerate(text) for _ in char.encode("utf-8", "replace")] + [len(text)]
-    waiting = [parsed(text)]
+def _nodes(text: str) -> Iterator[tuple[Node, Sequence[int]]]:
+    """All nodes outside of substitutions, with the offset in the text of each byte of the tree."""
+    offsets, waiting = offsets_of(text), [parsed(text)] if brackets(text) <= DEEPEST else []
     while waiting:
         node = waiting.pop()
         if node.type not in _APART:
@@ -68,6 +65,5 @@ def _nodes(text: str) -> Iterator[tuple[Node, list[int] | None]]:
             waiting += reversed(node.children)
 
 
-def _word(node: Node, offsets: list[int] | None) -> RawWord:
-    start, stop = node.start_byte, node.end_byte
-    return RawWord(unquoted(text_of(node)), offsets[start] if offsets else start, offsets[stop] if offsets else stop)
+def _word(node: Node, offsets: Sequence[int]) -> RawWord:
+    return RawWord(unquoted(text_of(node)), offsets[node.start_byte], offsets[node.end_byte])

@@ -2,8 +2,7 @@
 
 The text is parsed by tree-sitter and followed as bash would run it: directories, variables, functions, sourced and
 started scripts, nested texts (`bash -c`, `ssh`, `eval`, here-documents), Makefiles, and the commands that a Python
-launcher starts. Of two branches that nobody can choose between both are read. Nothing is run; files come from a
-function that the caller gives.
+launcher starts. Every branch is read, a loop once. Nothing is run; files come from a function that the caller gives.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from itertools import pairwise
 from autoresearch.core.shell import programs, python_calls
 from autoresearch.core.shell.commands import OpenText, Script, ShellReading, SimpleCommand, TextFrame, no_file
 from autoresearch.core.shell.programs import SHELLS, base
-from autoresearch.core.shell.statements import DEEPEST, Statements
-from autoresearch.core.shell.words import Scope, shown, unknown
+from autoresearch.core.shell.statements import Statements
+from autoresearch.core.shell.words import DEEPEST, Scope, depth_of, number, offsets_of, shown, unknown
 
 _MOST_SCRIPTS = 50  # that start each other
 _JOB = re.compile(r"\S+\.(?:sh|bash|sub|slurm|sbatch|job)\Z")
@@ -47,8 +46,11 @@ def read_shell(
         before = Reader(no_file, cwd)
         before.read(other, scope.copy(), TextFrame("", line))
         reader.made += before.commands
-    reader.read(text, scope, TextFrame("", line, own=text))
+    whole = TextFrame("", line, offsets=offsets_of(text))
+    reader.read(text, scope, whole)
     reader.uncalled(scope)
+    if scope.budget.left < 0:
+        reader.unread(whole, "it is too long, or calls itself too often")
     return ShellReading(text, tuple(reader.commands), tuple(reader.scripts.values()))
 
 
@@ -86,7 +88,7 @@ class Reader(Statements):
         inner = text_frame.inner(simple.line)
         child = scoped.child(cwd=cwd, sure=scoped.sure, outputs=simple.outputs or scoped.outputs)
         if name in self.functions and not assigned and argv[0] == name:
-            self._call(name, argv[1:], scope)
+            self._call(name, argv[1:], scope, text_frame)
         elif name in ("source", ".") and len(argv) > 1:
             self.script(argv[1], argv[1:], simple, scope, text_frame, sourced=True)
         elif name in SHELLS:
@@ -119,16 +121,14 @@ class Reader(Statements):
         _change(name, argv, scope)
         self.made.append(simple)
 
-    def _call(self, name: str, arguments: list[str], scope: Scope) -> None:
-        node, text_frame = self.functions[name]
+    def _call(self, name: str, arguments: list[str], scope: Scope, text_frame: TextFrame) -> None:
+        node, own = self.functions[name]
         self.called.add(name)
-        if text_frame.level < DEEPEST:
+        level = text_frame.level + depth_of(node, DEEPEST)
+        if level <= DEEPEST:
             outer, sure, exited = scope.arguments, scope.sure, scope.exited
             scope.arguments, scope.sure = arguments, False
-            body = replace(text_frame, level=text_frame.level + 4, own="")
-            self.functions[name] = (node, replace(text_frame, level=text_frame.level + 4))
-            self.walk(node, scope, body)
-            self.functions[name] = (node, text_frame)
+            self.walk(node, scope, replace(own, level=level, offsets=()))
             scope.arguments, scope.sure, scope.exited = outer, sure, exited
 
     def _passed_on(self, argv: list[str], simple: SimpleCommand, scope: Scope, text_frame: TextFrame) -> None:
@@ -193,14 +193,14 @@ class Reader(Statements):
         """The commands that a Python file starts."""
         name = programs.python_file(argv)
         path = scope.path(name, scope.cwd) if name else ""
-        if not path or path in self.active or len(self.scripts) >= _MOST_SCRIPTS or text_frame.python:
+        if not path or (name, path) in self.scripts or len(self.scripts) >= _MOST_SCRIPTS or text_frame.python:
             return
         try:
             text = self.open_text(path)
         except (OSError, ValueError):
             return
         script = Script(name, path, simple.line, scope.cwd, kind="python", text=text, nested=bool(text_frame.where))
-        self.scripts.setdefault((name, path), script)
+        self.scripts[name, path] = script
         for line, shell in python_calls.commands(text):
             own = replace(text_frame.inner(line, python=True), where=self._where(path))
             self.read(shell, scope.child(sure=False, arguments=[]), own)
@@ -218,6 +218,8 @@ class Reader(Statements):
         kind: str = "shell",
     ) -> None:
         """Read a script: in a scope of its own, or in this one if it is sourced."""
+        if len(self.scripts) > _MOST_SCRIPTS:
+            return
         name, path = shown(word), scope.path(word, scope.cwd)
         known = self.scripts.get((name, path))
         made = any(programs.may_make(one.name, [*one.words, *one.outputs], name) for one in self.made)
@@ -231,12 +233,7 @@ class Reader(Statements):
         if not (script.kind == "" and script.text is None):
             must = must or bool(known and known.must)
             self.scripts[name, path] = replace(known or script, must=must)
-        if (
-            script.text is None
-            or path in self.active
-            or len(self.scripts) > _MOST_SCRIPTS
-            or text_frame.level > DEEPEST
-        ):
+        if script.text is None or path in self.active or text_frame.level > DEEPEST:
             return
         self.active.append(path)
         arguments = [] if kind == "make" else argv[1:]
@@ -287,7 +284,8 @@ def _change(name: str, argv: Sequence[str], scope: Scope) -> None:
     elif name in ("exit", "return"):
         scope.exited = True
     elif name == "shift":
-        scope.arguments = scope.arguments[int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else 1 :]
+        count = number(argv[1]) if len(argv) > 1 else 1
+        scope.arguments = scope.arguments[1 if count is None else count :]
     elif name == "set":
         if "pipefail" in argv[1:]:
             scope.pipefail = not argv[argv.index("pipefail") - 1].startswith("+")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,13 +9,21 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from autoresearch.core.shell import programs
-from autoresearch.core.shell.commands import OpenText, Script, SimpleCommand, TextFrame, no_file
-from autoresearch.core.shell.outcomes import holds, is_test, printed, substitutions
+from autoresearch.core.shell.commands import OpenText, Script, SimpleCommand, TextFrame, printed
 from autoresearch.core.shell.programs import SHELLS, base
-from autoresearch.core.shell.words import UNKNOWN, Scope, WordExpander, parsed, shown, text_of, unknown
+from autoresearch.core.shell.words import (
+    DEEPEST,
+    Scope,
+    WordExpander,
+    brackets,
+    decoded,
+    depth_of,
+    parsed,
+    shown,
+    text_of,
+    unknown,
+)
 
-_MOST_COMMANDS = 20_000
-DEEPEST = 12  # nested texts, functions and scripts
 _SCRIPT = re.compile(r"\S+\.(?:sh|bash)\Z")
 _WHOLE = frozenset({"command", "pipeline", "list", "redirected_statement"})
 _BODIES = frozenset({"elif_clause", "else_clause"})
@@ -36,10 +43,23 @@ class Statements:
     called: set[str] = field(default_factory=set)
     active: list[str] = field(default_factory=list)  # paths of the scripts that are being read
 
-    def read(self, text: str, scope: Scope, text_frame: TextFrame, stdin: str | None = None) -> None:
-        """Parse and follow a text."""
-        if text_frame.level <= DEEPEST:
-            self._sequence(parsed(text).children, scope, text_frame)
+    def read(self, text: str, scope: Scope, text_frame: TextFrame) -> None:
+        """Parse and follow a text; one that is nested too deeply is read word by word."""
+        if text_frame.level > DEEPEST or scope.budget.spend(len(text)):
+            return
+        root = parsed(text) if brackets(text) <= DEEPEST else None
+        depth = DEEPEST + 1 if root is None else depth_of(root, DEEPEST)
+        if root is not None and text_frame.level + depth <= DEEPEST:
+            self._sequence(root.children, scope, replace(text_frame, level=text_frame.level + depth))
+            return
+        self._word_by_word(text, text_frame.line, scope, text_frame)
+        if depth > DEEPEST:
+            self.unread(text_frame, "it is nested too deeply")
+
+    def unread(self, text_frame: TextFrame, why: str) -> None:
+        """Note that a text was not read to its end."""
+        name = text_frame.where or "the command"
+        self.scripts[name, why] = Script(name, "", text_frame.line, nested=bool(text_frame.where), why=why)
 
     def uncalled(self, scope: Scope) -> None:
         """Read the functions that nobody called, as dead code."""
@@ -66,7 +86,8 @@ class Statements:
                 return
 
     def walk(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
-        if len(self.commands) > _MOST_COMMANDS:
+        """Follow a statement."""
+        if scope.budget.spend(100):
             return
         match node.type:
             case "command":
@@ -83,8 +104,8 @@ class Statements:
                 self._redirected(node, scope, text_frame)
             case "subshell":
                 self._sequence(node.children, scope.copy(), text_frame)
-            case "if_statement" | "elif_clause":
-                self._if(node.children, scope, text_frame)
+            case "if_statement":
+                self._if(node, scope, text_frame)
             case "case_statement":
                 self._case(node, scope, text_frame)
             case "for_statement" | "select_statement":
@@ -98,7 +119,7 @@ class Statements:
                 if name is not None and body is not None:
                     self.functions[text_of(name)] = (body, text_frame)
             case "test_command":
-                self.words(scope, text_frame).all_of(substitutions(node))
+                self.words(scope, text_frame).all_of(_substitutions(node))
             case "ERROR":
                 self._broken(node, scope, text_frame)
             case _:
@@ -107,18 +128,16 @@ class Statements:
     def _list(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
         left, operator, right = node.children[0], node.children[1], node.children[-1]
         before = len(self.commands)
-        outcome = self._truth(left, scope, text_frame)
         self.walk(left, scope, text_frame)
         self._end(before, text_frame, operator.type)
-        tests = is_test(left)
-        both = operator.type == "&&"
-        if outcome == both or (both and outcome is None and not tests):
+        tests = _is_test(left)
+        if operator.type == "&&" and not tests:
             self.walk(right, scope, text_frame)
-        else:
-            inner = scope.copy(sure=False, live=scope.live and outcome is None)
-            self.walk(right, inner, text_frame)
-            if tests and outcome is None:
-                scope.merge([scope.copy(), inner])
+            return
+        inner = scope.copy(sure=False)
+        self.walk(right, inner, text_frame)
+        if tests:
+            scope.merge([scope.copy(), inner])
 
     def _pipeline(self, nodes: Sequence[Node], scope: Scope, text_frame: TextFrame, stdin: str | None = None) -> None:
         """The stages of a pipe, each in a shell of its own; what `echo` and `cat` print is the next one's input."""
@@ -136,10 +155,10 @@ class Statements:
                 self.read(
                     stdin,
                     scope.child(),
-                    replace(text_frame, depth=text_frame.depth + 1, own="", level=text_frame.level + 1),
+                    replace(text_frame, depth=text_frame.depth + 1, offsets=(), level=text_frame.level + 1),
                 )
             stdin = None
-            if mine and n < len(operators):
+            if mine and n + 1 < len(stages) and n < len(operators):
                 mine[-1].end = operators[n]
                 stdin = self._printed(mine[-1], stage, scope, text_frame)
                 following = stages[n + 1]
@@ -205,7 +224,7 @@ class Statements:
         following = next((child for child in node.children if child.type == "heredoc_redirect"), None)
         if body is None or following is None or body.type != "command":
             return
-        gap = data[body.end_byte - node.start_byte : following.start_byte - node.start_byte].decode("utf-8", "replace")
+        gap = decoded(data[body.end_byte - node.start_byte : following.start_byte - node.start_byte])
         if "<" not in gap and ">" not in gap:
             simple.words += gap.split()
             simple.argv += gap.split()
@@ -219,8 +238,12 @@ class Statements:
         if start[:1] in ("'", '"', "\\"):
             return text_of(body)
         quoted = re.sub(r'(?<!\\)"', '\\"', text_of(body))  # the parser sees variables in strings, not in all of these
-        string = parsed(f'x="{quoted}"').children[0].child_by_field_name("value")
-        return self.words(scope, text_frame).one(string)
+        root = parsed(f'x="{quoted}"')
+        level = text_frame.level + depth_of(root, DEEPEST)
+        if level > DEEPEST or not root.children:
+            return text_of(body)
+        string = root.children[0].child_by_field_name("value")
+        return self.words(scope, replace(text_frame, level=level)).one(string)
 
     def outputs(self, node: Node, scope: Scope, text_frame: TextFrame) -> tuple[str, ...]:
         """The files that a statement sends standard output to."""
@@ -242,57 +265,27 @@ class Statements:
                 files.append(name)
         return tuple(files)
 
-    def _if(self, nodes: Sequence[Node], scope: Scope, text_frame: TextFrame) -> None:
-        then = next((n for n, node in enumerate(nodes) if node.type == "then"), len(nodes))
-        condition, rest = nodes[1:then], nodes[then + 1 :]
-        tests = [node for node in condition if node.type not in _SYNTAX]
-        outcome = self._truth(tests[0], scope, text_frame) if len(tests) == 1 else None
-        self._sequence(condition, scope, text_frame)
-        body = [node for node in rest if node.type not in _BODIES]
-        others = [node for node in rest if node.type in _BODIES]
-        if outcome is True:
-            self._sequence(body, scope, text_frame)
-            self._dead(others, scope, text_frame)
-            return
-        taken, other = scope.copy(sure=False), scope.copy(sure=False)
-        if outcome is False:
-            self._dead(body, scope, text_frame)
-            self._else(others, scope, text_frame)
-            return
-        self._sequence(body, taken, text_frame)
-        self._else(others, other, text_frame)
-        scope.merge([other, taken])
-
-    def _else(self, nodes: Sequence[Node], scope: Scope, text_frame: TextFrame) -> None:
-        """`elif` and `else`: the first holds the others as its own."""
-        if not nodes:
-            return
-        if nodes[0].type == "else_clause":
-            self._sequence(nodes[0].children[1:], scope, text_frame)
-        else:
-            self._if([*nodes[0].children, *nodes[1:]], scope, text_frame)
-
-    def _dead(self, nodes: Sequence[Node], scope: Scope, text_frame: TextFrame) -> None:
-        """A branch that is not taken: read for what it would kill."""
-        self._sequence(nodes, scope.copy(sure=False, live=False), text_frame)
+    def _if(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
+        """Every branch: which one is taken is known only when it runs."""
+        clauses = [node, *(child for child in node.children if child.type in _BODIES)]
+        outcomes = list[Scope]()
+        for clause in clauses:
+            children = [child for child in clause.children if child.type not in _BODIES]
+            body = next((n for n, child in enumerate(children) if child.type in ("then", "else")), len(children))
+            self._sequence(children[:body], scope, text_frame)
+            outcomes.insert(0, scope.copy(sure=False))
+            self._sequence(children[body:], outcomes[0], text_frame)
+        scope.merge(outcomes if clauses[-1].type == "else_clause" else [scope.copy(), *outcomes])
 
     def _case(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
-        value = self.words(scope, text_frame).one(node.child_by_field_name("value"))
-        items = [child for child in node.children if child.type == "case_item"]
-        outcomes, matched = list[Scope](), False
-        for item in items:
+        """Every branch, as above."""
+        self.words(scope, text_frame).one(node.child_by_field_name("value"))
+        outcomes = [scope.copy()]
+        for item in (child for child in node.children if child.type == "case_item"):
             close = next((n for n, child in enumerate(item.children) if child.type == ")"), 0)
-            patterns = [text_of(child).strip("'\"") for child in item.children[:close] if child.type not in "(|"]
-            fits = any(fnmatch.fnmatchcase(value, pattern) for pattern in patterns)
-            body = item.children[close + 1 :]
-            if UNKNOWN not in value and (matched or not fits):
-                self._dead(body, scope, text_frame)
-                continue
-            matched = UNKNOWN not in value
             outcomes.append(scope.copy(sure=False))
-            self._sequence(body, outcomes[-1], text_frame)
-        if outcomes:
-            scope.merge(outcomes if matched else [scope.copy(), *outcomes])
+            self._sequence(item.children[close + 1 :], outcomes[-1], text_frame)
+        scope.merge(outcomes)
 
     def _for(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
         name = node.child_by_field_name("variable")
@@ -306,33 +299,32 @@ class Statements:
         scope.merge([inner] if len(values) == 1 else [scope.copy(), inner])
 
     def _broken(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
-        """What the parser could not place: statements in it are read, the rest word by word, for what it may kill."""
+        """What the parser could not place: statements in it are read, the rest word by word."""
         data, at = node.text or b"", 0
         whole = [child for child in node.children if child.type in _WHOLE]
         for child in [*whole, None]:
             stop = child.start_byte - node.start_byte if child is not None else len(data)
-            line = (
-                text_frame.line
-                if text_frame.fixed
-                else text_frame.line + node.start_point[0] + data.count(b"\n", 0, at)
-            )
-            for n, text in enumerate(data[at:stop].decode("utf-8", "replace").split("\n")):
-                for part in re.split(r"[;|&()]+", text):
-                    words = part.partition("#")[0].split()
-                    argv, _, _ = programs.unwrapped(words)
-                    while argv and argv[0] in _SYNTAX | {"else", "elif"}:
-                        argv.pop(0)
-                    if argv:
-                        at_line = line if text_frame.fixed else line + n
-                        self.commands.append(
-                            SimpleCommand(
-                                words, argv, at_line, text_frame.where,
-                                depth=text_frame.depth + 1, live=scope.live, parent=text_frame.parent,
-                            )
-                        )  # fmt: skip
+            line = text_frame.line + (0 if text_frame.fixed else node.start_point[0] + data.count(b"\n", 0, at))
+            self._word_by_word(decoded(data[at:stop]), line, scope, text_frame)
             if child is not None:
                 self.walk(child, scope, text_frame)
                 at = child.end_byte - node.start_byte
+
+    def _word_by_word(self, source: str, line: int, scope: Scope, text_frame: TextFrame) -> None:
+        """Split a text at its separators, for what it may kill."""
+        for n, text in enumerate(source.split("\n")):
+            for part in re.split(r"[;|&()]+", text):
+                words = part.partition("#")[0].split()
+                argv, _, _ = programs.unwrapped(words)
+                while argv and argv[0] in _SYNTAX | {"else", "elif"}:
+                    argv.pop(0)
+                if argv and not scope.budget.spend(100 + len(part)):
+                    self.commands.append(
+                        SimpleCommand(
+                            words, argv, line if text_frame.fixed else line + n, text_frame.where,
+                            depth=text_frame.depth + 1, live=scope.live, parent=text_frame.parent,
+                        )
+                    )  # fmt: skip
 
     # words and variables
 
@@ -386,18 +378,6 @@ class Statements:
                 scope.variables.pop(name, None)
         self.emit(node, words, [], scope, text_frame)
 
-    def _truth(self, node: Node, scope: Scope, text_frame: TextFrame) -> bool | None:
-        """The outcome of a test of known values; None for any other statement."""
-        if node.type == "command" and text_of(node) in ("true", ":", "false"):
-            return text_of(node) != "false"
-        if node.type == "negated_command" and node.children[-1].type == "test_command":
-            inner = self._truth(node.children[-1], scope, text_frame)
-            return None if inner is None else not inner
-        if node.type != "test_command" or len(node.children) != 3:
-            return None
-        quiet = type(self)(no_file, self.base, functions=self.functions)
-        return holds(node.children[1], quiet.words(scope.copy(), replace(text_frame, level=text_frame.level + 1)))
-
     # commands
 
     def _command(self, node: Node, scope: Scope, text_frame: TextFrame) -> None:
@@ -444,10 +424,8 @@ class Statements:
         argv, assigned, folder = programs.unwrapped([*prefix, *words])
         line = text_frame.line if text_frame.fixed else text_frame.line + node.start_point[0]
         start = stop = 0
-        if text_frame.own and not text_frame.depth:
-            data = text_frame.own.encode("utf-8", "replace")
-            start = len(data[: node.start_byte].decode("utf-8", "replace"))
-            stop = len(data[: last or node.end_byte].decode("utf-8", "replace"))
+        if text_frame.offsets and not text_frame.depth:
+            start, stop = text_frame.offsets[node.start_byte], text_frame.offsets[last or node.end_byte]
         simple = SimpleCommand(
             [shown(word) for word in (*prefix, *words)],
             [shown(word) for word in argv],
@@ -496,3 +474,21 @@ class Statements:
     ) -> None:
         """Read a script: in a scope of its own, or in this one if it is sourced."""
         raise NotImplementedError
+
+
+def _is_test(node: Node) -> bool:
+    """Whether a statement only tests something."""
+    if node.type in ("list", "negated_command"):
+        node = node.children[-1]
+    return node.type == "test_command" or text_of(node).split(None, 1)[:1] == ["test"]
+
+
+def _substitutions(node: Node) -> list[Node]:
+    """The command substitutions of a test."""
+    found: list[Node] = []
+    for child in node.children:
+        if child.type in ("command_substitution", "string", "concatenation"):
+            found.append(child)
+        else:
+            found += _substitutions(child)
+    return found

@@ -50,10 +50,8 @@ def run(text: str, *arguments: str, **variables: str) -> list[list[str]]:
         ("A=b bash -c 'run $A'", ["b"]),
         ("f() { local A=$1; run $A; }; f x", ["x"]),
         ("A=b; eval \"run $A\"", ["b"]),
-        ("if [ \"$1\" = one ]; then A=x; else A=y; fi; run $A", ["x"]),
-        ("if [[ $# -gt 2 && -n $1 ]]; then A=x; elif [ -z \"$A\" ]; then A=y; fi; run $A", ["y"]),
-        ("case $2 in one) A=x;; t*) A=y;; *) A=z;; esac; run $A", ["y"]),
-        ("[ -z \"$A\" ] && A=x; run $A", ["x"]),
+        ("if a; then A=x; elif b; then A=x; else A=x; fi; run $A", ["x"]),
+        ("if [ $# -lt 2 ]; then A=y; exit 1; fi; run $1", ["one"]),
         ("for i in x; do run $i; done", ["x"]),
         ("printf -v A x; run a{b,c} *.py $'a\\tb'", ["a{b,c}", "*.py", "a\tb"]),
     ],
@@ -72,7 +70,14 @@ def test_words(text: str, words: list[str]) -> None:
         ("for A in 1 2; do run $A; done", "$A"),
         ("run ${A//[a-z]*/b}", "${A//[a-z]*/b}"),
         ("run ${!A}", "${!A}"),
+        ('if [ "$1" = x ]; then A=x; else A=y; fi; run $A', "$A"),
+        ("case $1 in a) A=x;; *) A=y;; esac; run $A", "$A"),
+        ('[ -z "$A" ] && A=x; run $A', "$A"),
         ("run $((A * 2))", "$((A * 2))"),
+        ("export A=$A; run $((A+1))", "$((A+1))"),
+        ("A=B; B=A; run $((A))", "$((A))"),
+        ("A=(a); run ${A[-5]} ", "${A[-5]}"),
+        ("run $((1/0))", "$((1/0))"),
     ],
 )
 def test_what_is_unknown_stays_as_it_is_written(text: str, word: str) -> None:
@@ -86,9 +91,8 @@ def test_a_branch_that_adds_to_an_array_leaves_the_rest_known() -> None:
 
 def test_what_is_not_run_is_read_but_not_taken_for_it() -> None:
     text = "if false; then run a; fi; f() { run b; }; [ x = y ] && run c; run d; case x in y) run e;; esac"
-    assert run(text) == [["d"]]
+    assert run(text) == [["a"], ["c"], ["d"], ["e"]], "nobody calls f; which branch is taken is known only then"
     assert sum(one.name == "run" for one in read_shell(text).commands) == 5
-    assert run("if [ -f x ]; then run a; else run b; fi") == [["a"], ["b"]]
     assert run('if [ -n "$A" ]; then exit 1; fi; run $A', A="x") == [["x"]]  # said, whatever comes before it
 
 
@@ -116,14 +120,27 @@ def test_where_the_output_goes(text: str, outputs: tuple[str, ...], pipefail: bo
     assert (simple.outputs, simple.pipefail) == (outputs, pipefail)
 
 
-def test_nothing_breaks_the_reading() -> None:
-    for text in ("", "'", "$(", "${", "((", "if", "f() {", "cat <<EOF", "a\n" * 3000, "$" * 500, "\0\1\2"):
-        simple_commands(text)
-    assert simple_commands("f() { f; }; f")
+def test_a_loop_of_scripts_is_read_once() -> None:
     loop = {"/c/a.sh": "bash b.sh; . a.sh", "/c/b.sh": "bash a.sh"}
     assert len(read_shell("bash a.sh", cwd="/c", open_text=loop.__getitem__).scripts) == 2
-    many = "f0() { :; }\n" + "".join(f"f{n}() {{ f{n - 1}; f{n - 1}; f{n - 1}; }}\n" for n in range(1, 30)) + "f29"
-    assert len(simple_commands(many)) < 30_000
+
+
+def test_what_is_not_followed_to_its_end_is_said() -> None:
+    def why(text: str) -> list[tuple[str, str]]:
+        reading = read_shell(text, cwd="/c", open_text={"/c/s.sh": "$(" * 300 + ")" * 300}.__getitem__)
+        return [(one.name, one.why) for one in reading.scripts if one.text is None]
+
+    assert why("(" * 300 + "pkill x" + ")" * 300) == [("the command", "it is nested too deeply")]
+    assert why("f() { g; g; }; g() { f; f; }; f") == [("the command", "it is too long, or calls itself too often")]
+    assert why("bash s.sh") == [("s.sh", "it is nested too deeply")]
+    assert simple_commands("(" * 300 + "pkill x" + ")" * 300)[-1].argv == ["pkill", "x"]
+
+
+def test_characters_of_any_script() -> None:
+    text = "run '训练 à' 🚀$A; echo '\U000704a3{'; A=é run x  # ê\n\u3000run"
+    assert run(text, A="1") == [["训练 à", "🚀1"], ["x"]]
+    (first, *_) = read_shell(text).commands
+    assert text[first.start : first.stop] == "run '训练 à' 🚀$A"
 
 
 def test_the_targets_of_a_makefile() -> None:
