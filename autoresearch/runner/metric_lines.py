@@ -86,16 +86,16 @@ _TOKEN = re.compile(
     (?P<text>"(?:[^"\\]|\\.)*"|(?<!\w)'(?:[^'\\]|\\.)*')
   | (?P<junk>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d[\d.,:+Z-]*)?
            | \d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?!\d) | \d+(?:\.\d+){2,}[\w.+-]*
-           | 0x[0-9a-fA-F]+ | (?![1-9]\d{0,2}(?:,\d{3})+(?![\d,]))\d+(?:,\d+)+
+           | 0[xX][0-9a-fA-F]+ | (?![1-9]\d{0,2}(?:,\d{3})+(?![\d,]))\d+(?:,\d+)+
            | https?://\S+ | (?<!\w)\.{0,2}/[\w./-]+ )
   | (?P<number>(?<![\w.])[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?![\d,])(?:\.\d+)?
-           | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)? | (?:nan|inf|infinity)(?![\w/.-]) ))
+           | \d+\.?\d*(?:[eE][-+]?\d+)? | \.\d+(?:[eE][-+]?\d+)? | (?i:nan|inf|infinity)(?![\w/.-]) ))
     (?P<unit>%|[A-Za-z\u00b5\u03bc][\w%]*(?:/[A-Za-z]\w*)?)?
   | (?P<word>[^\W\d][\w.@%#*+$-]{0,200}(?:/[\w.@%#*+$-]{1,200}){0,20}(?<![.-]))
   | (?P<sign>->|=>|\u2192|[:=,;|{}\[\]()\t/\u2502\u2503] | (?<!-)-{1,400}(?=\s|$) | \s{3,})
   | (?P<other>\S)
 """,
-    re.X | re.I,
+    re.X,
 )
 _NUMBER = re.compile(r"(?<![\w.@/#%*$+-])([-+]?\d(?:[\d.,:eE+-]*\d)?)")  # that may differ between lines of one kind
 _QUOTED_NAME = re.compile(r"[^\W\d][\w.@%#*+/ -]{0,80}\Z")
@@ -543,12 +543,13 @@ _WHOLE = frozenset(("all", "overall", "total"))  # names of a row that holds wha
 
 def header(text: str) -> Table | None:
     """The table that a CSV header, or the head of an aligned table, begins; None for any other line."""
-    if len(text) > 2000 or not (_STEP_WORD.search(text) or "  " in text or bars(text) > 3):
+    wide = "  " in text or bars(text) > 3
+    if len(text) > 2000 or not (wide or _STEP_WORD.search(text)):
         return None
     text = _ROW_BAR.sub("", text) if "%|" in text else text
-    if any(sign in text for sign in "={}") or _NUMBER.search(text):
+    if "=" in text or "{" in text or _NUMBER.search(text):
         return None
-    for separator, cells in _split(text):
+    for separator, cells in _split(text) if _STEP_WORD.search(text) else _split(text, _ALIGNED):
         wide = separator in (None, _ALIGNED)
         if len(cells) < 2 or not all(map((_WIDE_COLUMN if wide else _COLUMN).match, cells)):
             continue
@@ -559,13 +560,13 @@ def header(text: str) -> Table | None:
     return None
 
 
-def _split(text: str) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
+def _split(text: str, *separators: re.Pattern[str]) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
     """The cells of a line, for each separator that it may have; None for bars around all of them."""
     if bars(text) > 3:  # a logger's prefix may stand before the first
         framed = re.split(rf"[{_FRAMED}]", text)[1:-1]
         yield None, [cell.strip(" \"'") for cell in framed]
         return
-    for separator in _SEPARATORS:
+    for separator in separators or _SEPARATORS:
         yield separator, [cell.strip(" \"'") for cell in separator.split(text.strip(" |"))]
 
 
