@@ -41,6 +41,7 @@ WORLDS: Mapping[str, World] = {
     "noisy ideas": World(spread=3.0),
     "correlated": World(noise="correlated"),
     "drift": World(drift=1.5),
+    "most ideas are better": World(share=0.8, apart=True),
 }
 EMPTY: Mapping[str, World] = {
     "no idea works": World(share=0.0),

@@ -25,7 +25,7 @@ def before(world: World, seed: int) -> Outcome:
     first = incumbent = [v for _ in range(BASELINE) if (v := draw.one(0.0, baseline=True)) is not None]
     noise = noise_of([first])
     for effect in effects_of(world, seed):
-        level = found.best + effect
+        level = effect if world.apart else found.best + effect
         runs, kept = _tried(draw, level, incumbent, noise)
         found.runs += len(runs)
         noise = noise.plus(runs)

@@ -53,6 +53,7 @@ class World:
     failing: float = 0.0  # share of all runs that yield no number by their own fault
     lost: float = 0.0  # share of all runs that the machine ends
     simpler: bool = False  # all ideas are simpler, and worse by `effect`
+    apart: bool = False  # every idea is built on the baseline, whatever is kept
     minimise: bool = False
     baseline: int = 5
 
@@ -174,9 +175,11 @@ class Simulation:
     def new_idea(self) -> None:
         index, best = len(self.state.ideas) + 1, self.state.best
         assert best is not None
-        self.levels[index] = self.levels[best.index] + self.effects[index - 2]
-        hypothesis = Hypothesis(f"idea-{index}", "something", parent=best.slug)
-        fields = {"parent": best.slug, "commit": "c", "simpler": self.world.simpler}
+        parent = self.state.baseline if self.world.apart else best
+        assert parent is not None
+        self.levels[index] = self.levels[parent.index] + self.effects[index - 2]
+        hypothesis = Hypothesis(f"idea-{index}", "something", parent=parent.slug)
+        fields = {"parent": parent.slug, "commit": "c", "simpler": self.world.simpler}
         self.note("idea", index=index, hypothesis=hypothesis.to_json(), **fields)
 
     def make(self, request: RunRequest) -> None:
@@ -300,7 +303,7 @@ def greedy(world: World, seed: int) -> Outcome:
     draw, found = Runs(world, random.Random(f"greedy {seed}")), Outcome(runs=1)
     best = draw.one(0.0, baseline=True)
     for effect in effects_of(world, seed):
-        level = found.best + effect
+        level = effect if world.apart else found.best + effect
         value = draw.one(level)
         found.runs += 1
         if value is not None and (best is None or value > best):

@@ -64,8 +64,8 @@ def test_an_idea_over_its_runs(values: list[float | None], status: Verdict, rete
 
 @pytest.mark.parametrize("values", [[12.0], [8.0], [12.0] * 4, [11.0, 13.0, 10.0, 10.5], [10.0], [12.0, -90.0, 12.0]])
 def test_minimise_is_the_mirror_and_reads_as_lower(values: list[float]) -> None:
-    up = decide(UP, RunEvidence(values, BASE, noise_of([BASE]), floor=0.0))
-    down = decide(DOWN, RunEvidence([-v for v in values], [-v for v in BASE], noise_of([BASE]), floor=-0.0))
+    up = decide(UP, RunEvidence(values, BASE, noise_of([BASE]), robust_sd=1.0))
+    down = decide(DOWN, RunEvidence([-v for v in values], [-v for v in BASE], noise_of([BASE]), robust_sd=1.0))
     assert (down.status, down.retest, down.delta, down.threshold) == (up.status, up.retest, up.delta, up.threshold)
     signs = {"+": "-", "-": "+"}
     assert down.reason[0] == (signs[up.reason[0]] if up.delta else "+")
@@ -169,12 +169,12 @@ def test_simpler_ideas_do_not_walk_downhill() -> None:
 def test_runs_that_collapsed_are_left_out_and_named() -> None:
     noise = noise_of([BASE] * 4)
     values: list[float | None] = [12.0, -40.0, 12.0, 12.0, 12.5]
-    kept = decide(UP, RunEvidence(values, BASE, noise, floor=5.0))
+    kept = decide(UP, RunEvidence(values, BASE, noise, robust_sd=1.0))
     assert kept.status is KEEP and kept.reason.startswith("+2.12 from 10 (4 of 5 against 3 runs")
     assert decide(UP, RunEvidence(values, BASE, noise)).status is DISCARD
-    beaten = decide(UP, RunEvidence([12.0] * 4, [*BASE, -40.0], noise, floor=5.0))
+    beaten = decide(UP, RunEvidence([12.0] * 4, [*BASE, -40.0], noise, robust_sd=1.0))
     assert beaten.status is KEEP and "against 3 of 4 runs" in beaten.reason
-    all_of_them = decide(UP, RunEvidence([-40.0] * 4, BASE, noise, floor=5.0))
+    all_of_them = decide(UP, RunEvidence([-40.0] * 4, BASE, noise, robust_sd=1.0))
     assert all_of_them.delta == -50.0, "an idea that always collapses is no better for it"
 
 
@@ -189,9 +189,10 @@ def test_an_idea_that_loses_more_runs_than_the_incumbent_is_not_kept() -> None:
 
 def test_a_first_run_that_collapsed_has_a_second_where_that_is_luck() -> None:
     noise = noise_of([BASE] * 4)
-    assert not decide(UP, RunEvidence([-40.0], BASE, noise, floor=5.0)).retest
-    assert decide(UP, RunEvidence([-40.0], BASE, noise, floor=5.0, luck=True)).retest
-    assert not decide(UP, RunEvidence([-40.0, -40.0], BASE, noise, floor=5.0, luck=True)).retest
+    assert not decide(UP, RunEvidence([-40.0], BASE, noise)).retest
+    assert decide(UP, RunEvidence([-40.0], BASE, noise, fallen=-30.0)).retest
+    assert not decide(UP, RunEvidence([0.0], BASE, noise, fallen=-30.0)).retest, "nearer to the incumbent's 10"
+    assert not decide(UP, RunEvidence([-40.0, -40.0], BASE, noise, fallen=-30.0)).retest
 
 
 def test_the_idea_s_own_spread_counts() -> None:

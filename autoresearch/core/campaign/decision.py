@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.collapse import collapsed, survivors
+from autoresearch.core.statistics.collapse import survivors
 from autoresearch.core.statistics.exact_test import share_p
 from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, spread_of
 from autoresearch.core.statistics.student_t import t_quantile
@@ -60,8 +60,8 @@ class RunEvidence:
     simpler: bool = False  # declared simpler than its parent, and confirmed by the diff
     smoke: bool = False  # underpowered, declared or because of few steps: validates plumbing, judges nothing
     anchor: Sequence[float] = ()  # of the best idea that was kept on merit; empty: the incumbent
-    floor: float | None = None  # a value worse than this is of a run that collapsed
-    luck: bool = False  # ideas are known of which some runs collapse and others do not
+    robust_sd: float | None = None  # of a run within its idea, by which runs that collapsed are known
+    fallen: float | None = None  # the best value of any run that collapsed
     kept: bool = False  # it is kept already, and the search builds on it: further runs only measure it better
     baseline_sd: float | None = None  # of the baseline's own runs
 
@@ -170,8 +170,8 @@ def _shrunk(noise: Noise, squares: float, df: int, prior: int) -> float:
 
 
 def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> Decision:
-    ours = survivors(objective, evidence.values, evidence.floor)
-    theirs = survivors(objective, evidence.incumbent, evidence.floor)
+    ours = survivors(objective, evidence.values, evidence.robust_sd)
+    theirs = survivors(objective, evidence.incumbent, evidence.robust_sd)
     spent, n = len(evidence.values), len(ours)
     found = compared(objective, ours, theirs, evidence.noise, rule)
     noise = found.noise
@@ -187,7 +187,8 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
     if evidence.kept and measured(evidence.values[-1:]):
         again = _repeat(evidence, ours, rule)
         return decision(Verdict.KEEP, "kept, and run again to measure it better" if again else "kept", again)
-    promising = found.delta > step or (evidence.simpler and found.delta >= -step) or _second(objective, evidence)
+    second = len(evidence.values) == 1 and like_fallen(objective, ours[0], evidence.fallen, theirs)
+    promising = found.delta > step or (evidence.simpler and found.delta >= -step) or second
     goes_on = spent < rule.most and promising
     if not measured(evidence.values[-1:]):
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
@@ -201,7 +202,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         if found.delta > bar and not goes_on:
             return decision(Verdict.DISCARD, loses)
     if goes_on:
-        chance = "it collapsed, as runs do here by chance; " if _second(objective, evidence) else ""
+        chance = "no better than runs that collapsed here by chance; " if second else ""
         reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
     return decision(Verdict.DISCARD, _why_not(found.delta, bar, n, spent, rule))
@@ -221,16 +222,15 @@ def _flat(
     return difference.delta >= allowed and anchored
 
 
-def _second(objective: Objective, evidence: RunEvidence) -> bool:
-    """Whether its only run collapsed where that is a matter of luck."""
-    only = evidence.values[0] if len(evidence.values) == 1 else None
-    return evidence.luck and only is not None and collapsed(objective, only, evidence.floor)
+def like_fallen(objective: Objective, value: float, fallen: float | None, incumbent: Sequence[float]) -> bool:
+    """Whether a value is nearer to a run that collapsed, which is a matter of luck, than to the incumbent."""
+    return fallen is not None and objective.better((fallen + mean(incumbent)) / 2, value)
 
 
 def _loses(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> str:
     """In words, if an idea loses more of its runs than the incumbent; "" if not."""
     sides = [
-        (len(values) - len(survivors(objective, values, evidence.floor)), len(values))
+        (len(values) - len(survivors(objective, values, evidence.robust_sd)), len(values))
         for values in (evidence.values, evidence.incumbent)
     ]
     if share_p(sides[0], sides[1]) > rule.losing:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, compared, decide, gain
+from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, compared, decide, gain, like_fallen
 from autoresearch.core.campaign.deterministic import decide_once, resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
-from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.collapse import collapsed, floor_of, survivors
+from autoresearch.core.metrics.objective import Direction
+from autoresearch.core.run.ending import PENDING, Verdict
+from autoresearch.core.statistics.collapse import collapsed, robust_sd, survivors
 from autoresearch.core.statistics.noise import UNKNOWN, Noise, Spread, mean, pooled, spread_of, total
 
 DEFAULT = DecisionRule()
+UNSELECTED = 30  # runs: the baseline's and the first of each idea, which together are a group of their own
 LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
 
 
@@ -26,6 +28,15 @@ def pending(state: CampaignState, idea: Idea) -> Decision | None:
     if not idea.judged or idea.pruned or state.unseeded or _is_out(state, idea):
         return None
     return decision_of(state, idea, past_values(idea), simpler=idea.simpler, smoke=idea.hypothesis.smoke)
+
+
+def promised(state: CampaignState, idea: Idea) -> bool:
+    """Whether its last judged row says that it is being re-tested: that is kept, whatever other ideas did meanwhile.
+
+    Unless a further run would be a copy, or no more are allowed by now.
+    """
+    owed = bool(idea.judged) and idea.judged[-1].standing == PENDING and not (idea.pruned or idea.hypothesis.smoke)
+    return owed and not (state.unseeded or idea.copies) and len(idea.judged) < rule_of(state).most
 
 
 def decision_of(
@@ -49,17 +60,17 @@ def decision_of(
         best = anchor(state, idea) if simpler else ()
         evidence = RunEvidence(values, rival.values, noise_without(state, idea), simpler, smoke, best)
         return decide_once(objective, evidence, resolution_of(state, values))
-    floor = floor_for(state, idea, values)
-    own = survivors(objective, baseline.values, floor) if baseline else []
+    sd = usual_sd(state)
+    own = survivors(objective, baseline.values, sd) if baseline else []
     evidence = RunEvidence(
         values=values,
         incumbent=past_values(rival) if rival else (),
-        noise=noise_without(state, idea, floor),
+        noise=noise_without(state, idea),
         simpler=simpler,
         smoke=smoke,
         anchor=anchor(state, idea) if simpler else (),
-        floor=floor,
-        luck=floor is not None and luck(state, floor),
+        robust_sd=sd,
+        fallen=best_fallen(state),
         kept=idea is state.best and idea.status == Verdict.KEEP,
         baseline_sd=pooled([spread_of(own)]).sd if len(own) >= LEAST_BASELINE else None,
     )
@@ -77,14 +88,14 @@ def _is_out(state: CampaignState, idea: Idea) -> bool:
         return True
     if idea.simpler or len(idea.judged) > 1:
         return False
-    floor = floor_for(state, idea, idea.values)
-    if floor is not None and collapsed(state.spec.objective, idea.values[0], floor):
-        return not luck(state, floor)
     rival = incumbent(state, idea)
-    ahead = gain(state.spec.objective, idea.values, rival.values) if rival and rival.values else 0.0
+    theirs = search_values(state, rival) if rival else []
+    ahead = gain(state.spec.objective, idea.values, theirs) if theirs else 0.0
+    if theirs and like_fallen(state.spec.objective, idea.values[0], best_fallen(state), theirs):
+        return False
     if ahead <= 0:
         return True
-    sd = noise_without(state, idea, floor).sd
+    sd = noise_without(state, idea).sd
     return sd is not None and ahead < 0.999 * rule_of(state).first * sd
 
 
@@ -125,10 +136,8 @@ def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
 
 
 def search_values(state: CampaignState, idea: Idea) -> list[float]:
-    """The values that the mean of an idea rests on in the search: without the runs that collapsed, unless all did."""
-    if state.unseeded or not idea.values:
-        return idea.values
-    return survivors(state.spec.objective, idea.values, floor_for(state, idea, idea.values))
+    """The values that the mean of an idea rests on in the search: without the runs that collapsed."""
+    return idea.values if state.unseeded else survivors(state.spec.objective, idea.values, usual_sd(state))
 
 
 def search_mean(state: CampaignState, idea: Idea) -> float | None:
@@ -137,39 +146,40 @@ def search_mean(state: CampaignState, idea: Idea) -> float | None:
     return mean(values) if values else None
 
 
-def floor_for(state: CampaignState, idea: Idea, values: Sequence[float | None]) -> float | None:
-    """The value beyond which a run has collapsed. `values`: of an idea whose first run may have no row yet."""
-    objective = state.spec.objective
+def usual_sd(state: CampaignState) -> float | None:
+    """The robust standard deviation of a run within its idea; None while too little is known."""
 
-    def known() -> list[float]:
+    def known() -> float | None:
         baseline = state.baseline
-        return [*(baseline.values if baseline else ()), *(i.values[0] for i in state.ideas[1:] if i.values)]
+        unselected = [*(baseline.values if baseline else ()), *(i.values[0] for i in state.ideas[1:] if i.values)]
+        return robust_sd(state.spec.objective, [unselected[:UNSELECTED], *(idea.values for idea in state.ideas)])
 
-    if idea.values or idea.hypothesis.is_baseline:
-        return state.memo("floor", lambda: floor_of(objective, known()))
-    return floor_of(objective, [*known(), *values[:1]])
-
-
-def luck(state: CampaignState, floor: float) -> bool:
-    """Whether an idea is known of which some runs collapsed and others did not."""
-
-    def mixed(idea: Idea) -> bool:
-        fallen = [collapsed(state.spec.objective, value, floor) for value in idea.values]
-        return any(fallen) and not all(fallen)
-
-    return state.memo(f"luck {floor}", lambda: any(map(mixed, state.ideas)))
+    return state.memo("usual sd", known)
 
 
-def noise_without(state: CampaignState, idea: Idea, floor: float | None = None) -> Noise:
-    """The noise of all other ideas' replicates: the total minus its own, as there are thousands of others."""
-    objective = state.spec.objective
+def best_fallen(state: CampaignState) -> float | None:
+    """The best value of any run that collapsed; None without such a run."""
+    objective, sd = state.spec.objective, usual_sd(state)
+
+    def best() -> float | None:
+        fallen = [value for idea in state.ideas for value in collapsed(objective, idea.values, sd)]
+        pick = max if objective.direction is Direction.MAXIMIZE else min
+        return pick(fallen, default=None)
+
+    return state.memo("best fallen", best)
+
+
+def noise_without(state: CampaignState, idea: Idea) -> Noise:
+    """The noise of all other ideas' replicates, without runs that collapsed.
+
+    It is the total minus its own, as there are thousands of others.
+    """
 
     def of(any_idea: Idea) -> Spread:
-        if floor is None or not any(collapsed(objective, value, floor) for value in any_idea.values):
-            return any_idea.spread
-        return spread_of(survivors(objective, any_idea.values, floor))
+        values = search_values(state, any_idea)
+        return any_idea.spread if len(values) == len(any_idea.values) else spread_of(values)
 
-    every = state.memo(f"spread {floor}", lambda: total(map(of, state.ideas)))
+    every = state.memo("spread", lambda: total(map(of, state.ideas)))
     own = of(idea)
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost

@@ -13,7 +13,7 @@ from typing import Any
 from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.deterministic import resolution_of
-from autoresearch.core.campaign.judgement import floor_for, search_mean, search_values
+from autoresearch.core.campaign.judgement import search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.collapse import collapsed
@@ -107,9 +107,8 @@ def runs_of(state: CampaignState, idea: Idea, *, fresh: bool = False) -> str:
     """`runs_words`, with the runs that collapsed: they count in the mean of all runs, not in that of the search."""
     if not fresh:
         return runs_words(idea, collapses=len(idea.values) - len(search_values(state, idea)))
-    floor = None if state.unseeded or not idea.values else floor_for(state, idea, idea.values)
-    fallen = sum(collapsed(state.spec.objective, value, floor) for value in all_values(idea))
-    return runs_words(idea, fresh=True, collapses=fallen)
+    fallen = [] if state.unseeded else collapsed(state.spec.objective, all_values(idea), usual_sd(state))
+    return runs_words(idea, fresh=True, collapses=len(fallen))
 
 
 def runs_words(idea: Idea, *, fresh: bool = False, collapses: int = 0) -> str:

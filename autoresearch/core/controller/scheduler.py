@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from autoresearch.core.campaign.judgement import pending, search_goes_on
+from autoresearch.core.campaign.judgement import pending, promised, search_goes_on
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import BASELINE_RUNS
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun, measured
@@ -216,6 +216,8 @@ def retest_owed(state: CampaignState, idea: Idea) -> bool:
         return False
     if idea.rows and tried_again(state, idea, idea.rows[-1]):
         return True
+    if promised(state, idea):
+        return given_up(state, idea) == 0
     decision = pending(state, idea)
     if decision is None or given_up(state, idea) > 0:
         return False

@@ -1,43 +1,61 @@
-"""Collapse: a run whose result lies so far below the others that it is a failure with a number.
+"""Collapse: a run whose result lies so far below the other runs of its idea that it is a failure with a number.
 
 RL runs diverge now and then: a policy collapses, and its reward stays at the bottom. One such value among five moves
 their mean by several standard deviations and makes the noise look three times as large, so that nothing is found any
-more. A run counts as collapsed if it is worse than the median of the campaign by more than CUT robust standard
-deviations (1.4826 times the median absolute deviation; P. J. Rousseeuw and C. Croux, JASA 88, 1993). The median is that
-of the baseline's runs and of the first run of each idea, which were not selected. The final claim leaves nothing out.
+more. A run has collapsed if it is worse than the median of its own idea's n runs by more than CUT sqrt(n / (n - 1))
+robust standard deviations: where other ideas are says nothing of it. Of an even number the better one of the middle two
+is the median, so that at least half of an idea's runs survive; a single run has nothing to be compared with. The final
+claim leaves nothing out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from statistics import median
+import math
+from collections.abc import Sequence
+from itertools import combinations
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.statistics.noise import measured
 
-CUT = 3.0
-FEWEST = 8
-"""With fewer values too little is known: of five normal ones, one in thirty would count as collapsed."""
+CUT = 2.75
+FEWEST = 10
+"""Values beyond the first of their group, from which on a robust standard deviation is known well enough."""
+QUARTILE = 2.2219  # standard deviations of a normal value in a lower quartile of the differences of two
 
 
-def floor_of(objective: Objective, values: Iterable[float | None]) -> float | None:
-    """The value beyond which a run has collapsed, in the metric's unit; None if too little is known."""
-    usual = measured(values)
-    if len(usual) < FEWEST:
+def robust_sd(objective: Objective, groups: Sequence[Sequence[float]]) -> float | None:
+    """The standard deviation of a value within its group, whatever a few of them are; None if too little is known.
+
+    In proportion to the lower quartile of the differences within a group, in which a group weighs as many values as it
+    has beyond its first (P. J. Rousseeuw and C. Croux, JASA 88, 1993); the second time without collapsed values.
+    """
+    if sum(max(len(values) - 1, 0) for values in groups) < FEWEST:
         return None
-    middle = median(usual)
-    spread = 1.4826 * median(abs(value - middle) for value in usual)
-    if not spread:  # most are equal: a coarse metric, of which nothing can be said
-        return None
-    return middle - CUT * spread if objective.direction is Direction.MAXIMIZE else middle + CUT * spread
+    sd = _from_quartile(groups)
+    return sd and _from_quartile([survivors(objective, values, sd) for values in groups])
 
 
-def collapsed(objective: Objective, value: float, floor: float | None) -> bool:
-    """Whether a value is of a run that collapsed."""
-    return floor is not None and objective.better(floor, value)
+def _from_quartile(groups: Sequence[Sequence[float]]) -> float | None:
+    pairs = sorted((abs(a - b), 2 / len(values)) for values in groups for a, b in combinations(values, 2))
+    quarter = sum(weight for _, weight in pairs) / 4
+    for difference, weight in pairs:
+        quarter -= weight
+        if quarter <= 0:
+            return QUARTILE * difference or None  # 0: a coarse metric, of which nothing can be said
+    return None
 
 
-def survivors(objective: Objective, values: Sequence[float | None], floor: float | None) -> list[float]:
-    """The values of the runs that neither failed nor collapsed; if all collapsed, all: that is how the idea is."""
+def collapsed(objective: Objective, values: Sequence[float | None], sd: float | None) -> list[float]:
+    """Those of an idea's values that are of runs that collapsed."""
     finite = measured(values)
-    return [value for value in finite if not collapsed(objective, value, floor)] or finite
+    if sd is None or len(finite) < 2:
+        return []
+    best_first = sorted(finite, reverse=objective.direction is Direction.MAXIMIZE)
+    middle, far = best_first[(len(finite) - 1) // 2], CUT * sd * math.sqrt(len(finite) / (len(finite) - 1))
+    return [value for value in finite if objective.better(middle, value) and abs(value - middle) > far]
+
+
+def survivors(objective: Objective, values: Sequence[float | None], sd: float | None) -> list[float]:
+    """The values of the runs that neither failed nor collapsed, in their order."""
+    fallen = collapsed(objective, values, sd)
+    return [value for value in measured(values) if value not in fallen]

@@ -238,6 +238,24 @@ def test_a_discarded_idea_is_reopened_only_if_it_is_clearly_better_by_now(record
         assert scheduler.owed(made.state()) is not None, "an idea that is pending needs less"
 
 
+def test_a_re_test_that_a_row_promises_is_made_whatever_other_ideas_did_meanwhile(records: Callable[..., Any]) -> None:
+    made = measured(records, 0.49, 0.5, 0.51, 0.5)
+    made.idea("good")
+    made.run("good", 0.52, "discard", standing="pending")
+    made.idea("better")  # its runs were under way; it is kept, and by now it is the one to beat
+    for value, standing in ((0.6, "pending"), (0.61, "pending"), (0.59, "pending"), (0.6, "keep")):
+        made.run("better", value, "keep" if standing == "keep" else "discard", standing=standing)
+    state = made.state()
+    assert state.best.slug == "better" and wanted(scheduler.owed(state)) == ("good", 2, "retest")
+    assert not scheduler.decided(state, state.by_slug("good"))
+    made.run("good", 0.53, "discard", standing="discard")
+    state = made.state()
+    assert scheduler.owed(state) is None and scheduler.decided(state, state.by_slug("good"))
+    made.rows[-1] = replace(made.rows[-1], standing="pending")
+    state = replace(made.state(), unwanted={"good"})
+    assert scheduler.owed(state) is None, "somebody skipped it"
+
+
 def test_the_baseline_runs_again_after_every_twelve_ideas(records: Callable[..., Any]) -> None:
     made = measured(records, 0.49, 0.5, 0.51, 0.5, 0.5)
     made.spec = replace(made.spec, rules=replace(made.spec.rules, count=40))

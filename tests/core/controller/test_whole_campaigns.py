@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from statistics import fmean
+from typing import Any
 
 import pytest
 
-from tests.bench.simulated import World, campaign
+from autoresearch.core.campaign.judgement import search_values
+from tests.bench.simulated import Simulation, World, campaign
 
 WORTHLESS = {
     "normal": World(share=0.0),
@@ -46,6 +48,20 @@ def test_most_ideas_that_are_far_better_are_found_and_claimed() -> None:
     played = [campaign(World(effect=4.0), seed) for seed in range(20)]
     assert sum(bool(one.claimed) for one in played) >= 15
     assert all(level > 0 for one in played for level in one.claimed)
+
+
+def test_where_most_ideas_are_better_the_baseline_has_not_collapsed() -> None:
+    """Four of five ideas are better by 8 sd. Where they are says nothing of the baseline's runs, nor of the noise."""
+    for seed in range(5):
+        played = Simulation(World(share=0.8, effect=8.0, apart=True, ideas=20), seed)
+        row, counted = played.row, list[bool]()
+
+        def seen(*args: Any, row: Any = row, counted: Any = counted, state: Any = played.state, **more: Any) -> None:
+            counted.append(search_values(state, state.baseline) == state.baseline.values)
+            row(*args, **more)
+
+        played.row = seen  # type: ignore[method-assign]
+        assert played.run().claimed and all(counted)
 
 
 def test_what_the_machine_ends_is_made_again() -> None:

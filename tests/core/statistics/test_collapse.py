@@ -1,4 +1,4 @@
-"""Runs that collapsed: far below the others, and no evidence of how good an idea is when it works."""
+"""Runs that collapsed: far below the other runs of their idea, and no evidence of how good it is when it works."""
 
 from __future__ import annotations
 
@@ -7,37 +7,47 @@ import random
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.statistics.collapse import CUT, collapsed, floor_of, survivors
+from autoresearch.core.statistics.collapse import CUT, QUARTILE, collapsed, robust_sd, survivors
 
 UP, DOWN = Objective("reward"), Objective("loss", Direction.MINIMIZE)
-USUAL = [9.0, 10.0, 11.0, 10.5, 9.5, 12.0, 8.0, 11.0, 9.0]  # median 10; the median of the deviations is 1
 
 
 def test_by_hand() -> None:
-    assert floor_of(UP, USUAL) == pytest.approx(10 - CUT * 1.4826)
-    assert floor_of(DOWN, USUAL) == pytest.approx(10 + CUT * 1.4826)
-    assert floor_of(UP, [*USUAL, None, float("nan")]) == floor_of(UP, USUAL)
+    steps = [[float(n) for n in range(11)]]  # of 55 differences, 10 are 1 and 9 are 2
+    assert robust_sd(UP, steps) == pytest.approx(2 * QUARTILE)
+    far = CUT * (5 / 4) ** 0.5
+    values = [10.0, 11.0, 9.0, 10.0, 9.9 - far]
+    assert collapsed(UP, values, 1.0) == values[4:] and not collapsed(UP, [*values[:4], 10.1 - far], 1.0)
+    assert collapsed(DOWN, [-value for value in values], 1.0) == [-values[4]]
+    assert survivors(UP, [10.0, None, -500.0, 10.5], 1.0) == [10.0, 10.5]
 
 
 def test_what_is_not_known() -> None:
-    assert floor_of(UP, USUAL[:7]) is None, "a robust spread of fewer values is often far too small"
-    assert floor_of(UP, [0.5] * 8 + [0.1]) is None, "accuracy on a few questions"
-    assert not collapsed(UP, -1e9, None)
+    assert robust_sd(UP, [[1.0, 2.0, 3.0, 4.0, 5.0], [6.0], [7.0]]) is None, "too few say how far runs lie apart"
+    assert robust_sd(UP, [[0.5] * 8 + [0.1] * 3]) is None, "accuracy on a few questions"
+    assert not collapsed(UP, [1.0, -1e9], None)
 
 
-def test_a_collapse_does_not_move_the_floor_far() -> None:
-    floor = floor_of(UP, [*USUAL, -500.0])
-    assert floor is not None and floor == pytest.approx(floor_of(UP, USUAL), abs=3)
-    assert collapsed(UP, -500.0, floor) and not collapsed(UP, 8.0, floor) and not collapsed(UP, 500.0, floor)
-    assert survivors(UP, [10.0, None, -500.0], floor) == [10.0]
-    assert survivors(UP, [-500.0, -400.0], floor) == [-500.0, -400.0]
+def test_at_least_half_of_an_idea_s_runs_survive() -> None:
+    assert survivors(UP, [-500.0], 1.0) == [-500.0]
+    assert survivors(UP, [5.0, -500.0], 1.0) == [5.0]
+    assert survivors(UP, [5.0, -500.0, -400.0], 1.0) == [5.0, -400.0]
+
+
+def test_runs_that_collapsed_do_not_hide_one_another() -> None:
+    rng = random.Random(2)
+    groups = [[rng.gauss(level, 1) for _ in range(4)] for level in range(8)]
+    for group in groups[:5]:
+        group[0] = -40.0
+    sd = robust_sd(UP, groups)
+    assert sd is not None and 0.6 < sd < 1.6
+    assert all(-40.0 in collapsed(UP, group, sd) for group in groups[:5])
 
 
 def test_normal_noise_seldom_collapses() -> None:
-    """29 runs, as after 24 ideas: 0.65 %, as the spread is estimated; with the true one it would be 0.13 %."""
     rng, fallen = random.Random(1), 0
-    for _ in range(1000):
-        values = [rng.gauss(0, 1) for _ in range(29)]
-        floor = floor_of(UP, values)
-        fallen += sum(collapsed(UP, value, floor) for value in values)
-    assert 0.001 < fallen / 29_000 < 0.009
+    for _ in range(300):
+        groups = [[rng.gauss(0, 1) for _ in range(n)] for n in (5, 4, 4, *[1] * 20, 3, 2, 2)]
+        sd = robust_sd(UP, groups)
+        fallen += sum(len(collapsed(UP, values, sd)) for values in groups)
+    assert 0.0 < fallen / (20 * 300) < 0.02

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.judgement import decision_of, floor_for, incumbent, noise_without, pending
+from autoresearch.core.campaign.judgement import decision_of, incumbent, noise_without, pending, usual_sd
 from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.controller import rules
 from autoresearch.core.statistics.collapse import survivors
@@ -162,9 +162,9 @@ def decision_in_full(state: CampaignState, idea: Any) -> Any:
     rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
     theirs = None if idea.hypothesis.is_baseline else rest.best
     assert idea.hypothesis.is_baseline or incumbent(state, idea) is theirs
-    floor = floor_for(state, idea, idea.values)
-    noise = noise_of(survivors(state.spec.objective, other.values, floor) for other in state.ideas if other is not idea)
-    quick = noise_without(state, idea, floor)
+    sd = usual_sd(state)
+    noise = noise_of(survivors(state.spec.objective, other.values, sd) for other in state.ideas if other is not idea)
+    quick = noise_without(state, idea)
     assert quick.df == noise.df and quick.variance == pytest.approx(noise.variance, rel=1e-9)
     past = [None if row.status == "crash" else row.metric_value for row in idea.judged]
     return decision_of(state, idea, past, simpler=idea.simpler, smoke=idea.hypothesis.smoke)
