@@ -1,14 +1,16 @@
 """Lint: finds problems in blueprints, scripts and recipes before a run is started. Pure; the caller reads files.
 
 Commands that kill by name are errors: `--autokill`, `pkill`, `killall`, `ray stop`, `tmux kill-server` end other
-people's runs on the host, and the Runner that watches this one.
+people's runs on the host, and the Runner that watches this one. So are commands that remove records.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -16,9 +18,13 @@ from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.swarm_notes import lint_swarm, lint_wrong_command
 from autoresearch.core.blueprint.values import looks_like_command
 from autoresearch.core.shell.commands import ShellReading, SimpleCommand
+from autoresearch.core.shell.programs import FAR, nested_argv
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.durations import spoken
 
+DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
+WIPES = "wipes_records"
+RECORDS = "reports/auto_research"  # in the repository of the code
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
 _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
@@ -28,13 +34,16 @@ _OWN = re.compile(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkil
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
-def lint_blueprint(blueprint: Blueprint, read: Callable[[str], ShellReading] = read_shell) -> list[Finding]:
+def lint_blueprint(
+    blueprint: Blueprint, read: Callable[[str], ShellReading] = read_shell, records: Sequence[str] = (RECORDS,)
+) -> list[Finding]:
     """Findings in the blueprint itself: its commands with their scripts, swarm notes, limits and relative paths.
 
-    read: reads one of its commands, whose lines count from 1.
+    read: reads one of its commands, whose lines count from 1. records: paths that no command may remove.
     """
     launch = read(blueprint.launch_command)
-    findings = lint_shell(launch, where=blueprint.name, line=blueprint.lines.get("exp_launch_command", 1))
+    at = blueprint.lines.get("exp_launch_command", 1)
+    findings = lint_shell(launch, where=blueprint.name, line=at, records=records)
     notes_line = blueprint.lines.get("notes", 0)
     for command in (*blueprint.notes.prepare, *blueprint.notes.evaluate, *blueprint.notes.cleanup):
         if "\n" not in command and not looks_like_command(command):
@@ -43,14 +52,15 @@ def lint_blueprint(blueprint: Blueprint, read: Callable[[str], ShellReading] = r
             late = command in blueprint.notes.evaluate  # it would fail only after the training
             severity = Severity.ERROR if late else Severity.WARNING
             findings.append(Finding(severity, "not_a_command", message, hint, blueprint.name, notes_line))
-        findings += _deadly(read(command), blueprint.name, notes_line)
+        findings += _deadly(read(command), blueprint.name, notes_line, records)
     findings += _swarm(blueprint, notes_line, read)
     return list(dict.fromkeys([*findings, *_limits(blueprint), *_relative(blueprint)]))
 
 
-def _deadly(shell_reading: ShellReading, where: str, line: int) -> list[Finding]:
-    """What a command of the notes would kill; those are on one line."""
-    found = [f for f in lint_shell(shell_reading, where=where) if f.code in DEADLY or f.where != where]
+def _deadly(shell_reading: ShellReading, where: str, line: int, records: Sequence[str] = (RECORDS,)) -> list[Finding]:
+    """What a command of the notes would kill or remove; those are on one line."""
+    findings = lint_shell(shell_reading, where=where, records=records)
+    found = [f for f in findings if f.code in DEADLY or f.code == WIPES or f.where != where]
     return [replace(f, line=line) if f.where == where else f for f in found]
 
 
@@ -67,15 +77,16 @@ def _swarm(blueprint: Blueprint, notes_line: int, read: Callable[[str], ShellRea
         yield from _deadly(read(command), blueprint.name, notes_line)
 
 
-def lint_shell(shell_reading: ShellReading, *, where: str, line: int = 1) -> list[Finding]:
+def lint_shell(
+    shell_reading: ShellReading, *, where: str, line: int = 1, records: Sequence[str] = (RECORDS,)
+) -> list[Finding]:
     """Findings in a shell text and its scripts; `line` is the line number of the text's beginning in `where`.
 
-    In scripts only what harms other runs or hides the exit code.
+    In scripts only what harms other runs, or hides how the training ends. records: paths that it may not remove.
     """
-    findings = [f for command in shell_reading.commands for f in _kills(command)]
+    findings = [f for command in shell_reading.commands for f in (*_kills(command), *_wipes(command, records))]
     findings += _hidden_exit_code(shell_reading)
-    findings += _out_of_sight(list(shell_reading.own))
-    findings += _submitted([one for one in shell_reading.commands if one.live and one.where and not one.depth])
+    findings += _out_of_sight(shell_reading)
     if re.match(r"\s*\$ ", shell_reading.text):
         hint = "take the `$ ` of the prompt out"
         findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, line=1))
@@ -97,9 +108,6 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
             hint = "write it inside exp_result_dir, or as ./" + value
             findings.append(_recipe_error("path_without_directory", message, hint, text, name, where))
     return findings
-
-
-DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 
 
 def _kills(simple: SimpleCommand) -> Iterator[Finding]:
@@ -126,6 +134,53 @@ def _kills(simple: SimpleCommand) -> Iterator[Finding]:
         yield stop("kills_all", "kill -1 signals every process of this user")
     if name == "kill" and ("xargs" in simple.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
         yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
+
+
+def _wipes(simple: SimpleCommand, records: Sequence[str]) -> Iterator[Finding]:
+    """Errors for a command that removes records of runs."""
+    for path in _removed(simple):
+        if lost := next((one for one in records if _covers(path, one)), ""):
+            name = "git clean" if simple.name == "git" else simple.name
+            message = f"{name} removes {lost}, which holds the records of runs"
+            hint = "take it out, or let it remove only what you name"
+            yield Finding(Severity.ERROR, WIPES, message, hint, simple.where, simple.line)
+            return
+
+
+def _removed(simple: SimpleCommand) -> list[str]:
+    """The paths that `rm -r`, or `git clean` of ignored files, removes on this machine, as far as they are known."""
+    words, folder, parent = simple.argv[1:], "", simple.parent
+    while parent is not None:
+        if parent.name in FAR:  # another file system
+            return []
+        parent = parent.parent
+    if simple.name == "git" and "clean" in words:
+        at = words.index("clean")
+        folder = next((value for option, value in pairwise(words[:at]) if option == "-C"), "")
+        words = words[at + 1 :]
+    elif simple.name != "rm":
+        return []
+    options = [word for word in words if word.startswith("-")]
+    letters = {letter for word in options if not word.startswith("--") for letter in word}
+    if simple.name == "rm":
+        removes = bool({"r", "R"} & letters) or "--recursive" in options
+    else:
+        forced = "f" in letters or "--force" in options
+        excludes = "e" in letters or any(word.startswith("--exclude") for word in options)
+        removes = bool({"x", "X"} & letters) and forced and not ("n" in letters or "--dry-run" in options or excludes)
+    paths = [word for word in words if not word.startswith("-")] or ["."] * (simple.name == "git")
+    if simple.cwd is None or not removes:
+        return []
+    whole = (
+        posixpath.normpath(posixpath.join(simple.cwd, folder, path)) for path in paths if not set("$`") & set(path)
+    )
+    return list(whole)
+
+
+def _covers(path: str, kept: str) -> bool:
+    """Whether a path, which may be a pattern, is at, above or below one of ours."""
+    parts = [] if path == "." else path.rstrip("/").split("/")
+    return all(map(fnmatchcase, kept.split("/"), parts))
 
 
 def _stops_ray(simple: SimpleCommand) -> bool:
@@ -163,39 +218,77 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
                 yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
 
 
-def _out_of_sight(commands: list[SimpleCommand]) -> Iterator[Finding]:
-    """Warn where the command returns before the trainer ends, or detaches it from this run."""
-    meant = [c for c in commands if c.words or c.end == "&"]
+@dataclass(frozen=True, slots=True)
+class _Detaching:
+    """A command that returns before the training ends, or starts more than one."""
+
+    programs: tuple[str, ...]
+    means: str
+    instead: str
+    verbs: frozenset[str] = frozenset()  # one of them is among its arguments
+    option: str = ""  # and an argument like this
+    unless: str = ""  # and none like this
+
+    def is_in(self, name: str, args: Sequence[str]) -> bool:
+        """Whether a program with these arguments does it."""
+
+        def has(pattern: str) -> bool:
+            return any(re.fullmatch(pattern, word) for word in args)
+
+        verb = not self.verbs or not self.verbs.isdisjoint(args)
+        return name in self.programs and verb and not has(self.unless) and (not self.option or has(self.option))
+
+
+_UNSEEN = "starts the trainer where this run cannot see how it ends"
+_FINISHED = "returns while the job waits or runs, and the run would look finished at once"
+_SEVERAL = "starts several trainings, and all of them would be one row"
+_FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
+_DETACHING = (
+    _Detaching(("setsid", "screen", "daemonize", "disown"), _UNSEEN, _FOREGROUND),
+    _Detaching(("tmux",), _UNSEEN, _FOREGROUND, frozenset({"new", "new-session", "send-keys"})),
+    _Detaching(("ray",), _FINISHED, "take out --no-wait", frozenset({"submit"}), option="--no-wait"),
+    _Detaching(("sbatch",), _FINISHED, "sbatch --wait, or `- launcher: slurm` in the notes", unless="--wait|-W"),
+    _Detaching(
+        *(("docker", "podman"), _UNSEEN, "take out -d", frozenset({"run", "exec", "up"})),
+        option=r"--detach(?:=true)?|-[a-z]*d[a-z]*",
+    ),
+    _Detaching(
+        *(
+            ("kubectl",),
+            _FINISHED,
+            "wait for the job's end in the same command, or `- launcher: kubernetes` in the notes",
+        ),
+        *(frozenset({"apply", "create"}), r"(?:-f|--filename|-k|--kustomize).*"),
+    ),
+    _Detaching(("sky",), _FINISHED, "take out -d", frozenset({"launch", "exec"}), option="-d|--detach-run|--async"),
+    _Detaching(("wandb",), _SEVERAL, "start one training, and let a campaign choose the values", frozenset({"agent"})),
+)
+
+
+def _is_multirun(argv: Sequence[str]) -> bool:
+    """Hydra's `train.py -m lr=0.1,0.2`."""
+    args = argv[next((n for n, word in enumerate(argv) if word.endswith(".py")), len(argv)) :]
+    return "--multirun" in args or ("-m" in args and any(re.match(r"[^=,]+=[^=\[({\"']*,", word) for word in args))
+
+
+def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
+    """Warn where a command returns before the trainer ends, or starts more than one training."""
+    meant = [one for one in shell_reading.own if one.words or one.end == "&"]
     if meant and meant[-1].end == "&":
         message = "the command ends in the background: the run would look finished at once"
         hint = "take out the `&` (and nohup): the run survives the terminal anyway"
         yield Finding(Severity.WARNING, "background", message, hint, line=meant[-1].line)
-    for command in commands:
-        argv = command.argv
-        detaches = (
-            _leaves_it(command)
-            or command.name in ("disown", "screen", "daemonize")
-            or "setsid" in command.words[:3]
-            or (command.name == "tmux" and any(w in ("new", "new-session", "send-keys") for w in argv))
-            or (argv[:3] == ["ray", "job", "submit"] and "--no-wait" in argv)
-        )
-        if detaches:
-            yield _detached(command)
-
-
-def _submitted(commands: list[SimpleCommand]) -> Iterator[Finding]:
-    """Warn where a script submits a job that nobody waits for."""
-    yield from (_detached(command) for command in commands if _leaves_it(command))
-
-
-def _leaves_it(simple: SimpleCommand) -> bool:
-    return simple.name == "sbatch" and not any(w in ("--wait", "-W") for w in simple.argv)
-
-
-def _detached(simple: SimpleCommand) -> Finding:
-    message = f"{' '.join(simple.argv[:2])} starts the trainer where this run cannot see how it ends"
-    hint = "start it in the foreground" if simple.name != "sbatch" else "sbatch --wait, or start it in the foreground"
-    return Finding(Severity.WARNING, "detached", message, hint, simple.where, simple.line)
+    for simple in shell_reading.commands:
+        if simple.depth or not simple.live or simple.python:
+            continue
+        argv, name = simple.argv, "setsid" if "setsid" in simple.words[:3] else simple.name
+        args = argv[1 : len(argv) - len(nested_argv(argv))]
+        row = next((row for row in _DETACHING if row.is_in(name, args)), None)
+        words = " ".join(argv[:2] if name != "setsid" else [name, *argv[:1]])
+        if row is None and _is_multirun(argv):
+            row, words = _Detaching((), _SEVERAL, "give each key one value, and let a campaign vary them"), "a multirun"
+        if row is not None:
+            yield Finding(Severity.WARNING, "detached", f"{words} {row.means}", row.instead, simple.where, simple.line)
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:

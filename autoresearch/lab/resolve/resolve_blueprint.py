@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.blueprint.lint import lint_blueprint, lint_recipe
+from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.shell.commands import ShellReading
@@ -75,10 +75,12 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     def read(command: str) -> ShellReading:
         return reader(command, blueprint.notes.prepare if command == blueprint.launch_command else ())
 
-    shell_reading = read(blueprint.launch_command)
+    shell_reading, result_dir = read(blueprint.launch_command), host.under(base, blueprint.result_dir)
+    root = next((path for path in (codebase, *codebase.parents) if files.kind(path / ".git")), codebase)
+    records = (str(root / RECORDS), str(result_dir / "finish.flag"))
     findings = [
         *blueprint.findings,
-        *lint_blueprint(blueprint, read),
+        *lint_blueprint(blueprint, read, records),
         *_required(blueprint, environ),
         *_secrets(file.data, file.path.name),
     ]
@@ -97,7 +99,6 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     findings += remarks
     whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks
-    result_dir = host.under(base, blueprint.result_dir)
     there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
     findings += [*unread_scripts(blueprint, reader, there=there), *_results(blueprint, result_dir, files)]
     findings += _hidden(blueprint)

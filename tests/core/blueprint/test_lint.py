@@ -78,6 +78,16 @@ def found(text: str) -> list[tuple[str, int]]:
         ("echo pkill x | bash", "kills_by_name"),
         ("cat <<EOF | bash\npkill x\nEOF", "kills_by_name"),
         ("if pkill x; then\necho 'never closed", "kills_by_name"),
+        ("git clean -fdx && python train.py", "wipes_records"),
+        ("git clean -fdxq; git clean -ffdx; git clean -xdf", "wipes_records"),
+        ("git -C src/.. clean -d --force -X", "wipes_records"),
+        ("cd reports && git clean -xf .", "wipes_records"),
+        ("rm -rf reports; python x", "wipes_records"),
+        ("rm -fr -- ./reports/auto_research/20261126-x", "wipes_records"),
+        ("rm --recursive rep*", "wipes_records"),
+        ("rm -R *", "wipes_records"),
+        ("bash -c 'cd src; rm -rf ..'", "wipes_records"),
+        ("clean() { rm -rf reports/; }; python x", "wipes_records"),
     ],
 )
 def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
@@ -113,6 +123,10 @@ def test_what_hurts_others_is_an_error(command: str, code: str) -> None:
         "ajet --conf x.yaml --backbone verl --debug a",
         "NOTE='--autokiller is no flag' python x",
         "python tests/bench/kill.py --kind ajet",
+        "git clean -fd; git clean -ndx; git clean -fdx build; git clean -fdx -e reports",
+        "cd src && git clean -fdx; cd $X && rm -rf reports",
+        "rm -rf out reports/tables reports.old $OUT; rm reports/*.tmp; rm -rf src/*",
+        "docker run img rm -rf reports; ssh host 'rm -rf reports'; echo rm -rf reports",
     ],
 )
 def test_near_misses(command: str) -> None:
@@ -148,6 +162,15 @@ def test_near_misses(command: str) -> None:
         ("ray job submit -- python x", []),
         ("sbatch --wait x.sub", []),
         ("sbatch x.sub", [("detached", 10)]),
+        ("docker run --rm img python x -d; docker exec c python y --detach", []),
+        ("docker compose up -d\npodman run -itd img python x", [("detached", 10), ("detached", 11)]),
+        ("kubectl -n a create --filename=job.yaml", [("detached", 10)]),
+        ("kubectl get -f job.yaml; kubectl apply --help", []),
+        ("sky jobs launch --async t.yaml", [("detached", 10)]),
+        ("sky launch -c x t.yaml; wandb login", []),
+        ("uv run src/train.py --multirun lr=1", [("detached", 10)]),
+        ("python -m train lr=0.1,0.2; python train.py lr=0.1 betas=[1,2] -m", []),
+        ("torchrun train.py -m lr=0.1", []),
         ("$ python x", [("prompt", 10)]),
     ],
 )
