@@ -33,7 +33,9 @@ def init(
     campaign = _campaign(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
     if not wrote:
         raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
+    remarks = [*first.pop("remarks", ()), *campaign["remarks"]]
     payload: dict[str, Any] = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign}
+    payload["remarks"] = remarks
     near = root == Path.cwd()
     here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
     if first["blueprint"]:
@@ -43,7 +45,7 @@ def init(
         payload["next"] = ["autoresearch config show", new]
     shown = {os.path.relpath(path) if near else path: words for path, words in wrote.items()}
     lines = [f"wrote {path}{words and f': {words}'}" for path, words in shown.items()]
-    output.emit("init", payload, as_json=as_json, lines=[*lines, *(f"note: {one}" for one in campaign["remarks"])])
+    output.emit("init", payload, as_json=as_json, lines=[*lines, *(f"note: {one}" for one in remarks)])
     output.remark_path()
     return 0
 
@@ -74,15 +76,25 @@ def _blueprint(root: Path, command: str, metric: str, wrote: dict[str, str]) -> 
         command = _answer("Which command trains it (empty: none)?", command)
     if not command:
         return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
-    metric = metric or first.printed_metric(command, root)
+    likely = [metric] if metric else first.metric_candidates(command, root)
+    metric = likely[0] if len(likely) == 1 else ""
     if asked:
-        metric = _answer("Which metric that it prints is the objective (empty: none)?", metric)
+        shown = f"{', '.join(likely)}; " if len(likely) > 1 else ""
+        metric = _answer(f"Which metric that it prints is the objective ({shown}empty: none)?", metric)
         purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
     fields = first.first_blueprint(root, command, metric, purpose, path)
     path.write_text(render_blueprint(fields), encoding="utf-8")
     counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
     wrote[str(path)] = f"`{command}`; {counts}"
-    return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": fields.direction}
+    told: dict[str, Any] = {
+        "blueprint": str(path),
+        "launch_command": command,
+        "metric": metric,
+        "direction": fields.direction,
+    }
+    if not metric and likely:
+        told["remarks"] = [f"the objective may be {' or '.join(likely)}: name it as `- metric:` in {BLUEPRINT}"]
+    return told
 
 
 def _answer(question: str, default: str) -> str:

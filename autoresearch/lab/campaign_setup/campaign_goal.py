@@ -14,7 +14,7 @@ from autoresearch.core.metrics.objective import Direction, Objective, usual_dire
 from autoresearch.core.text.regex import later
 from autoresearch.errors import InputMissing, NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.first_blueprint import printed_metric
+from autoresearch.lab.campaign_setup.first_blueprint import metric_candidates
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
@@ -73,8 +73,8 @@ def _objective(
             start = f"autoresearch run {shlex.quote(str(trainer_settings.resolved.path))}"
             names = f"{run} printed {', '.join(printed[:8])}" if printed else f"one run lists what it prints: {start}"
             resolved = trainer_settings.resolved
-            text = "" if printed else printed_metric(resolved.blueprint.launch_command, resolved.codebase)
-            guess = (likely or printed or [text])[0]
+            text = metric_candidates(resolved.blueprint.launch_command, resolved.codebase)
+            guess = next(iter(likely or printed or text), "")
             raise InputMissing(
                 f"the trainer {trainer.name} has no usual metric and none is named",
                 hint=f"--metric NAME, or `- metric: NAME` in the notes of the blueprint; {names}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.core.text.regex import later
-from autoresearch.lab.campaign_setup.printed_names import best_name, printed_names
+from autoresearch.lab.campaign_setup.printed_names import TRACKERS, candidates, printed_names
 from autoresearch.lab.recipes.program_flags import programs
 from autoresearch.lab.resolve.blueprint_file import base_of
 from autoresearch.lab.resolve.launch_texts import launch_files
@@ -42,10 +42,25 @@ def program_paths(command: str, directory: Path) -> list[Path]:
 
 
 def printed_metric(command: str, directory: Path) -> str:
-    """The number that the command's program prints last and that is worth optimising, by its name; "" without one."""
-    paths = program_paths(command, directory)
-    printed = best_name([name for path in paths for name in printed_names(path)])
-    return printed or next((_TRL_METRIC for path in paths if _ROLLS_OUT.search(_text(path))), "")
+    """The number that the command's program prints last and that is worth optimising, by its name.
+
+    "" without one, and where several are as likely, see `metric_candidates`.
+    """
+    found = metric_candidates(command, directory)
+    return found[0] if len(found) == 1 else ""
+
+
+def metric_candidates(command: str, directory: Path) -> list[str]:
+    """The names of numbers that the command's program prints, and of which any may be the objective."""
+    rolls_out = any(_ROLLS_OUT.search(_text(path)) for path in program_paths(command, directory))
+    return candidates(_names(command, directory)) or [_TRL_METRIC] * rolls_out
+
+
+def _names(command: str, directory: Path) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for path in program_paths(command, directory):
+        names.update(printed_names(path))
+    return names
 
 
 def recipe_named(command: str, directory: Path) -> str:
@@ -66,6 +81,7 @@ def recipe_named(command: str, directory: Path) -> str:
 def first_blueprint(directory: Path, command: str, metric: str, purpose: str, path: Path) -> BlueprintFields:
     """The fields of a blueprint at `path` that runs this command as it is."""
     direction = usual_direction(metric, None) if metric else None
+    tracker = _names(command, directory).get(metric)
     return BlueprintFields(
         title=path.stem.replace("_", " ").replace("-", " "),
         purpose=purpose or f"The baseline of {directory.name}: `{command}` as it is.",
@@ -75,6 +91,7 @@ def first_blueprint(directory: Path, command: str, metric: str, purpose: str, pa
         yaml_path=recipe_named(command, directory),
         metric=metric,
         direction=direction.value if direction else "",
+        source=(TRACKERS[tracker],) if tracker else (),
     )
 
 

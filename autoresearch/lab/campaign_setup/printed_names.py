@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.core.text.regex import later
 from autoresearch.runner.metric_lines import body, parse, step_rank
 
@@ -19,41 +20,67 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_PRINTS = _set_of("print info warning debug error log write echo rprint tqdm_write log_metrics")
+_PRINTS = _set_of("print info warning error log write echo rprint tqdm_write log_metrics")
+TRACKERS = {"wandb": "wandb wandb/", "swanlab": "swanlab swanlog/"}
+"""Trackers whose files a run reads, as `- source:` names them."""
+_HELD_OUT = _set_of("val valid validation eval test")
 _MEASURES = (
-    _set_of("val valid validation eval test"),
     _set_of("reward rewards return returns score scores acc accuracy success pass win fitness f1 auc bleu"),
     _set_of("loss bpb ppl perplexity error mse mae rmse nll"),
 )
-"""Words of a name that make it worth optimising, the best first."""
+"""Words of a name that make it worth optimising, the best first; held-out ones come before these."""
+_NEVER = _set_of("std stdev stddev var variance min max count counts num time runtime elapsed seconds")
+_NO_MEASURE = _set_of("total number step steps epoch size samples per second sec") | _HELD_OUT
+_DEBUG = later(r"\[?DEBUG\b")
 _PERCENT = later(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?([diouxXeEfFgGs])")
 _BRACES = later(r"\{[^{}:]*(?::([^{}]*))?\}")
 _NUMBER, _COUNT = "0.1234", "7"
 
 
-def printed_names(path: Path) -> list[str]:
-    """The names of the metrics that the Python file prints, in the order of its text; [] for one that nobody can read.
+def printed_names(path: Path) -> dict[str, str]:
+    """The metrics that the Python file prints, in the order of its text, each with the tracker that alone is told it.
+
+    "" for one on the console; {} for a file that nobody can read.
     """
     try:
         tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return []
+        return {}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in _PRINTS]
-    names: dict[str, None] = {}
+    names: dict[str, str] = {}
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
         for text in _lines(call):
-            pairs = parse(body(text))
+            pairs = None if _DEBUG.match(text) else parse(body(text))
             for name in (name for name in (pairs.metrics if pairs else ()) if step_rank(name) is None):
-                names.pop(name, None)  # the last that is printed comes last
-                names[name] = None
-    return list(names)
+                before = names.pop(name, None)  # the last that is printed comes last
+                names[name] = _tracker(call) if before is None else before and _tracker(call)
+    return names
 
 
-def best_name(names: list[str]) -> str:
-    """The name that is most worth optimising, the last of several; "" without one."""
-    for words in _MEASURES:
-        if fit := [name for name in names if words & set(re.split(r"[^a-z0-9]+", name.lower()))]:
-            return fit[-1]
+def candidates(names: Mapping[str, str]) -> list[str]:
+    """The names that are most worth optimising, of which one is as likely as the other; [] without one.
+
+    Of several that are better in the same direction, the last. The console's names come before a tracker's.
+    """
+    return _best([name for name in names if not names[name]]) or _best(list(names))
+
+
+def _best(names: Sequence[str]) -> list[str]:
+    words = {name: set(re.split(r"[^a-z0-9]+", name.lower())) - {""} for name in names}
+    fair = [name for name in names if not words[name] & _NEVER]
+    held_out = [name for name in fair if words[name] & _HELD_OUT and words[name] - _NO_MEASURE]
+    for fit in (held_out, *([name for name in fair if words[name] & measures] for measures in _MEASURES)):
+        if fit:
+            return sorted({usual_direction(f'"{name}"', None): name for name in fit}.values(), key=fit.index)
+    return []
+
+
+def _tracker(call: ast.Call) -> str:
+    """The tracker that this call tells, of those whose files a run reads; "" for the console."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name)):
+            words = set(name.lower().split("_"))
+            return next((tracker for tracker in TRACKERS if tracker in words), "wandb" if words == {"run"} else "")
     return ""
 
 
@@ -61,8 +88,11 @@ def _lines(call: ast.Call) -> Iterator[str]:
     """The lines that a call prints, with numbers for its values."""
     arguments = list(call.args)
     first = arguments[0] if arguments else None
-    if isinstance(first, ast.Constant) and isinstance(first.value, str) and _PERCENT.search(first.value):
-        yield from _with_numbers(first.value).splitlines()  # logging takes the values as arguments
+    text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+    if _name(call.func) == "log_metrics" and text:  # transformers: `eval` names the split
+        yield f"{text}_loss {_NUMBER}"
+    elif _PERCENT.search(text):
+        yield from _with_numbers(text).splitlines()  # logging takes the values as arguments
     else:
         yield from " ".join(_shown(one) for one in arguments if not isinstance(one, ast.Starred)).splitlines()
 

@@ -11,9 +11,10 @@ import pytest
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric, training_command
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
-from autoresearch.lab.campaign_setup.printed_names import best_name, printed_names
+from autoresearch.lab.campaign_setup.printed_names import candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.readers.found_lines import find_metrics
 
 PROJECTS = Path(__file__).parents[2] / "samples" / "projects"
 
@@ -125,11 +126,41 @@ def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:
 )
 def test_names_that_a_text_prints(tmp_path: Path, text: str, names: list[str]) -> None:
     (tmp_path / "x.py").write_text(text)
-    assert printed_names(tmp_path / "x.py") == names
+    assert list(printed_names(tmp_path / "x.py")) == names
 
 
-def test_held_out_before_reward_before_loss() -> None:
-    assert best_name(["val_loss", "reward", "loss"]) == "val_loss"
-    assert best_name(["reward", "loss", "lr"]) == "reward"
-    assert best_name(["loss", "lr"]) == "loss"
-    assert best_name(["lr", "sps"]) == ""
+@pytest.mark.parametrize(
+    ("names", "best"),
+    [
+        ("val_loss reward loss", "val_loss"),
+        ("reward loss lr", "reward"),
+        ("reward score", "score"),
+        ("loss lr", "loss"),
+        ("lr sps", ""),
+        ("val_loss val_accuracy loss", "val_loss val_accuracy"),  # which of them counts, the text does not say
+        ("scores_mean scores_std scores_max", "scores_mean"),
+        ("eval eval_runtime eval_samples_per_second score_std", ""),
+        ("eval_time eval_total_reward", "eval_total_reward"),
+    ],
+)
+def test_held_out_before_reward_before_loss_and_never_a_spread_or_a_time(names: str, best: str) -> None:
+    assert candidates(dict.fromkeys(names.split(), "")) == best.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "direction", "source"),
+    [
+        ("debug", "", "", ()),  # RAGEN prints scores, and their spread, for debugging
+        ("split", "eval_loss", "minimize", ()),  # transformers: log_metrics("eval", metrics)
+        ("tracker", "Validation_bpb", "minimize", ()),  # as nanochat: the console's name, not that of wandb.log
+        ("wandb", "val/bpb", "minimize", ("wandb wandb/",)),  # a run reads what only the tracker is told
+    ],
+)
+def test_what_a_run_reads_is_named(tmp_path: Path, name: str, metric: str, direction: str, source: object) -> None:
+    root = PROJECTS / name
+    found = printed_metric("python train.py", root)
+    fields = first_blueprint(root, "python train.py", found, "", tmp_path / "b.md")
+    assert (fields.metric, fields.direction, fields.source) == (metric, direction, source)
+    readings = find_metrics(root / "run.log", (metric,)).readings
+    values = [(reading.step, reading.metrics[metric]) for reading in readings if metric in reading.metrics]
+    assert values[-1:] == ([(12, 2.9)] if name == "tracker" else [])
