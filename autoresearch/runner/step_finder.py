@@ -52,7 +52,7 @@ _VERL = ("actor/", "critic/", "train/", "val-core/")
 # lower case: a pattern that ignores case takes five times as long.
 _TELLING = (
     rb"step|iter|epoch|episode|update|gen|round|batch|frame|loss|reward|return|acc|score|kl|entrop|grad|norm|perp|ppl|"
-    rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|"
+    rb"bp[bc]|err|val|test|mse|mae|f1|auc|bleu|elo|iou|r2|nll|success|pass|win|fitness|objective|advantage|regret|len|map[@\d_]|"
     rb"\||\xe2\x94[\x82\x83]|:\s*$"
 )
 _DIGIT = re.compile(rb"\d")

@@ -43,6 +43,23 @@ def test_a_declared_metric_needs_no_step_that_grew() -> None:
     assert found("loading\nPass Rate: 41 %\n", "pass_rate") == [(1, {"pass_rate": 41.0})]
 
 
+def test_a_step_without_a_usual_metric_beside_it_is_taken_at_the_end_if_it_always_grew() -> None:
+    finder = StepFinder()
+    finder.feed(b"".join(b"step %d yield=0.%d\n" % (n, n) for n in range(1, 9)))
+    assert finder.take() == []
+    assert of(finder.end()) == [(n, {"yield": n / 10}) for n in range(1, 9)]
+    assert found("step 1 yield=0.1\nstep 2 yield=0.2\n") == [], "it grew once"
+    assert found("step 1 yield=0.1\nstep 2 yield=0.2\nstep 2 yield=0.3\nstep 3 yield=0.3\n") == []
+
+
+def test_the_rows_of_a_table_without_a_step_belong_to_the_step_before() -> None:
+    table = "Class  Images  P  R  mAP50\nall  8  0.5  0.4  0.{n}\ncat  4  0.6  0.4  0.2\n"
+    rows = "".join(f"epoch {n} loss 0.5\n{table.format(n=n)}saved\n9  8  7  6  5\n" for n in range(1, 4))
+    whole = {"Images": 8, "P": 0.5, "R": 0.4, "mAP50": 0.3}
+    assert found(rows)[-1] == (3, {**whole, "cat/Images": 4, "cat/P": 0.6, "cat/R": 0.4, "cat/mAP50": 0.2})
+    assert found(table.format(n=1)) == [], "nobody says that it is what was measured"
+
+
 def test_the_limit_to_the_first_step_takes_what_there_is() -> None:
     finder = StepFinder()
     finder.feed(b"step 1 | loss 0.5\n")
@@ -123,6 +140,9 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("epoch 3 done: loss 0.5 in 12.5 s", {"epoch": 3}, {"loss": 0.5}),
         ("step: 1,200 | loss: 3", {"step": 1200}, {"loss": 3}),
         ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.5", {"Train_Epoch": 1, "n/total": 640}, {"Loss": 0.5}),
+        ("step 3 time: 4.5 s Mean Reward: 0.5, 2 min left", {"step": 3}, {"Mean_Reward": 0.5}),
+        ("step 3 loss 0.5 min 0.1 max 0.9", {"step": 3}, {"loss": 0.5, "min": 0.1, "max": 0.9}),
+        ("average undiscounted return per test episode: 7", {}, {"average_undiscounted_return_per_test_episode": 7}),
         ("eval 3: {'eval/aime': tensor(0.5, device='cuda:0')}", {"eval": 3}, {"eval/aime": 0.5}),
     ],
 )
