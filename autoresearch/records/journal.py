@@ -106,10 +106,11 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
 
 
 def clear_the_way(result_dir: Path) -> list[str]:
-    """Rename whatever else stands where files of ours go; a sentence for each that was, since the run began."""
+    """Rename what else stands where files of ours go, and unlock them; a sentence for each that was changed."""
     try:
+        unlocked = hostile.unlock(Path(os.path.realpath(result_dir)), FILES)
         hostile.clear(result_dir, FILES, (earlier_runs.DIRECTORY,))
-        return hostile.foreign(result_dir, NAMES)
+        return [*unlocked, *hostile.foreign(result_dir, NAMES)]
     except OSError as error:
         raise unwritable(result_dir, error) from error
 

@@ -145,3 +145,14 @@ def test_records_are_read_from_plain_files(tmp_path: Path, victim: Path, trick: 
     victim.write_text(json.dumps({"a": 1}))
     TRICKS[trick](tmp_path / "collected.json", victim)
     assert read_json(tmp_path / "collected.json") == ({"a": 1} if trick == "second name" else None)
+
+
+def test_permissions_that_training_took_are_given_back(tmp_path: Path, spec: RunSpec) -> None:
+    out = tmp_path / "out"
+    journal.create(out, spec)
+    (out / journal.NAME).chmod(0)
+    out.chmod(0o555)
+    said = journal.clear_the_way(out)
+    assert [text.partition(" had lost")[0] for text in said] == ["out", journal.NAME]
+    assert (out.stat().st_mode & 0o777, (out / journal.NAME).stat().st_mode & 0o777) == (0o755, 0o600)
+    assert journal.owner(out) == spec.run and journal.clear_the_way(out) == []

@@ -27,6 +27,7 @@ from urllib.parse import unquote, urlsplit
 
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
+from autoresearch.lab.agents.hidden_paths import can_see
 
 PROGRAM = "bwrap"
 PROBE_S = 20.0
@@ -221,7 +222,7 @@ def _entries(directory: Path) -> list[Path]:
 
 def _seen(cell: Cell) -> Iterator[Path]:
     """What lies below a replaced or hidden directory and must be there; by the name of a link to it, too."""
-    needed = {path for path in (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix)) if path.exists()}
+    needed = set(filter(can_see, (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix))))
     yield from (real for real in map(_real, needed) if _is_replaced(real) or cell.hidden & set(real.parents))
     named = {path for path in needed if _is_replaced(path)}
     yield from (path for path in named if path != _real(path) and not named & set(path.parents))
@@ -237,7 +238,7 @@ def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
     for one in (form for each in needed for form in (each, _real(each))):
         places.append(one if one.is_dir() else one.parent)
     imported = [root for each in needed for root in import_roots(each)]
-    return (*(_prefix(place) for place in places if place.is_dir()), *imported)
+    return (*(_prefix(place) for place in places if can_see(place) and place.is_dir()), *imported)
 
 
 def _prefix(directory: Path) -> Path:

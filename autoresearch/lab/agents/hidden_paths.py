@@ -57,7 +57,15 @@ def _of_ours(environ: Mapping[str, str]) -> set[Path]:
 
 
 def _existing(paths: Iterable[Path]) -> set[Path]:
-    return {Path(os.path.realpath(path)) for path in paths if path.is_absolute() and path.exists()}
+    return {Path(os.path.realpath(path)) for path in paths if path.is_absolute() and can_see(path)}
+
+
+def can_see(path: Path) -> bool:
+    """Whether it exists, as far as this user can see: in another's home nothing does."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _sockets() -> Iterator[Path]:

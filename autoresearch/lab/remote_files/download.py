@@ -23,7 +23,7 @@ from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.remote_host import RemoteHost
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.hostile import lies_in
+from autoresearch.records.hostile import lies_in, open_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import read_json, write_json
@@ -320,7 +320,7 @@ def _size(path: Path) -> int:
 
 
 def _append(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
+    with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
         file.write(data)
 
 
