@@ -237,7 +237,7 @@ class StepFinder:
         self._close()
         self.axis = self.axis or self._best()
         if self.axis is None:
-            grown = [one for one in self.axes.values() if one.grew_each_time and one.step_name not in self._fractional]
+            grown = [one for one in self.axes.values() if one.grew_each_time and self._measures(one)]
             named = [seen for seen in self._pending if self.names and plausible(seen.line.metrics, self.names) == 2]
             beside = [self.axes[name] for seen in named for name in seen.steps if name in self.axes]
             usable = [one for one in beside if one.rank < _UNNAMED and not one.falls]
@@ -248,6 +248,12 @@ class StepFinder:
                 grown, self._pending = [StepName("", _COUNTED)], named or results
             self.axis = min(grown, key=lambda one: one.order, default=None)
         return [*self._resolved(), *self._last_words(self.axis)] if self.axis is not None else []
+
+    def _measures(self, axis: StepName) -> bool:
+        """Whether the number is always whole, and anything beside it changes, as what is measured does."""
+        beside = [seen.line.metrics for seen in self._pending if axis.step_name in seen.steps]
+        changes = any(len({metrics[name] for metrics in beside if name in metrics}) > 1 for name in axis.names)
+        return changes and axis.step_name not in self._fractional
 
     def summary(self) -> str:
         """What was taken: "read `iter` as the step, and loss, reward, from 412 lines like `iter 100 | ...`"; or ""."""
@@ -353,7 +359,9 @@ class StepFinder:
             self._tree = [(at, name) for at, name in self._tree if at < indent]
             self._tree.append((indent, branch["name"]))
             return
-        if not (is_rule(cells) or self._begins_table(cells) or _KEY_AND_TEXT.match(cells)):
+        if self._rows is not None and cells and is_rule(cells):
+            return
+        if not (self._begins_table(cells) or _KEY_AND_TEXT.match(cells)):
             self._rows = None
             self._close()
 

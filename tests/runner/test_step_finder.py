@@ -49,6 +49,7 @@ def test_a_step_without_a_usual_metric_beside_it_is_taken_at_the_end_if_it_alway
     assert finder.take() == []
     assert of(finder.end()) == [(n, {"yield": n / 10}) for n in range(1, 9)]
     assert found("step 1 yield=0.1\nstep 2 yield=0.2\n") == [], "it grew once"
+    assert found("".join(f"step {n} port=10086\n" for n in range(9))) == [], "nothing was measured"
     assert found("step 1 yield=0.1\nstep 2 yield=0.2\nstep 2 yield=0.3\nstep 3 yield=0.3\n") == []
 
 
