@@ -8,6 +8,7 @@ matters too, as most failures happen while booting.
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,12 @@ from autoresearch.core.diagnosis.evidence import SURVIVED, Search
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.failure_kinds import table
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
+from autoresearch.runner import metric_lines
 from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import lines_with
+from autoresearch.runner.metric_lines import ParsedLine
 from autoresearch.runner.text import without_escapes
 
 MOST_LINES = 60
@@ -34,6 +38,13 @@ BACK = 1 << 29  # how far back to look for the last two steps
 COUNTED = 1 << 30  # failures up to this byte get a line number, later ones only a byte offset
 STRONG = tuple(n.encode() for n in ("Traceback (most recent call last)", " out of memory", "illed", "died", "imeout"))
 _MOVES = (SignalKind.STEP, SignalKind.VALIDATION)
+_TRACKERS = ("wandb:", "swanlab:", "mlflow")  # print a summary at the exit of a program that crashed, too
+# that a training is over, as programs say it; `done` alone is what the scripts around them say
+_END = later(
+    r"(?i)\btrain\w*\b[^.!?]{0,40}\b(?:finish|complet|done\b|end(?:ed|s)?\b|over\b|success)"
+    r"|\b(?:finish|complet)\w*\b[^.!?]{0,30}\btrain|\bearly.?stop|\bconverged\b|\bfinal (?:eval|valid|test|metric|re)"
+    r"|\bsav(?:ed|ing)\b[^.!?]{0,40}\b(?:model|checkpoint|weights|policy|adapter)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,63 @@ def last_words(
         failures, overcome, firsts, notices = _numbered(file, groups)
         shown = digest(firsts, notices, search.last_step, search.steps)
         return LastWords(failures, overcome, search.steps, size, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How a log ends, for a run whose exit code says that all is well.
+
+    exception: its last word, which no step, no metric and no end of the training follows. unfinished: the last step
+    line of a count that stops short, such as `step 3/10`, if no end of the training follows.
+    """
+
+    exception: Failure | None = None
+    unfinished: str = ""
+
+
+def end_of(path: Path, harmless: Sequence[str] = ()) -> LogEnd:
+    """How a log ends, from its last megabyte. harmless: as in `last_words`."""
+    search, counts = Search(harmless), dict[str, tuple[int, int, int]]()
+    exception, unfinished = None, ""
+    for raw in _indented(path):
+        before = search.final
+        search.look(raw, LogPosition())
+        if search.final is not before:
+            exception = search.final
+            continue
+        line = metric_lines.body(raw)
+        if search.wants_all or line.startswith(_TRACKERS):
+            continue
+        if _END.search(line):
+            exception, unfinished = None, ""
+        elif (pairs := metric_lines.parse(line)) and (pairs.steps or (pairs.metrics and pairs.bare)):
+            exception, unfinished = None, _stops_short(line, pairs, counts)
+    return LogEnd(exception, unfinished)
+
+
+def _indented(path: Path) -> Iterator[str]:
+    """The lines of a log's last megabyte without escapes, each as it was drawn last, with its indentation."""
+    try:
+        with open_readable(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - CHUNK))
+            data = without_escapes(file.read(CHUNK))
+    except OSError:
+        return
+    for line in data.decode("utf-8", "replace").split("\n"):
+        yield line.rstrip().rpartition("\r")[2]
+
+
+def _stops_short(line: str, pairs: ParsedLine, counts: dict[str, tuple[int, int, int]]) -> str:
+    """The line, if a count of it is at least two of its own strides before its total; `counts`: of earlier lines.
+
+    Bars are redrawn, and the last drawing need not be whole.
+    """
+    for name, (value, total) in pairs.steps.items():
+        if total > 1 and name != metric_lines.BAR:
+            last, stride, _ = counts.get(name, (value, 0, 0))
+            counts[name] = value, value - last if value > last else stride, total
+    named = [counts[name] for name in pairs.steps if name in counts]
+    return line if named and all(stride and value + 2 * stride <= total for value, stride, total in named) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ LAUNCH_LOOK_S = 0.25  # poll interval while waiting for the launch, in case the 
 LOOKED_AT_S = 0.5  # a lock held longer than this is held by a Runner, not by `is_locked`
 SCHEDULER_S = 0.2  # a scheduler signals trainer and Runner together: the Runner's signal may arrive this much later
 FULL_BYTES = 1 << 16  # a disk with less free space counts as full
+LEFTOVER_LOOK_S = 1.0  # within which what trains on prints something
+LEFTOVER_STEPS_S = 10.0  # ... and then another step
+LEFT_TRAINING = "the command ended while what it started was still printing steps; ended by us"
 LEFTOVER_GRACE_S = 10.0  # for what a trainer that ended by itself left behind
 
 
@@ -250,6 +253,8 @@ class Runner:
         if by_itself and self.spec.keep_children:
             tree.kept = set(members)
         elif members or tree.unsure:
+            if by_itself and members and self.trains_on():
+                self.stopping.decision = StopDecision("finished", "left_training", LEFT_TRAINING)
             grace_s = min(self.spec.grace_s, LEFTOVER_GRACE_S) if by_itself else self.spec.grace_s
             tree.terminate(grace_s, loop.tick, lambda: loop.hurry)
             if not (tree.term_sent or tree.kill_sent or tree.left):
@@ -257,6 +262,19 @@ class Runner:
             whose = "what the trainer left behind" if by_itself else "the trainer and what it started"
             text = f"ended {whose}: TERM to {tree.term_sent}, KILL to {tree.kill_sent}"
             self.event_log.emit("killed", text, left=tree.left, term_sent=tree.term_sent, kill_sent=tree.kill_sent)
+
+    def trains_on(self) -> bool:
+        """Whether what a command that exited with 0 left behind prints another step; waits for it for a while."""
+        loop, pace = self.loop, self.listener.pace
+        if how_it_ended(loop.statuses.get(loop.trainer))[0] != 0:
+            return False
+        self.listener.scan(LEFTOVER_LOOK_S)
+        steps, printed, began = pace.steps, pace.output_at, clock()
+        while clock() - began < (LEFTOVER_STEPS_S if pace.output_at > printed else LEFTOVER_LOOK_S):
+            if pace.steps > steps or not (loop.tree.alive() or list(loop.tree.glance())):
+                break
+            loop.tick(clock() + 0.05)
+        return pace.steps > steps
 
     def look_for_full_disk(self) -> str:
         """A clause naming a full disk, or "". Checked at the trainer's end, because cleaning up may free space."""
@@ -283,6 +301,8 @@ class Runner:
         """Run the evaluation if the run finished or reached its time limit; its ending is fixed before that."""
         status = self.loop.statuses.get(self.loop.trainer)
         why = why_it_ended(self.stopping.decision, self.failure, status)
+        if why.cause == "left_training":
+            return
         cut = why.ending == "max_time" and self.spec.timed_by != "timeout"
         if not (self.spec.evaluate and self.loop.trainer and (cut or why.ending == "finished")):
             return

@@ -76,7 +76,7 @@ def test_a_pattern_without_needles_sees_every_line(tmp_path: Path) -> None:
 
 
 def test_nan_in_a_step(tmp_path: Path) -> None:
-    assert found(tmp_path, "step 1 loss 0.1\nstep 2 loss nan\n") == [("nan", 2, 16)]
+    assert found(tmp_path, "step 1 loss 0.1\nstep 2 loss nan\n") == [("diverged", 2, 16)]
     assert found(tmp_path, "step 1 loss nan\nstep 2 loss 0.1\n") == []
 
 

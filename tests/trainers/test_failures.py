@@ -24,7 +24,7 @@ from autoresearch.trainers import ask, registry
         ),
         (["The vLLM server can't be reached at http://h:8000 after 240.0 seconds."], "network"),
         (["ValueError: Total available GPUs 0 is less than total desired GPUs 8"], "gpu_shortage"),
-        (["WARN: rank 0 grad_norm is not finite: nan"], "nan"),
+        (["WARN: rank 0 grad_norm is not finite: nan"], "diverged"),
         (["Async GRPO training complete!"], None),
         (["Timeout has been reached, stopping training early"], None),
         (["Max number of steps has been reached, stopping training early"], None),

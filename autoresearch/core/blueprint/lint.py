@@ -27,6 +27,7 @@ WIPES = "wipes_records"
 RECORDS = "reports/auto_research"  # in the repository of the code
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _BLIND = frozenset({"tee", "grep", "egrep", "tail", "head", "cat", "sed", "awk", "ts", "less", "more", "logger"})
+_STOPS_ON_ERROR = re.compile(r"(?m)^\s*set\s+(?:-\w*e|-o\s+errexit)|^#!.*\s-\w*e\b|\bexit\s+\"?\$|\$\?")
 _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
 _AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
@@ -206,6 +207,8 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
     for where in {command.where: None for command in shell_reading.commands if not command.python}:
         commands = [one for one in shell_reading.commands if one.where == where and not one.depth and one.live]
         careful, trains, piped = "PIPESTATUS" in texts.get(where, ""), False, False
+        if not any(map(_STOPS_ON_ERROR.search, texts.values())):  # one script may source it for all
+            yield from _not_last(commands, where)
         for before, after in pairwise(commands):
             trains, piped = before.may_train or (trains and piped), before.end in ("|", "|&")
             blind = piped and after.name in _BLIND and after.end not in ("|", "|&")
@@ -216,6 +219,19 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
             if before.end == "||" and before.may_train and after.name in ("true", ":"):
                 message = f"`|| {after.name}` hides the exit code: a crash looks like success"
                 yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
+
+
+def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
+    """Warn where something comes behind the trainer, whose exit code a shell then returns."""
+    trainers = [n for n, one in enumerate(commands) if one.may_train]
+    if not trainers:
+        return
+    last = commands[trainers[-1]]
+    behind = [one for one in commands[trainers[-1] + 1 :] if one.words]
+    if behind and last.end not in ("|", "|&", "&&", "||", "&"):
+        message = f"`{behind[0].name}` comes behind the trainer, whose exit code is lost: a crash looks like success"
+        hint = "begin the script with `set -e`, or join them with `&&`"
+        yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, behind[0].line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _ORIGINAL = "Original " + HEAD  # torch: the traceback of a worker follows the e
 _HEADS = (HEAD, _ORIGINAL, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang; Python groups
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
 _SOURCE = ("raise ", 'File "', "assert ", "return ", "│", "^")  # source code quoted in a traceback proves nothing
-_IGNORED = (IGNORED, "Error in atexit", "--- Logging error ---")  # what follows is not fatal
+_IGNORED = (IGNORED, "Error in atexit", "--- Logging error ---", "Call stack:")  # what follows is not fatal
 _WEAK = ("Exception in thread", "Task exception was never retrieved")  # ... ends a part of the program at most
 _LEVEL = later(r"(?:[^\s:]{1,40}[ :]{1,3}){0,4}(?:\w*Warning|WARNING|WARN|INFO|DEBUG)\b.*")
 _WENT_ON = later(r"[Rr]etry|[Ss]kipp(?:ing|ed)|[Ff]all(?:ing)? ?back|[Ww]ill be ignored|[Rr]ecover")
@@ -115,6 +115,7 @@ class Search:
     harmless: Sequence[str] = ()
     _seen: dict[tuple[object, ...], _Sighting] = field(default_factory=dict)
     _processes: dict[LogProcess, _Printing] = field(default_factory=dict)
+    final: Failure | None = None  # the last exception, unless it ended a thread or came while cleaning up
     _open: int = 0  # tracebacks that have begun
     _chains: int = 0
     _pids: set[int] = field(default_factory=set)  # of processes that others name as failed
@@ -161,7 +162,7 @@ class Search:
 
     def nan(self, text: str, position: LogPosition) -> None:
         """Take in a step's line with a NaN metric; a single later step without one counts as recovery."""
-        failure = Failure(FailureKind.NAN, unstamped(split(text)[1])[:MAX_LINE], position)
+        failure = Failure(FailureKind.DIVERGED, unstamped(split(text)[1])[:MAX_LINE], position)
         self._add(Rank.NAN, failure, PLAIN, at_step=self._steps - 1)
 
     def look(self, raw: str, position: LogPosition = LogPosition()) -> None:
@@ -267,6 +268,8 @@ class Search:
                 self._open += 1
                 printing.block = _Block(open_block.chain, "nested")
             return
+        if not weak and not text.startswith("KeyboardInterrupt"):  # which somebody sent
+            self.final = failure
         if not open_block.link:
             self._count(failure, process)
         self._link(printing, sighting, open_block.link)

@@ -54,7 +54,7 @@ class FailureKind(StrEnum):
     COMMAND_NOT_FOUND = "command_not_found"
     PERMISSION = "permission"
     NETWORK = "network"
-    NAN = "nan"
+    DIVERGED = "diverged"
     NCCL_TIMEOUT = "nccl_timeout"
     NCCL_ERROR = "nccl_error"
     ENGINE_DEAD = "engine_dead"
@@ -69,11 +69,13 @@ class FailureKind(StrEnum):
     EVALUATION_FAILED = "evaluation_failed"
     METRIC_UNREAD = "metric_unread"
     NO_STEP = "no_step"
+    ENDED_EARLY = "ended_early"
+    LEFT_TRAINING = "left_training"
     PYTHON_ERROR = "python_error"
 
     @classmethod
     def _missing_(cls, value: object) -> FailureKind | None:
-        return cls.PREEMPTED if value == "slurm_preempted" else None  # the name used in records of 2026
+        return {"slurm_preempted": cls.PREEMPTED, "nan": cls.DIVERGED}.get(str(value))  # names in records of 2026
 
 
 class FailurePolicy(StrEnum):

@@ -10,6 +10,8 @@ METRIC_UNREAD = "metric_unread"
 """The failure of a run that ended well, and whose log and files do not hold its metric."""
 NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
+LEFT_TRAINING = "left_training"
+"""The cause of a run whose command ended while what it started was still printing steps, and was ended then."""
 NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault

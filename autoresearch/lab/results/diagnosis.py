@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.blueprint.lint import DEADLY, lint_shell
 from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, killed_from_outside, with_the_end
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.ending import LEFT_TRAINING, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.lines import plain
+from autoresearch.core.text.regex import later
 from autoresearch.lab.results.measure import Measurement, evaluation, failure_of
 from autoresearch.readers.console import tail_lines
-from autoresearch.readers.log_end import TAIL, LastWords, last_words
+from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.secrets import mask_text
@@ -26,6 +30,9 @@ from autoresearch.trainers import ask
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
 _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest to the metric
 _NEAREST_LINE = 100  # characters of each
+STAYS = 2  # steps at the end of a run in which a loss is NaN: a single one may be a skipped update
+_NAN_COUNT = "nan_iterations"  # Megatron's
+_OF_THE_POLICY = later(rf"(?i)(?:^|[/_. ])loss\b|loss$|^(?:actor|policy)/|{_NAN_COUNT}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,8 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
         words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
         return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureKind.PYTHON_ERROR, said))
+    if end.ending is Ending.FINISHED and (cause := _silent_failure(spec, end, log, trainer)):
+        return diagnosis(last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer)), cause)
     if failed := failed_evaluation(spec, end, log, trainer):
         return Diagnosis(failed)
     badly = end.ending in BADLY
@@ -65,6 +74,28 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
         cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
+
+
+def _silent_failure(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
+    """Why a run failed whose command exited with 0; None if nothing says that it did.
+
+    A shell returns the exit code of its last command. A count that stops short is told from a training that stopped
+    early on purpose only where the exit code is known to be the trainer's.
+    """
+    if end.cause == LEFT_TRAINING:
+        return Failure(FailureKind.LEFT_TRAINING, end.reason)
+    found = end_of(log, ask.harmless(trainer))
+    if found.exception is not None:
+        return found.exception
+    if found.unfinished and any(one.code == "hidden_exit_code" for one in lint_shell(_reading(spec), where="")):
+        return Failure(FailureKind.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
+    return None
+
+
+def _reading(spec: RunSpec) -> ShellReading:
+    from autoresearch.lab.resolve.scripts import shell_reader
+
+    return shell_reader(Path(spec.cwd), spec.environment)(spec.command, ())
 
 
 def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
@@ -86,25 +117,43 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
 def why_unmeasured(
     spec: RunSpec, end: ExitRecord, trainer: Trainer, log: Path, measurement: Measurement
 ) -> Failure | None:
-    """Why a run without a visible failure was not measured; None if it needed no metric.
+    """Why a run without a visible failure was not measured, or is no success; None if it needed no metric.
 
     A named trainer prints its steps; one that printed none did not train.
     """
+    if end.ending in (Ending.FINISHED, Ending.MAX_TIME) and (what := _diverged(spec.objective, measurement)):
+        return Failure(FailureKind.DIVERGED, what)
     if end.ending is not Ending.FINISHED or measurement.measured:
         return None
     if trainer.named and not end.steps_seen and not measurement.steps:
         return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
     if spec.objective is None:
         return None
-    if measurement.series:
-        what = f"the last value of {spec.objective.metric} is {measurement.series[-1][1]}, which is none"
-        return Failure(FailureKind.METRIC_UNREAD, what)
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
     near = nearest_lines(spec.objective.keys, names)
     what = f"{spec.objective.metric} was not read"
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
     return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
+
+
+def _diverged(objective: Objective | None, measurement: Measurement) -> str:
+    """What shows that the training diverged, its objective's last value or a loss that stays NaN; "" if nothing."""
+    if objective is not None and measurement.series and not math.isfinite(measurement.series[-1][1]):
+        return f"the last value of {objective.metric} is {measurement.series[-1][1]}"
+    values: dict[str, list[float]] = {}
+    for reading in measurement.steps:
+        for name, value in reading.metrics.items():
+            if _OF_THE_POLICY.search(name):
+                values.setdefault(name, []).append(value)
+    for name, seen in values.items():
+        last = seen[-STAYS:]
+        if name.endswith(_NAN_COUNT):
+            if len(last) == STAYS and all(last):
+                return f"{name} is {last[-1]:g} at each of the last {STAYS} steps"
+        elif len(last) == STAYS and not any(map(math.isfinite, last)):
+            return f"{name} is {last[-1]} at each of the last {STAYS} steps"
+    return ""
 
 
 def _nearest(objective: Objective, log: Path) -> str:
@@ -159,7 +208,6 @@ def open_stall(happened: list[Event]) -> Event | None:
 
 def killing_command(spec: RunSpec) -> str:
     """The run's command, or script line that it starts, that kills processes by name; "" for none."""
-    from autoresearch.core.blueprint.lint import DEADLY, lint_shell
     from autoresearch.lab.resolve.scripts import shell_reader
 
     read = shell_reader(Path(spec.cwd), spec.environment)

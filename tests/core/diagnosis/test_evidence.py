@@ -147,10 +147,11 @@ def test_frames(line: str, own: bool, role: str) -> None:
 
 def test_digest() -> None:
     same = [Failure(FailureKind.PYTHON_ERROR, "KeyError: 'x'", process=f"rank {rank}") for rank in range(8)]
-    lines = digest([*same, Failure(FailureKind.NAN, "other")], [Failure(FailureKind.HOST_OOM, "Killed")], "step 3", 3)
+    other, notice = Failure(FailureKind.DIVERGED, "other"), Failure(FailureKind.HOST_OOM, "Killed")
+    lines = digest([*same, other], [notice], "step 3", 3)
     assert lines[0] == "last step of 3: step 3"
     assert lines[1].endswith("Killed")
     assert lines[2] == "first exception of rank 0, and 7 more: KeyError: 'x'"
     assert len(lines) == 4
-    many = [Failure(FailureKind.NAN, f"E{n}: x", process=f"rank {n}") for n in range(500)]
+    many = [Failure(FailureKind.DIVERGED, f"E{n}: x", process=f"rank {n}") for n in range(500)]
     assert len(digest(many, many, "", 0)) <= MOST_LINES

@@ -39,8 +39,8 @@ TEXTS = [
     ("ray_job_failed", "2026-11-21 07:36:24\tERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m"),
     ("gpu_shortage", "ValueError: Total available GPUs 0 is less than total desired GPUs 8"),
     ("gpu_busy", "GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0"),
-    ("nan", "(WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan"),
-    ("nan", "FloatingPointError: step 2: actor/pg_loss not finite"),
+    ("diverged", "(WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan"),
+    ("diverged", "FloatingPointError: step 2: actor/pg_loss not finite"),
     ("config_error", "omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct"),
     ("config_error", "yaml.scanner.ScannerError: mapping values are not allowed here"),
     ("config_error", "tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'."),
@@ -81,6 +81,7 @@ def test_texts(kind: str, text: str) -> None:
 
 OF_MORE_THAN_A_LINE = {FailureKind.RETRY_STORM, FailureKind.KILLED_BY_AUTOKILL, FailureKind.STALL}
 OF_MORE_THAN_A_LINE |= {FailureKind.EVALUATION_FAILED, FailureKind.METRIC_UNREAD, FailureKind.NO_STEP}
+OF_MORE_THAN_A_LINE |= {FailureKind.ENDED_EARLY, FailureKind.LEFT_TRAINING}
 
 
 def test_every_kind_is_proved_by_some_text() -> None:
@@ -141,7 +142,7 @@ def chain(*finals: str) -> list[str]:
             ],
         ),
         ("nccl_timeout", ["Watchdog caught collective operation timeout: x", *chain("RuntimeError: aborted")]),
-        ("nan", ["grad_norm is not finite: nan", "Watchdog caught collective operation timeout: x"]),
+        ("diverged", ["grad_norm is not finite: nan", "Watchdog caught collective operation timeout: x"]),
         ("cuda_oom", ["grad_norm is not finite: nan", "CUDA out of memory. Tried to allocate 1 GiB"]),
         # an optional module that was caught and printed is not why the run ended
         ("python_error", [*chain("ImportError: flash_attn is not there"), "going on", *chain("ValueError: bad")]),
@@ -186,7 +187,7 @@ def sample(name: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("verl_raise_np2_ray.log", "cuda_oom"), ("tinygrpo_oom.log", "cuda_oom"), ("tinygrpo_nan.log", "nan")],
+    [("verl_raise_np2_ray.log", "cuda_oom"), ("tinygrpo_oom.log", "cuda_oom"), ("tinygrpo_nan.log", "diverged")],
 )
 def test_samples_that_failed(name: str, kind: str) -> None:
     found = classify(sample(name))
@@ -302,9 +303,9 @@ def test_what_comes_again_at_every_step_is_no_reason_for_the_end() -> None:
 
 def test_nan_is_overcome_by_one_step_and_told_where_it_began() -> None:
     assert kinds("step 1 nan", "step 2") == []
-    assert kinds("step 1", "step 2 nan") == ["nan"]
+    assert kinds("step 1", "step 2 nan") == ["diverged"]
     found = search("step 1 nan", "step 2", "step 3", "step 4 nan", "step 5 nan", "step 6 nan").failures()
-    assert [(f.kind.value, f.position.number) for f in found] == [("nan", 4)]
+    assert [(f.kind.value, f.position.number) for f in found] == [("diverged", 4)]
 
 
 def test_a_retry_storm() -> None:
@@ -405,7 +406,7 @@ NEAR_MISSES = {  # what only looks like a class
     "ray_unreachable": ["Connecting to existing Ray cluster at address: 10.0.0.5:6399..."],
     "gpu_shortage": ["Total available GPUs 8, desired GPUs 8", "using 0 GPUs for the critic"],
     "gpu_busy": ["✓ GPU check passed: 8 GPUs, all >= 95% free memory"],
-    "nan": ["INFO", "nan_to_num is on", "the loss is nanny-proof", "'completions/mean_length': 'nan'"],
+    "diverged": ["INFO", "nan_to_num is on", "the loss is nanny-proof", "'completions/mean_length': 'nan'"],
     "config_error": ["ConfigDict(lr=1e-6)", "the config was validated", "argument parsing took 0.1 s"],
     "import_error": ["importing module verl", "flash_attn is not installed; using sdpa"],
     "missing_file": ["no such file is needed", "created the directory that was not found"],

@@ -9,7 +9,7 @@ import pytest
 from autoresearch.core.diagnosis.failure_kinds import FailureKind, FailurePattern, FailurePolicy, needle, table
 
 OF_RECORDS = {FailureKind.KILLED_BY_AUTOKILL, FailureKind.EVALUATION_FAILED}
-OF_RECORDS |= {FailureKind.METRIC_UNREAD, FailureKind.NO_STEP}
+OF_RECORDS |= {FailureKind.METRIC_UNREAD, FailureKind.NO_STEP, FailureKind.ENDED_EARLY, FailureKind.LEFT_TRAINING}
 
 
 @pytest.mark.parametrize(("kind", "line"), table().examples)
