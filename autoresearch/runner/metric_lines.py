@@ -29,19 +29,20 @@ _PROSE = frozenset(
 _STEPS = (
     "step steps iteration iterations iter iters it itr update updates num_updates n_updates num_steps trainer_step "
     "gradient_step optimizer_step timestep timesteps frame frames num_timesteps total_timesteps timesteps_total "
-    "env_steps num_env_steps num_env_steps_sampled_lifetime #",
+    "env_steps num_env_steps num_env_steps_sampled_lifetime",
     "episode episodes round rounds generation generations gen rollout training_iteration batch",
     "epoch epochs",
 )
 RANK = {word: rank for rank, words in enumerate(_STEPS) for word in words.split()}
 BAR = "n/total"  # the step of a progress bar, or of `[3/10]`
 LEADING = "[n]"  # of a line that begins with its number, as XGBoost's and CatBoost's do; srun's label does not grow
-RANK[BAR] = RANK[LEADING] = len(_STEPS)
+NUMBER = "#"  # of a column, as spaCy's; it may count the rows of a leaderboard
+RANK[BAR] = RANK[LEADING] = RANK[NUMBER] = len(_STEPS)
 _STEP_ENDS = ("_step", "_steps", "_iter", "_iteration", "_timesteps", "_episode", "_epoch", "_update")
 _NO_STEPS = (
     *("warmup", "max_", "total_step", "total_train", "total_iter", "total_ep", "save_", "eval_", "log", "fps_"),
 )  # settings, and a rate
-_UNITS = frozenset("s sec secs second seconds ms us min mins minute minutes h hr hrs hour hours percent".split())
+_UNITS = frozenset("s sec secs seconds ms us mins minutes h hr hrs hours percent".split())  # `min` is a minimum, too
 
 _KNOWN = re.compile(
     r"loss|reward|return|acc(?:uracy)?(?![a-z])|score|kl(?![a-z])|entropy|grad|norm|perplexity|ppl|bpb|bpc|error|"

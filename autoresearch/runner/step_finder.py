@@ -14,6 +14,7 @@ from .metric_lines import (
     BAR,
     LEADING,
     LONGEST,
+    NUMBER,
     RANK,
     ParsedLine,
     Table,
@@ -505,6 +506,8 @@ class StepFinder:
                 metrics = {name: value for name, value in metrics.items() if name != axis.step_name}
             metrics = as_declared(metrics, self.names)
             return FoundLine(own, metrics, dated.at, dated.text, counted, main=True) if metrics else None
+        if dated.steps.keys() == {NUMBER}:
+            return None
         named = plausible(metrics, self.names) == 2
         early = self._step is None and not dated.line.dump  # settings, which are printed before the first step
         proven = any(self.axes[name].qualifies for name in dated.steps if name in self.axes)

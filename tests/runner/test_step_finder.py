@@ -61,6 +61,12 @@ def test_the_rows_of_a_table_without_a_step_belong_to_the_step_before() -> None:
     assert found(table.format(n=1)) == [], "nobody says that it is what was measured"
 
 
+def test_a_leaderboard_at_the_end_is_no_step() -> None:
+    board = "#  lr  val_loss\n1  0.1  0.2\n2  0.3  0.4\n3  0.5  0.6\n4  0.7  0.8\n"
+    steps = "".join(f"epoch {n} val_loss 0.{n}\n" for n in range(5))
+    assert found(steps + board, "val_loss")[-1] == found(steps + board)[-1] == (4, {"val_loss": 0.4})
+
+
 def test_the_limit_to_the_first_step_takes_what_there_is() -> None:
     finder = StepFinder()
     finder.feed(b"step 1 | loss 0.5\n")
@@ -141,8 +147,8 @@ def test_a_line_far_into_a_log_is_found_by_its_needle(monkeypatch: pytest.Monkey
         ("epoch 3 done: loss 0.5 in 12.5 s", {"epoch": 3}, {"loss": 0.5}),
         ("step: 1,200 | loss: 3", {"step": 1200}, {"loss": 3}),
         ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.5", {"Train_Epoch": 1, "n/total": 640}, {"Loss": 0.5}),
-        ("step 3 time: 4.5 s Mean Reward: 0.5, 2 min left", {"step": 3}, {"Mean_Reward": 0.5}),
-        ("step 3 loss 0.5 min 0.1 max 0.9", {"step": 3}, {"loss": 0.5, "min": 0.1, "max": 0.9}),
+        ("step 3 time: 4.5 s Mean Reward: 0.5", {"step": 3}, {"Mean_Reward": 0.5}),
+        ("epoch 3 min reward 0.1 h 0.9", {"epoch": 3}, {"min_reward": 0.1, "h": 0.9}),
         ("average undiscounted return per test episode: 7", {}, {"average_undiscounted_return_per_test_episode": 7}),
         ("eval 3: {'eval/aime': tensor(0.5, device='cuda:0')}", {"eval": 3}, {"eval/aime": 0.5}),
     ],
