@@ -29,6 +29,48 @@ def test_what_returns_early_or_trains_several_times_is_said(bench: Any, command:
     assert command.split()[0] in said or "a multirun starts several trainings" in said
 
 
+@pytest.mark.parametrize(
+    ("at", "files", "recipe"),
+    [
+        (0, "examples/train_lora/qwen3_lora_dpo.yaml", "examples/train_lora/qwen3_lora_dpo.yaml"),
+        (1, "examples/llama-3/lora-1b.yml", "examples/llama-3/lora-1b.yml"),
+        (2, "configs/basic/reverse-text/rl.toml", "configs/basic/reverse-text/rl.toml"),
+        (3, "examples/qwen3/rlvr_config.yaml qwen3/other.yaml", "examples/qwen3/rlvr_config.yaml"),
+        (
+            "accelerate launch --config_file fsdp.yaml src/train.py --data d.yaml x.yaml",
+            "fsdp.yaml d.yaml x.yaml",
+            "x.yaml",
+        ),
+        ("python prepare.py a.yaml; torchrun train.py --config=b.yaml", "a.yaml b.yaml", "b.yaml"),
+        ("python prepare.py a.yaml; python train.py b.yaml", "a.yaml b.yaml", None),
+        ("python run.py args.json", "args.json", "args.json"),
+        ("python train.py rows.json --lr 1", "rows.json", None),
+        ("python train.py missing.yaml", "", None),
+    ],
+)
+def test_the_recipe_is_the_file_that_the_command_names(
+    bench: Any, at: int | str, files: str, recipe: str | None
+) -> None:
+    commands = (CASES / "recipe-positional/commands.txt").read_text().splitlines()
+    for path in map(bench.repo.joinpath, files.split()):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}" if path.suffix == ".json" else "")
+    command = commands[at] if isinstance(at, int) else at
+    plan = bench.ask("run", bench.blueprint(command=command, trainer=""), "--dry-run", "--no-gpu-check")
+    assert plan["recipe"] == (recipe and str(bench.repo / recipe))
+
+
+def test_a_recipe_is_checked_where_the_command_looks(bench: Any) -> None:
+    (bench.repo / "sub").mkdir()
+    (bench.repo / "sub/r.yaml").write_text("ajet:\n  execute_test: True\n")
+    (bench.repo / "mine.yaml").write_text("ajet:\n  execute_test: False\n")
+    blueprint = bench.blueprint(command="cd sub && python -m ajet.launcher --conf r.yaml", trainer="")
+    for _ in range(2):
+        message = bench.ask("run", blueprint, "--dry-run", check=3)["error"]["message"]
+        assert "r.yaml:2: ajet.execute_test is True" in message
+        blueprint.write_text(blueprint.read_text().replace("- path: NA", "- path: mine.yaml"))
+
+
 def test_a_command_that_removes_the_records_is_refused(bench: Any) -> None:
     (bench.repo / "go.sh").write_text("cd /\nrm -rf $HERE/../reports\ngit -C $HERE clean -fdxq\n")
     results = {"out": str(bench.repo / "out/x"), "elsewhere": str(bench.root / "results")}

@@ -25,6 +25,7 @@ from autoresearch.records.secrets import MASK, mask_text
 from autoresearch.runner.text import plain
 
 _RECIPE_BYTES = 16 << 20
+_UNREAD = frozenset({"missing_recipe", "large_recipe", "bad_recipe"})
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
 _NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
@@ -91,11 +92,13 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
     findings += _executable(blueprint, interpreter, files)
     recipe = _recipe(file, codebase, host)
     recipe_data, remarks = _read_recipe(blueprint, recipe, files)
-    if recipe is None and (named := recipe_of(shell_reading, codebase, files)):
-        recipe_data, remarks = _read_recipe(blueprint, named, files)
-        recipe, remarks = (None, []) if errors(remarks) else (named, remarks)  # the option may mean something else
-    elif recipe is not None and not blueprint.yaml_path.startswith(("/", "~/")) and codebase not in recipe.parents:
+    if recipe is not None and not blueprint.yaml_path.startswith(("/", "~/")) and codebase not in recipe.parents:
         findings.append(_elsewhere(blueprint, recipe))
+    if (named := recipe_of(shell_reading, codebase, files)) not in (None, recipe):
+        data, others = _read_recipe(blueprint, named, files)
+        if not any(one.code in _UNREAD for one in others):  # else the word may mean something else
+            remarks += others
+            recipe, recipe_data = (named, data) if recipe is None else (recipe, recipe_data)
     findings += remarks
     whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
     findings += remarks

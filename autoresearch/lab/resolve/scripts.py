@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +16,9 @@ from autoresearch.core.shell.reading import read_shell
 from autoresearch.lab.resolve.files import OURS, Files
 
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
-_CONFIG = ("--config", "--conf")
-_HYDRA_NAME, _HYDRA_PATH = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
+_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+_CONFIG = re.compile(r"--(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
+_HYDRA_NAME, _HYDRA_PATH = re.compile(r"--config[-_]name|-cn"), re.compile(r"--config[-_](?:path|dir)|-cp|-cd")
 _DEFAULT = re.compile(r"\bdirname\(__file__\),\s*\"configs\",\s*\"([\w.-]+\.ya?ml)\"")  # of NeMo-RL's examples
 
 
@@ -49,34 +50,58 @@ def shell_reader(
 
 
 def recipe_of(shell_reading: ShellReading, codebase: Path, files: Files = OURS) -> Path | None:
-    """The recipe that the trainer's command names (`--config X`, hydra's `--config-name X`), or that its program has.
+    """The recipe that the trainer's command names, or that its program has.
 
-    None if there is no such file: the command may make it, or the option means something else.
+    It is an existing file behind an option for it (`--config X`, hydra's `--config-name X`), else the only one that is
+    an operand of a program (`axolotl train X.yml`). None if there is no such file: the command may make it, or the
+    option means something else.
     """
     sources = {script.path: script.text or "" for script in shell_reading.scripts if script.kind == "python"}
-    for command in reversed([one for one in shell_reading.commands if one.live and one.may_train]):
-        for path in _recipes(command, sources):
-            recipe = codebase / (command.cwd or "") / path
-            if recipe.suffix in (".yaml", ".yml") and "$" not in path and files.kind(recipe) == "file":
-                return recipe
-    return None
+    commands = [one for one in reversed(shell_reading.commands) if one.live and one.may_train]
+
+    def first(simple: SimpleCommand, paths: Iterable[str]) -> Path | None:
+        candidates = (codebase / (simple.cwd or "") / path for path in paths if "$" not in path)
+        return next((one for one in candidates if one.suffix in _SUFFIXES and files.kind(one) == "file"), None)
+
+    named = (first(command, _named(command, sources)) for command in commands)
+    operands = dict.fromkeys(filter(None, (first(command, _operands(command)) for command in commands)))
+    return next(filter(None, named), None) or (next(iter(operands)) if len(operands) == 1 else None)
 
 
-def _recipes(simple: SimpleCommand, sources: Mapping[str, str]) -> Iterator[str]:
-    yield from _options(simple, _CONFIG)
-    program = python_file(simple.argv)
+def _named(simple: SimpleCommand, sources: Mapping[str, str]) -> Iterator[str]:
+    """The files that options of the program name, then the one that its text has."""
+    own, program = _own_words(simple), python_file(simple.argv)
+    yield from _options(own, _CONFIG)
     folder = Path(program).parent
-    for name in _options(simple, _HYDRA_NAME):
+    for name in _options(own, _HYDRA_NAME):
         name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-        yield from (str(folder / path / name) for path in _options(simple, _HYDRA_PATH) or ["config"])
+        for path in _options(own, _HYDRA_PATH) or ["config"]:
+            yield from (str(folder / path / name), str(Path(path) / name))
     text = next((text for path, text in sources.items() if program and path.endswith(program.removeprefix("./"))), "")
     if match := _DEFAULT.search(text):
         yield str(folder / "configs" / match[1])
 
 
-def _options(simple: SimpleCommand, names: Sequence[str]) -> list[str]:
-    split = [word.partition("=")[2] for word in simple.argv if word.startswith(tuple(f"{name}=" for name in names))]
-    return split or [value for option, value in pairwise(simple.argv) if option in names]
+def _operands(simple: SimpleCommand) -> list[str]:
+    """The words of the program that are neither an option nor the value of one; JSON only if it is the only word."""
+    own = _own_words(simple)
+    found = [word for before, word in pairwise(["", *own]) if before[:1] != "-" or "=" in before or before == "--"]
+    words = [word.removeprefix("@") for word in found if word[:1] != "-" and "=" not in word]
+    return words if len(own) == 1 else [word for word in words if not word.endswith(".json")]
+
+
+def _own_words(simple: SimpleCommand) -> list[str]:
+    """What stands behind the program: behind the script, where a launcher such as `accelerate launch` starts one."""
+    argv, program = simple.argv, python_file(simple.argv)
+    starts = (n for n, word in enumerate(argv) if word == program or argv[n - 1 : n] in (["-m"], ["--module"]))
+    return argv[next(starts, 0) + 1 :] if program else argv[1:]
+
+
+def _options(words: Sequence[str], names: re.Pattern[str]) -> list[str]:
+    joined = [
+        value for option, _, value in (word.partition("=") for word in words) if value and names.fullmatch(option)
+    ]
+    return joined or [value for option, value in pairwise(words) if names.fullmatch(option)]
 
 
 def unread_scripts(

@@ -129,7 +129,7 @@ class TrainerSettings:
         scripts, flags = launch_files(
             blueprint.launch_command, resolved.codebase, blueprint.notes.env, root or resolved.codebase, resolved.files
         )
-        recipe = resolved.inherited if resolved.recipe else None
+        recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
         return LaunchSettings(self.trainer, recipe, blueprint.launch_command, scripts, flags)
 
     def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
