@@ -528,12 +528,9 @@ def plausible(metrics: Mapping[str, float], names: Mapping[str, str]) -> int:
 
 
 _FRAMED = "|\u2502\u2503"
-_ALIGNED = re.compile(r"\s{2,}")
-_SEPARATORS = (
-    *map(re.compile, (r"\s*(?:->|=>|\u2192)\s*", ",", "\t", ";", r"\|")),
-    _ALIGNED,
-    re.compile(r"\s+"),
-)
+_ALIGNED, _BLANKS = re.compile(r"\s{2,}"), re.compile(r"\s+")
+_ARROWS = re.compile(r"\s*(?:->|=>|\u2192)\s*")
+_SIGNS = tuple((sign, re.compile(re.escape(sign))) for sign in (",", "\t", ";", "|"))
 _COLUMN = re.compile(r"(?:#|[^\W\d][\w ./@%#-]{0,60})\Z")
 _WIDE_COLUMN = re.compile(r"(?:#|[^\W\d](?:[\w ./@%#()-]|:(?=\S)){0,60})?\Z")  # `Box(P`, `mAP@.5:.95`; or none
 _ROW_BAR = re.compile(r":?\s+\d{1,3}%\|.*")
@@ -550,25 +547,28 @@ def header(text: str) -> Table | None:
     text = _ROW_BAR.sub("", text) if "%|" in text else text
     if "=" in text or "{" in text or _NUMBER.search(text):
         return None
-    for separator, cells in _split(text) if _STEP_WORD.search(text) else _split(text, _ALIGNED):
+    for separator, cells in _split(text, aligned=not _STEP_WORD.search(text)):
         wide = separator in (None, _ALIGNED)
         if len(cells) < 2 or not all(map((_WIDE_COLUMN if wide else _COLUMN).match, cells)):
             continue
         table = Table(cells)
         if table.steps < len(cells) and (table.steps or (wide and len(cells) >= 3 and table.measures)):
-            if separator is not _SEPARATORS[-1] or len(cells) >= 3:
+            if separator is not _BLANKS or len(cells) >= 3:
                 return table
     return None
 
 
-def _split(text: str, *separators: re.Pattern[str]) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
-    """The cells of a line, for each separator that it may have; None for bars around all of them."""
+def _split(text: str, *, aligned: bool = False) -> Iterator[tuple[re.Pattern[str] | None, list[str]]]:
+    """The cells of a line, for each separator that it has; None for bars around all of them. `aligned`: only these."""
     if bars(text) > 3:  # a logger's prefix may stand before the first
         framed = re.split(rf"[{_FRAMED}]", text)[1:-1]
         yield None, [cell.strip(" \"'") for cell in framed]
         return
-    for separator in separators or _SEPARATORS:
-        yield separator, [cell.strip(" \"'") for cell in separator.split(text.strip(" |"))]
+    separators = [_ARROWS] if ">" in text or "\u2192" in text else []
+    separators += [pattern for sign, pattern in _SIGNS if sign in text]
+    text = text.strip(" |")
+    for separator in (_ALIGNED,) if aligned else (*separators, _ALIGNED, _BLANKS):
+        yield separator, [cell.strip(" \"'") for cell in separator.split(text)]
 
 
 class TableRow(ParsedLine):
