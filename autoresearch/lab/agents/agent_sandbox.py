@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -23,11 +22,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.agents.hidden_paths import can_see
+from autoresearch.lab.agents.sandbox_paths import can_see, real_path
 
 PROGRAM = "bwrap"
 PROBE_S = 20.0
@@ -167,9 +165,9 @@ def _binds(cell: Cell) -> Iterator[str]:
             modes[made] = "--bind"
             modes |= {place: "--ro-bind" for name in _SETTINGS if (place := made / name).exists()}
     if cell.turn is not None:
-        modes |= {_real(cell.turn): "--ro-bind", _real(cell.turn / "answer"): "--bind"}
-    modes |= {_real(place): "--bind" for place in cell.writable if place.exists()}
-    modes[_real(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
+        modes |= {real_path(cell.turn): "--ro-bind", real_path(cell.turn / "answer"): "--bind"}
+    modes |= {real_path(place): "--bind" for place in cell.writable if place.exists()}
+    modes[real_path(cell.cwd)] = "--bind" if cell.writes else "--ro-bind"
     modes |= dict(_git_places(cell))
     nothing = cell.scratch / "nothing.txt"
     nothing.touch()
@@ -223,28 +221,13 @@ def _entries(directory: Path) -> list[Path]:
 def _seen(cell: Cell) -> Iterator[Path]:
     """What lies below a replaced or hidden directory and must be there; by the name of a link to it, too."""
     needed = set(filter(can_see, (cell.home, *cell.readable, Path(sys.prefix), Path(sys.base_prefix))))
-    yield from (real for real in map(_real, needed) if _is_replaced(real) or cell.hidden & set(real.parents))
+    yield from (real for real in map(real_path, needed) if _is_replaced(real) or cell.hidden & set(real.parents))
     named = {path for path in needed if _is_replaced(path)}
-    yield from (path for path in named if path != _real(path) and not named & set(path.parents))
+    yield from (path for path in named if path != real_path(path) and not named & set(path.parents))
 
 
 def _is_replaced(path: Path) -> bool:
     return not _REPLACED_PATHS.isdisjoint(path.parents)
-
-
-def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
-    """What belongs to the programs of a PATH, and to these files (see `_prefix`), and what interpreters import from."""
-    places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
-    for one in (form for each in needed for form in (each, _real(each))):
-        places.append(one if one.is_dir() else one.parent)
-    imported = [root for each in needed for root in import_roots(each)]
-    return (*(_prefix(place) for place in places if can_see(place) and place.is_dir()), *imported)
-
-
-def _prefix(directory: Path) -> Path:
-    """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
-    whole = [above for above in (directory, *directory.parents) if above.name == "node_modules"]
-    return whole[-1] if whole else directory.parent if directory.name == "bin" else directory
 
 
 def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
@@ -253,7 +236,7 @@ def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
     The last two are the user's, and read-only, unless the worktree is an enclosure (`git_repo.isolated_worktree`),
     whose git directory lies beside it, is ours, and borrows objects.
     """
-    cwd = _real(cell.cwd)
+    cwd = real_path(cell.cwd)
     top = next((place for place in (cwd, *cwd.parents) if (place / ".git").exists()), None)
     if top is None:
         return
@@ -261,7 +244,7 @@ def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
     if not (top / ".git").is_file():
         return
     words = (top / ".git").read_text(errors="surrogateescape").strip()
-    admin = _real(top / words.removeprefix("gitdir:").strip())
+    admin = real_path(top / words.removeprefix("gitdir:").strip())
     if admin == top.with_name(f"{top.name}.git"):
         yield admin, "--bind" if cell.writes else "--ro-bind"
         common = _borrowed(admin)
@@ -278,7 +261,7 @@ def _borrowed(admin: Path) -> Path:
         line = (admin / "objects/info/alternates").read_text(errors="surrogateescape").splitlines()[0]
     except (OSError, IndexError):
         return admin
-    return _real(Path(line.strip('"'))).parent
+    return real_path(Path(line.strip('"'))).parent
 
 
 def _made(home: Path) -> Path | None:
@@ -292,38 +275,4 @@ def _made(home: Path) -> Path | None:
                 home.mkdir(mode=0o700)
     except OSError:
         return None
-    return _real(home)
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
-def import_roots(interpreter: Path) -> Iterator[Path]:
-    """Those of the environment whose `bin` an interpreter lies in; nothing is started.
-
-    Source: PEP 610 (`direct_url.json`), and the documentation of Python's `site`.
-    """
-    for site in interpreter.parent.parent.glob("lib*/python*/site-packages"):
-        yield from filter(None, map(_editable, site.glob("*.dist-info/direct_url.json")))
-        for file in site.glob("*.pth"):
-            lines = map(str.strip, _text(file).splitlines())
-            yield from (Path(line) for line in lines if line.startswith("/"))
-
-
-def _editable(record: Path) -> Path | None:
-    try:
-        said = json.loads(_text(record))
-        url = urlsplit(said["url"])
-        if said["dir_info"]["editable"] and url.scheme == "file":
-            return Path(unquote(url.path))
-    except (ValueError, KeyError, TypeError):
-        pass
-    return None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""
+    return real_path(home)

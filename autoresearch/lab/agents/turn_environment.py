@@ -10,8 +10,8 @@ from pathlib import Path
 
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agents.agent_environment import surroundings, withheld
-from autoresearch.lab.agents.agent_sandbox import Cell, Level, confined, prefixes
-from autoresearch.lab.agents.hidden_paths import socket_directories, worth_hiding
+from autoresearch.lab.agents.agent_sandbox import Cell, Level, confined
+from autoresearch.lab.agents.sandbox_paths import prefixes, socket_directories, worth_hiding
 
 
 @dataclass(frozen=True, slots=True)

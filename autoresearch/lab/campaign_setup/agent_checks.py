@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -82,7 +82,13 @@ def _not_kept(campaign_spec: CampaignSpec, why: str, *remote: str) -> tuple[Find
 
 def hide_findings(campaign_spec: CampaignSpec, checkout: Checkout, commit: str) -> tuple[Finding, ...]:
     """Whether `hide:` names files that git does not hold: whoever can read the repository reads every commit of it."""
-    return tuple(finding for text in campaign_spec.hide for finding in _check_hidden(text, checkout, commit))
+    findings = [finding for text in campaign_spec.hide for finding in _check_hidden(text, checkout, commit)]
+    for text in campaign_spec.hide:
+        for include in campaign_spec.include:
+            if PurePosixPath(text) in (PurePosixPath(include), *PurePosixPath(include).parents):
+                message = f"hide: {text} holds {include}, which `include:` shows to every run"
+                findings.append(Finding(Severity.ERROR, "hide_included", message, "name what is hidden one by one"))
+    return tuple(findings)
 
 
 def _check_hidden(text: str, checkout: Checkout, commit: str) -> Iterator[Finding]:

@@ -17,8 +17,8 @@ from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agents.agent_sandbox import PROGRAM, Cell, prefixes, sandbox, why_not
-from autoresearch.lab.agents.hidden_paths import socket_directories, ways_out
+from autoresearch.lab.agents.agent_sandbox import PROGRAM, Cell, sandbox, why_not
+from autoresearch.lab.agents.sandbox_paths import prefixes, real_path, socket_directories, ways_out
 from autoresearch.records.index import state_home
 
 BUBBLEWRAP = PROGRAM
@@ -91,7 +91,7 @@ class RunSandbox:
             writable=(Path(spec.result_dir), *writable),
             devices=True,
             readable=(*prefixes(environ.get("PATH", ""), Path(spec.interpreter)), *seen),
-            hidden=frozenset([*ways_out(environ), *(Path(os.path.realpath(path)) for path in hidden)]),
+            hidden=frozenset([*ways_out(environ), *map(real_path, hidden)]),
             closed=frozenset(socket_directories(environ)),
         )
         return list(sandbox(cell))

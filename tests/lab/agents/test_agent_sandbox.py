@@ -19,8 +19,8 @@ import pytest
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agents import agent_sandbox
-from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, import_roots, prefixes, why_not
-from autoresearch.lab.agents.hidden_paths import socket_directories, ways_out, worth_hiding
+from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, why_not
+from autoresearch.lab.agents.sandbox_paths import import_roots, prefixes, socket_directories, ways_out, worth_hiding
 from autoresearch.records import evidence
 from autoresearch.runner.spawn import _without_gone
 

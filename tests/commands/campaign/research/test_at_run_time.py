@@ -311,6 +311,9 @@ def test_what_git_holds_cannot_be_hidden(answered: Any) -> None:
         bench.git(*words)
     found = bench.ask("campaign", file, "--dry-run")
     assert "hide: eval/answers.json was in git until" in str(found), found
+    both = answered.camp.file(**answered.keys(include=["test/data"]))
+    assert bench.ask("campaign", both, "--dry-run", check=None)["error"]["code"] == "hide_included"
+    file = answered.camp.file(**answered.keys(count=2))
     (bench.repo / "test/data/x").unlink()
     (bench.repo / "test/data").rmdir()
     assert bench.ask("campaign", file, "--dry-run", check=None)["error"]["code"] == "hide_missing"

@@ -1,13 +1,18 @@
-"""What the inside of a sandbox does not show: keys, tokens, other agents' homes, our own records, and directories in
-which those who may do more have their sockets."""
+"""What the inside of a sandbox shows, and what it does not.
+
+Shown is what programs and interpreters need. Not shown are keys, tokens, other agents' homes, our own records, and
+directories in which those who may do more have their sockets.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pwd
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from autoresearch.records.index import state_home
 
@@ -57,7 +62,7 @@ def _of_ours(environ: Mapping[str, str]) -> set[Path]:
 
 
 def _existing(paths: Iterable[Path]) -> set[Path]:
-    return {Path(os.path.realpath(path)) for path in paths if path.is_absolute() and can_see(path)}
+    return {real_path(path) for path in paths if path.is_absolute() and can_see(path)}
 
 
 def can_see(path: Path) -> bool:
@@ -105,3 +110,53 @@ def _own_home() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:  # a container's number without a name
         return "/"
+
+
+def prefixes(path: str, *needed: Path) -> tuple[Path, ...]:
+    """What belongs to the programs of a PATH, and to these files (see `_prefix`), and what interpreters import from."""
+    places = [Path(entry) for entry in path.split(":") if entry.startswith("/")]
+    for one in (form for each in needed for form in (each, real_path(each))):
+        places.append(one if one.is_dir() else one.parent)
+    imported = [root for each in needed for root in import_roots(each)]
+    return (*(_prefix(place) for place in places if can_see(place) and place.is_dir()), *imported)
+
+
+def _prefix(directory: Path) -> Path:
+    """The whole `node_modules` that a directory is in; else what is above a `bin`; else the directory itself."""
+    whole = [above for above in (directory, *directory.parents) if above.name == "node_modules"]
+    return whole[-1] if whole else directory.parent if directory.name == "bin" else directory
+
+
+def import_roots(interpreter: Path) -> Iterator[Path]:
+    """Those of the environment whose `bin` an interpreter lies in; nothing is started.
+
+    Source: PEP 610 (`direct_url.json`), and the documentation of Python's `site`.
+    """
+    for site in interpreter.parent.parent.glob("lib*/python*/site-packages"):
+        yield from filter(None, map(_editable, site.glob("*.dist-info/direct_url.json")))
+        for file in site.glob("*.pth"):
+            lines = map(str.strip, _text(file).splitlines())
+            yield from (Path(line) for line in lines if line.startswith("/"))
+
+
+def _editable(record: Path) -> Path | None:
+    try:
+        said = json.loads(_text(record))
+        url = urlsplit(said["url"])
+        if said["dir_info"]["editable"] and url.scheme == "file":
+            return Path(unquote(url.path))
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def real_path(path: Path) -> Path:
+    """The path without links."""
+    return Path(os.path.realpath(path))
