@@ -52,6 +52,7 @@ _NO_PROGRAM = frozenset({errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDI
 _Early = tuple[TurnFault, str]
 _End = tuple[int | None, TurnFault | None, str]
 _ITS_OWN = f"{PROGRAM}: "  # begins what bubblewrap itself says, before it exits with 1
+_VANISHED = os.strerror(errno.ENOENT)
 _NOT_RUN = (126, 127)  # what a shell, and `env`, answer for a program that cannot be run
 _INSTALL = {
     "claude": "npm install -g @anthropic-ai/claude-code",
@@ -77,6 +78,8 @@ def run_turn(researcher: Agent, turn: Turn, turn_environment: TurnEnvironment, s
             call = _TurnCall.of(researcher, turn, turn_environment, scratch)
             write_start(place, turn, **call.record)
             answer, returncode = call.ask(place, stop)
+            if answer.message.startswith(_ITS_OWN) and answer.message.endswith(_VANISHED):
+                answer, returncode = call.ask(place, stop)  # a directory was removed while it was being hidden
             write_result(place, answer, role=turn.role, returncode=returncode, **call.record)
     if answer.fault is TurnFault.ENDED and answer.message.startswith(_ITS_OWN):
         raise EnvironmentUnusable(
