@@ -182,7 +182,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
         ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
         ("baseline", f"{baselines}, on {spec.branch('baseline')}{source_of('baseline')}"),
-        ("seeds", f"{proposed.trainer_settings.seed_words}; {_seed_check_words(spec)}"),
+        ("seeds", _seed_words(proposed)),
         *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
         *([("put on", PUT_ON)] if spec.proposer.queue else []),
@@ -219,6 +219,15 @@ def _values(space: object) -> str:
     if isinstance(space, list | tuple):
         return " or ".join(filter(None, [", ".join(map(str, space[:-1])), *map(str, space[-1:])]))
     return str(space)
+
+
+def _seed_words(proposed: ProposedCampaign) -> str:
+    """How runs are seeded, and how it will be seen whether the seed does anything."""
+    campaign_spec = proposed.spec
+    known = {"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"}
+    if campaign_spec.seeding in known:
+        return f"{known[campaign_spec.seeding]} ({campaign_spec.seeding_why})"
+    return f"{proposed.trainer_settings.seed_words}; {_seed_check_words(campaign_spec)}"
 
 
 def _seed_check_words(campaign_spec: CampaignSpec) -> str:

@@ -41,6 +41,7 @@ WORLDS: Mapping[str, World] = {
     "noisy ideas": World(spread=3.0),
     "correlated": World(noise="correlated"),
     "drift": World(drift=1.5),
+    "nothing seeds it": World(seeding="fresh"),
     "most ideas are better": World(share=0.8, apart=True),
 }
 EMPTY: Mapping[str, World] = {
@@ -53,6 +54,8 @@ EMPTY: Mapping[str, World] = {
     "and ideas are 3 times as noisy": World(share=0.0, spread=3.0),
     "and noise is correlated": World(share=0.0, noise="correlated"),
     "and results drift": World(share=0.0, drift=1.5),
+    "and nothing seeds it": World(share=0.0, seeding="fresh"),
+    "and a constant seeds it": World(share=0.0, seeding="constant"),
     "and ideas lose the worst 10 % of their runs": World(share=0.0, diverging=0.1),
     "and ideas lose the worst 20 %": World(share=0.0, diverging=0.2),
     "and ideas lose the worst 40 %": World(share=0.0, diverging=0.4),

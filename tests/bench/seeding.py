@@ -10,7 +10,7 @@ import random
 import sys
 from dataclasses import dataclass
 
-from autoresearch.core.statistics.seeding import SeededRun, effect
+from autoresearch.core.statistics.seeding import Randomness, SeededRun, effect, from_the_start
 
 SPREAD = 0.01  # between seeds, sd of one value
 SEEDS = (0, 0, 1)
@@ -41,6 +41,13 @@ WORLDS = (
 )
 
 
+def called_random(world: World, values: int, memory: float, baselines: int) -> float:
+    """The share of baselines of which the curves say that every run is a replicate."""
+    chance = random.Random(f"{world.name} {values} {memory}")
+    found = (from_the_start(_runs(world, values, memory, chance)) for _ in range(baselines))
+    return sum(one is Randomness.RANDOM for one in found) / baselines
+
+
 def rate(world: World, values: int, memory: float, baselines: int) -> float:
     """The share of baselines in which the check is wrong. memory: of a deviation, from one value to the next."""
     chance = random.Random(f"{world.name} {values} {memory}")
@@ -49,6 +56,11 @@ def rate(world: World, values: int, memory: float, baselines: int) -> float:
 
 
 def _seen(world: World, values: int, memory: float, chance: random.Random) -> bool:
+    found = effect(_runs(world, values, memory, chance))
+    return found is not None and found.seen
+
+
+def _runs(world: World, values: int, memory: float, chance: random.Random) -> list[SeededRun]:
     trained = {seed: _curve(values, memory, chance) for seed in SEEDS}
     runs = []
     for seed in SEEDS:
@@ -61,8 +73,7 @@ def _seen(world: World, values: int, memory: float, chance: random.Random) -> bo
             value = 0.2 + 0.3 * n / values + SPREAD * deviation + world.jitter * jitter[n]
             series.append((n, value if world.digits is None else round(value, world.digits)))
         runs.append(SeededRun(seed, series))
-    found = effect(runs)
-    return found is not None and found.seen
+    return runs
 
 
 def _curve(values: int, memory: float, chance: random.Random) -> list[float]:
@@ -74,13 +85,19 @@ def _curve(values: int, memory: float, chance: random.Random) -> list[float]:
 
 
 def main() -> None:
-    """Print the table, in percent."""
+    """Print the table, in percent: wrong about the seed; and, of 10 and 50 values, called random."""
     baselines = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     for world in WORLDS:
         cells = [
             f"{100 * rate(world, values, 0.0, baselines):.1f} ({100 * rate(world, values, 0.9, baselines):.1f})"
             for values in (1, 10, 50)
         ]
+        if world.own != "seed":
+            cells += [
+                f"{100 * called_random(world, values, 0.0, baselines):.1f} "
+                f"({100 * called_random(world, values, 0.9, baselines):.1f})"
+                for values in (10, 50)
+            ]
         print(f"{world.name:52}", *(f"{cell:14}" for cell in cells), flush=True)
 
 

@@ -12,19 +12,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, past_values
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import Fold, Idea
-from autoresearch.core.controller import confirmation_rounds, scheduler
+from autoresearch.core.campaign.state import Idea
+from autoresearch.core.controller import confirmation_rounds, scheduler, seed_check
 from autoresearch.core.controller.actions import Note, RecordVerdict
 from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.confirmation import Claim, confirm, design
+from autoresearch.core.statistics.seeding import SeededRun
 
 COLLAPSED = -6.0
+CURVE, JITTER = 12, 0.3  # values of a curve, and the share of chance in a copy's last one
 SAME_IDEAS = 10_000_000
 ACCURACY_SD = math.sqrt(0.96 * 0.04 / 200)
 PATHS = ("directory", "repository", "codebase", "trees", "blueprint", "blueprint_text", "prefix", "base_commit", "base")
@@ -53,6 +56,7 @@ class World:
     failing: float = 0.0  # share of all runs that yield no number by their own fault
     lost: float = 0.0  # share of all runs that the machine ends
     simpler: bool = False  # all ideas are simpler, and worse by `effect`
+    seeding: str = ""  # constant: every run of an idea is a copy but for jitter; fresh: nothing seeds; "": seeds work
     apart: bool = False  # every idea is built on the baseline, whatever is kept
     minimise: bool = False
     baseline: int = 5
@@ -131,7 +135,7 @@ class Simulation:
     """One campaign."""
 
     def __init__(self, world: World, seed: int) -> None:
-        self.world = world
+        self.world, self.seed = world, seed
         self.effects = effects_of(world, seed)
         self.draw = Runs(world, random.Random(f"runs {seed}"))
         self.machine = random.Random(f"machine {seed}")
@@ -143,6 +147,7 @@ class Simulation:
         self.levels: dict[int, float] = {}
         self.outcome = Outcome()
         self.clock = 0.0
+        self.curves: dict[str, SeededRun] = {}  # by run; only where the seed check has something to find out
         self._finals: dict[int, float] = {}  # of each idea, when its last run of the search ended
 
     def run(self) -> Outcome:
@@ -169,7 +174,15 @@ class Simulation:
         self.fold.add([{"t": self.clock, "do": do, **fields}])
 
     def checked(self) -> None:
-        """The seed has an effect, and no run is a copy: as on GPUs, equal seeds do not give equal numbers."""
+        """The seed has an effect, and no run is a copy: as on GPUs, equal seeds do not give equal numbers.
+
+        Unless the world says how its runs are seeded: then the check is the product's own.
+        """
+        if self.world.seeding:
+            for action in seed_check.check_seeds(self.state, self.curves):
+                if isinstance(action, Note):
+                    self.note(action.do, **action.fields)
+            return
         self.note("seed_check", seen=True, reason="", by="", runs=3, values=9, exact=False, copies=[])
 
     def new_idea(self) -> None:
@@ -191,7 +204,8 @@ class Simulation:
         if request.why == "retest" and idea.index in self._finals and self._finals[idea.index] < self.clock:
             self.outcome.reopened += 1
         number = ongoing.number if ongoing and request.why == "confirm" else 0
-        self.note("prepared", **fields, seed=request.replicate, round=number)
+        seed = scheduler.seed_of(request, 0) if world.seeding else request.replicate
+        self.note("prepared", **fields, seed=seed, round=number)
         self.note("started", run=run)
         self.outcome.fresh += request.why == "confirm"
         self.outcome.runs += request.why != "confirm"
@@ -199,6 +213,8 @@ class Simulation:
             self.row(idea, run, request, None, "crash", failure="node_failed")
             return
         value = self.draw.one(self.levels[idea.index], baseline=idea.index == 1)
+        if world.seeding and value is not None:
+            value = self.drawn(idea, run, seed, value)
         if value is not None and world.minimise:
             value = -value
         if request.why == "confirm":
@@ -217,9 +233,20 @@ class Simulation:
         if not decision.retest:
             self._finals[idea.index] = self.clock
 
-    def row(
-        self, idea: Idea, run: str, request: RunRequest, value: float | None, status: str, **more: str
-    ) -> None:
+    def drawn(self, idea: Idea, run: str, seed: int, value: float) -> float:
+        """The last value of a curve of the run, by its world's seeding; at first, kernels change a copy little."""
+        level = self.levels[idea.index]
+        fate, own = random.Random(f"{self.seed} {idea.index}"), random.Random(f"{self.seed} {run}")
+        series = []
+        for step in range(CURVE):
+            share = 1.0 if self.world.seeding == "fresh" else JITTER * 10.0 ** (step / 2 - CURVE / 2)
+            series.append((step, level + (1 - share) * fate.gauss(0, 1) + share * own.gauss(0, 1)))
+        if self.world.seeding == "fresh":
+            series[-1] = CURVE, value
+        self.curves[run] = SeededRun(seed, tuple(series))
+        return series[-1][1]
+
+    def row(self, idea: Idea, run: str, request: RunRequest, value: float | None, status: str, **more: str) -> None:
         self.clock += 1
         ending = "lost" if "failure" in more else "crashed" if value is None else "finished"
         fields = {"elapsed_min": 1.0, "ending": ending, "ended": self.clock, **more}
@@ -243,7 +270,7 @@ class Simulation:
 
     def judge_round(self) -> None:
         """The verdicts of the open round."""
-        for action in confirmation_rounds.judge_round(self.state, {}):
+        for action in confirmation_rounds.judge_round(self.state, self.curves):
             if isinstance(action, RecordVerdict):
                 self.fold.add(verdicts=[{"do": action.do, **action.fields}])
                 self.weigh(action)

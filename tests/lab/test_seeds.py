@@ -6,6 +6,7 @@ import pytest
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
+from autoresearch.lab.recipes.seed_source import randomness_of
 from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
 from autoresearch.trainers import registry
 
@@ -66,3 +67,33 @@ def test_a_way_that_leads_nowhere_is_refused() -> None:
     with pytest.raises(BlueprintError, match="the recipe has no whole number there"):
         refuse(way, "python t.py", GENERIC)
     refuse(way_of(GENERIC, {"a": {"seed": 1}}, "python t.py", Notes(seed="a.seed")), "python t.py", GENERIC)
+
+
+@pytest.mark.parametrize(
+    ("source", "known"),
+    [
+        ("import numpy as np\nrng = np.random.default_rng()", "random"),
+        ("import random\nrandom.seed()\nrandom.random()", "random"),
+        ("import random, time\nrandom.seed(time.time_ns() % 1000)", "random"),
+        ("import torch\nmodel = torch.nn.Linear(3, 1)", "random"),
+        ("import random\nx = random.gauss(0, 1)", "random"),
+        ("import torch\ntorch.manual_seed(1337)", "fixed"),
+        ("import numpy as np\nSEED = 3\nrng = np.random.default_rng(SEED)", "fixed"),
+        ("import torch, transformers\nmodel = torch.nn.Linear(3, 1)", "unknown"),  # its Trainer seeds with 42
+        ("import random, sys\nrandom.seed(int(sys.argv[1]))", "unknown"),
+        ("import random\nrandom.Random(3).random()\nrandom.Random().random()", "unknown"),
+        ("import torch\nfit(seed=3)", "unknown"),
+        ("print(1)", "unknown"),
+        ("def (", "unknown"),
+    ],
+)
+def test_what_a_program_says_of_its_randomness(source: str, known: str) -> None:
+    found, why = randomness_of({"train.py": source})
+    assert found == known and bool(why) is (known != "unknown")
+    with_module = {"train.py": "import data, random\nrandom.random()", "data.py": source}
+    assert randomness_of(with_module)[0] == ("random" if source == "print(1)" else known)
+
+
+def test_what_the_notes_declare_is_no_key_of_the_recipe() -> None:
+    for word in ("random", "fixed"):
+        assert str(way_of(GENERIC, {"seed": 4}, "python t.py", Notes(seed=word))) == "variable AUTORESEARCH_SEED"

@@ -337,7 +337,7 @@ def _seed(note: _NoteValue, findings: list[Finding]) -> str:
     if not word or _SEED.fullmatch(word):
         return word
     message = f"seed: {note.text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
-    findings.append(warning(note.line, "bad_note", message, "write one of them, such as `--seed`"))
+    findings.append(warning(note.line, "bad_note", message, "write one of them, or `random`, `fixed`"))
     return ""
 
 

@@ -73,7 +73,8 @@ NOTES = {
     "prepare": "a shell command that runs before the trainer; may be repeated",
     "evaluate": "a shell command that measures the run after the trainer; then only its output gives the metric",
     "evaluate_time": f"how long that may take, in addition to the limits; {spoken(EVALUATE_S)} if left out",
-    "seed": "how the training takes its seed: KEY of the recipe, `--flag` or `$NAME`; or the first seed, a number",
+    "seed": "how the training takes its seed: KEY of the recipe, `--flag` or `$NAME`; the first seed, a number; "
+    "or `random` (each run draws anew), `fixed` (it seeds itself)",
     "cleanup": "a shell command that runs after any ending; may be repeated",
     "env": "NAME=value for the trainer; may be repeated",
     "requires_env": "names of variables that must be set, separated by commas",

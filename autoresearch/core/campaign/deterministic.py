@@ -97,4 +97,4 @@ def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
     delta, resolution = gain(state.spec.objective, idea.values, baseline.values), resolution_of(state)
     size = f"by {delta:.3g}, resolution {resolution.size:.3g}"
     better = f"better than the baseline {size}" if resolution.exceeded_by(delta) else "no better than the baseline"
-    return f"{better}; the seed does nothing, so no fresh runs can test it", delta
+    return f"{better}; runs are copies, so no fresh ones can test it", delta

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from autoresearch.core.campaign.deterministic import claim_words
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
-from autoresearch.core.controller.sentences import UNCLAIMED, seed_words
+from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import seeding
-from autoresearch.core.statistics.seeding import SeedCheck, SeededRun
+from autoresearch.core.statistics.seeding import Randomness, SeedCheck, SeededRun
 
 Curves = Mapping[str, SeededRun]  # by run ID
 
@@ -47,8 +48,21 @@ def check_seeds(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     by = next((row.seed_by for row in baseline.judged if row.seed_by), "")
     begun, step = scheduler.begun(state, baseline), seeding.last_digit(_objective(curves[row.run_id] for row in rows))
     check = SeedCheck(found.seen, found.reason, by, begun, found.values, found.exact, step)
+    check = replace(check, **_randomness(state, found, [curves[row.run_id] for row in rows]))
     copies = seeding.copies([(row.run_id, curves[row.run_id].seed) for row in rows])
     return Note("seed_check", {**asdict(check), "copies": copies}), Say(seed_words(replace(state, seed_check=check)))
+
+
+def _randomness(state: CampaignState, effect: seeding.Effect, runs: Sequence[SeededRun]) -> dict[str, Any]:
+    """What is known of the randomness: as it was declared or read, else by the curves; equal runs are copies."""
+    known, why = state.spec.seeding, state.spec.seeding_why
+    if known == Randomness.RANDOM and effect.values:
+        return {"seen": False, "randomness": known, "why": why}
+    if effect.seen:
+        return {"randomness": Randomness.SEED.value}
+    if known == Randomness.FIXED or not effect.values:
+        return {"randomness": Randomness.FIXED.value, "why": why if known == Randomness.FIXED else ""}
+    return {"randomness": seeding.from_the_start(runs).value}
 
 
 def _objective(seeded_runs: Iterable[SeededRun]) -> Iterable[float]:
@@ -69,7 +83,7 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
             do, reason, delta = "undecided", "its runs are copies of one another, as it fixes a seed itself", None
         fields = {"index": idea.index, "slug": idea.slug, "reason": reason, "delta": delta}
         actions += [RecordVerdict(do, fields), Say(f"{idea.name}: {do}: {reason}")]
-    return (*actions, Say(UNCLAIMED)) if actions and state.unseeded else tuple(actions)
+    return tuple(actions)
 
 
 def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tuple[str, bool]:
@@ -81,10 +95,11 @@ def doubt(state: CampaignState, idea: Idea, number: int, curves: Curves) -> tupl
     if state.seed_check is None or baseline is None:
         return "not confirmed: no runs of the baseline show whether the seed does anything", False
     ours = _runs([*measured_rows(baseline), *round_rows(baseline, number)], curves)
-    again = seeding.effect(ours)
+    again = None if state.replicated else seeding.effect(ours)
     if again is not None and not again.seen:
         return f"not confirmed: {again.reason} (with the fresh runs of the baseline); {seeding.DECLARE}", False
-    found = seeding.differs(_runs(round_rows(idea, number), curves), ours)
+    test = seeding.scatters if state.replicated else seeding.differs
+    found = test(_runs(round_rows(idea, number), curves), ours)
     if found is None or found.seen:
         return "", False
     copies = "are" if not found.values else "cannot be told from"

@@ -11,17 +11,12 @@ from autoresearch.core.campaign.shown_value import shown_value
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.statistics.noise import mean
-from autoresearch.core.statistics.seeding import DECLARE, SeedCheck
+from autoresearch.core.statistics.seeding import DECLARE, Randomness
 from autoresearch.core.statistics.student_t import t_cdf
 from autoresearch.core.text.numbers import number
 
 LEVEL = 0.05
 FEWEST = 6  # runs
-UNCLAIMED = (
-    "`deterministic` is no claim: an idea is better in this one setting, and nothing is known of other seeds or other "
-    f"data. To get a claim, {DECLARE}; then start a new campaign."
-)
-"""What the verdict on ideas means whose objective is deterministic, and what to do."""
 
 
 def row_line(state: CampaignState, idea: Idea, run: str) -> str:
@@ -93,29 +88,19 @@ def drift_words(state: CampaignState) -> str:
 
 
 def seed_words(state: CampaignState) -> str:
-    """What the first runs of the baseline showed of the seed; where it does nothing, also what that means for the
-    verdicts, and how to get a claim.
-    """
+    """One line on where the differences between runs come from, and what to declare if nothing can be claimed."""
     check, metric = state.seed_check, state.spec.objective.metric
     if check is None:
         return ""
-    by = f"The seed ({check.by})" if check.by else "The seed"
+    if state.replicated:
+        return f"Every run is a replicate, whatever its seed: {check.why or 'runs differ from their first values on'}."
     if check.seen:
-        return f"{by} works: in {metric}, {check.reason}."
-    resolution = resolution_of(state)
-    return (
-        f"{by} does nothing that can be seen in {metric}: {check.reason}. {_why_unseeded(check)} "
-        f"So one run judges an idea: it is kept if it is better by more than the resolution of {resolution.size:.3g} "
-        f"({resolution.source}). {UNCLAIMED}"
-    )
-
-
-def _why_unseeded(check: SeedCheck) -> str:
-    if not check.values:
-        return "The training seeds itself, or nothing in it is random."
-    if check.exact:
-        return "It seeds itself, and this is jitter; or the metric is written too seldom or too coarsely to show more."
-    return "The training takes no seed at all; or it seeds itself, and what differs is jitter."
+        return f"The seed{f' ({check.by})' if check.by else ''} works: in {metric}, {check.reason}."
+    judged = f"one run judges an idea, to within {resolution_of(state).size:.3g}, and nothing can be confirmed"
+    if check.randomness == Randomness.UNKNOWN:
+        return f"Runs differ as much with the same seed as with another: {judged}; {DECLARE}."
+    why = f" ({check.why})" if check.why else ""
+    return f"Runs are {'copies' if check.values else 'equal'}, whatever their seed{why}: {judged}; {DECLARE}."
 
 
 @dataclass(frozen=True, slots=True)

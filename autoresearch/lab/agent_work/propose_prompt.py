@@ -185,8 +185,9 @@ def _judged(propose_context: ProposeContext) -> str:
 def _one_run(state: CampaignState) -> str:
     bar = resolution_of(state)
     return (
-        "The seed does nothing, so each idea has one run, and none is confirmed: it is kept if it is better than the "
-        f"best idea by more than {bar.size:.3g} ({bar.source}). A simpler one is kept if it is at most that much worse."
+        "Runs are copies whatever their seed, so each idea has one, and none is confirmed: it is kept if it is better "
+        f"than the best idea by more than {bar.size:.3g} ({bar.source}). A simpler one is kept if it is at most that "
+        "much worse."
     )
 
 

@@ -66,7 +66,8 @@ def _journal(line: Mapping[str, Any], runs: Mapping[str, tuple[str, str, int]], 
         case "fault":
             return f"the controller ended: {formatting.cell(str(line.get('reason', '')))}"
         case "seed_check":
-            found = "works" if line.get("seen") else "does nothing"
+            found = "works" if line.get("seen") else "changes nothing"
+            found = "is not needed, every run is a replicate" if line.get("randomness") == "random" else found
             return f"the seed {found}: {formatting.cell(str(line.get('reason')))}"
         case "state":
             reason = f": {formatting.cell(str(line['reason']))}" if line.get("reason") else ""

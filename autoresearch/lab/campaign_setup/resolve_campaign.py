@@ -65,8 +65,11 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     launch = trainer_settings.launch_for(asked_keys(campaign_file), checkout.root, parts.environ)
     proposer = resolve_proposer(campaign_file, launch, trainer_settings.whole)
     spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer.spec, parts)
+    seeding, seeding_why = trainer_settings.seeding
     spec = replace(
         spec,
+        seeding=seeding,
+        seeding_why=seeding_why,
         places=targets.targets,
         parallel=targets.parallel,
         gpus=gpus.uuids,

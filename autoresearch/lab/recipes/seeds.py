@@ -7,7 +7,7 @@ import re
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
-from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
+from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
@@ -27,6 +27,8 @@ def way_of(
     key is in no recipe, and neither the command nor a script has a place for it.
     """
     note = notes.seed
+    if note in (Randomness.RANDOM, Randomness.FIXED):  # no seed reaches it
+        return SeedWay("variable", VARIABLE, _number(notes.env.get(VARIABLE)))
     if note.startswith("$"):
         return SeedWay("variable", note[1:], _number(notes.env.get(note[1:])))
     if note.startswith("-"):

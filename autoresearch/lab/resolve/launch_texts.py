@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.scripts import shell_reader
 
 _BYTES = 1 << 20
+MOST_SOURCES = 40  # modules of one program that are read
 
 
 def launch_files(
@@ -33,6 +35,25 @@ def launch_files(
     return scripts, flags
 
 
+def program_sources(command: str, codebase: Path, variables: Mapping[str, str], files: Files) -> dict[str, str]:
+    """The texts of the Python programs that a command starts, and of the modules beside them that they import."""
+    found: dict[str, str] = {}
+    left = [
+        (cwd / program.path, source)
+        for program, cwd, source in _sources(command, _scripts(command, codebase, variables, files), codebase, files)
+    ]
+    while left and len(found) < MOST_SOURCES:
+        path, source = left.pop()
+        if (name := os.path.relpath(path, codebase)) in found:
+            continue
+        found[name] = source
+        for module in re.findall(r"(?m)^\s*(?:from|import)\s+\.?(\w[\w.]*)", source):
+            beside = path.parent / f"{module.replace('.', '/')}.py"
+            if files.kind(beside) == "file":
+                left.append((beside, files.read(beside, _BYTES).decode("utf-8", "replace")))
+    return found
+
+
 def flags_of_help(
     command: str, codebase: Path, variables: Mapping[str, str], interpreter: Path, environ: Mapping[str, str]
 ) -> dict[str, object]:
@@ -51,9 +72,7 @@ def _scripts(command: str, codebase: Path, variables: Mapping[str, str], files: 
     return [one for one in found if one.text is not None and one.kind != "python"]
 
 
-def _sources(
-    command: str, scripts: list[Script], codebase: Path, files: Files
-) -> Iterator[tuple[Program, Path, str]]:
+def _sources(command: str, scripts: list[Script], codebase: Path, files: Files) -> Iterator[tuple[Program, Path, str]]:
     """The Python programs that command and scripts start: (program, working directory, its text)."""
     texts = [(command, codebase), *((one.text or "", codebase / (one.cwd or "")) for one in scripts)]
     for text, cwd in texts:

@@ -16,14 +16,15 @@ from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionE
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
-from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
+from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError, UsageError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.recipes.seed_source import randomness_of
 from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import gpu_check
-from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files
+from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files, program_sources
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import shell_reader
 from autoresearch.lab.yaml_files import edit
@@ -119,6 +120,18 @@ class TrainerSettings:
         )
 
     @property
+    def seeding(self) -> tuple[str, str]:
+        """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else ""."""
+        notes = self.resolved.blueprint.notes
+        if notes.seed in (Randomness.RANDOM, Randomness.FIXED):
+            return notes.seed, f"the notes say `- seed: {notes.seed}`"
+        if not self.local or self.trainer.named or self.seed_way.fixed is not None:
+            return "", ""
+        command, files = self.resolved.blueprint.launch_command, self.resolved.files
+        found, why = randomness_of(program_sources(command, self.resolved.codebase, notes.env, files))
+        return ("", "") if found is Randomness.UNKNOWN else (found.value, why)
+
+    @property
     def local(self) -> bool:
         """Whether the files that the command starts can be read here."""
         return self.resolved.files.here and self.resolved.codebase.is_dir()
@@ -133,8 +146,7 @@ class TrainerSettings:
         return LaunchSettings(self.trainer, recipe, blueprint.launch_command, scripts, flags)
 
     def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
-        """The same, with what the program's `--help` names; it is asked only if one of the keys is found nowhere else.
-        """
+        """The same, with what the program's `--help` names; asked only if a key is found nowhere else."""
         launch, resolved = self.launch(root), self.resolved
         if all(map(launch.has, keys)):
             return launch

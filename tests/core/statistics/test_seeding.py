@@ -8,7 +8,17 @@ from collections.abc import Callable
 
 import pytest
 
-from autoresearch.core.statistics.seeding import Effect, SeededRun, copied, copies, differs, effect
+from autoresearch.core.statistics.seeding import (
+    Effect,
+    Randomness,
+    SeededRun,
+    copied,
+    copies,
+    differs,
+    effect,
+    from_the_start,
+    scatters,
+)
 
 N = 12
 
@@ -53,6 +63,44 @@ def test_a_seed_that_does_nothing(name: str) -> None:
     made = three(DOES_NOTHING[name])
     found = effect([SeededRun(seed, one.series) for seed, one in zip((7, 7, 8), made, strict=True)])
     assert found is not None and not found.seen, found
+
+
+def walk(name: str, *, sd: float = 0.01, memory: float = 0.9, grows: bool = False) -> SeededRun:
+    """A curve whose deviations last, by a hidden seed and by `name`, whose share may grow from a millionth."""
+    hidden, own = random.Random("hidden"), random.Random(name)
+    fate, other, series = 0.0, 0.0, []
+    for step in range(30):
+        fate, other = memory * fate + hidden.gauss(0, 0.01), memory * other + own.gauss(0, sd)
+        share = min(1.0, 1e-6 * math.exp(0.6 * step)) if grows else 1.0
+        series.append((step, round(0.3 + 0.02 * step + fate + share * other, 7)))
+    return SeededRun(0, tuple(series))
+
+
+@pytest.mark.parametrize(
+    ("make", "known"),
+    [
+        (lambda name: run(0, (name, 0.01)), Randomness.RANDOM),
+        (lambda name: run(0, (name, 0.01), digits=3), Randomness.RANDOM),
+        (lambda name: run(0, ("x", 0.01), (name, 2e-5)), Randomness.FIXED),
+        (lambda name: run(0, ("x", 0.01), (name, 2e-5), digits=4), Randomness.FIXED),
+        (lambda name: walk(name, grows=True), Randomness.FIXED),
+        (lambda name: walk(name, sd=1e-5), Randomness.FIXED),
+        (lambda name: walk(name), Randomness.RANDOM),
+        (lambda name: run(0, (name, 0.01), n=1), Randomness.UNKNOWN),
+        (lambda name: run(0, (name, 0.01), n=8), Randomness.UNKNOWN),
+    ],
+)
+def test_copies_start_alike_and_replicates_do_not(make: Callable[[str], SeededRun], known: Randomness) -> None:
+    assert from_the_start([make(name) for name in "abc"]) is known
+    few = [SeededRun(0, make(name).series[-1:], {"loss": make(name).series}) for name in "abc"]
+    assert from_the_start(few) is known, "what else is logged tells it"
+
+
+def test_where_runs_are_replicates_an_idea_may_not_fix_its_seed() -> None:
+    baseline = [run(0, (name, 0.01), n=1) for name in "abc"]
+    assert scatters([run(n, (f"{n}", 0.003), n=1) for n in range(4)], baseline).seen  # type: ignore[union-attr]
+    copies = [run(n, ("x", 0.01), n=1) for n in range(4)]
+    assert not scatters(copies, baseline).seen  # type: ignore[union-attr]
 
 
 def test_one_rounded_number_would_have_lied() -> None:
