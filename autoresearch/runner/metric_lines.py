@@ -632,14 +632,40 @@ class Table:
         return line
 
 
+class Tables:
+    """The tables of one output, line by line."""
+
+    __slots__ = ("rows", "steps")
+
+    def __init__(self) -> None:
+        self.steps: Table | None = None  # the last with a column for the step, whose rows may stand anywhere
+        self.rows: Table | None = None  # one without, of which the next line may be a row
+
+    def begins(self, cells: str) -> bool:
+        """Whether a line is the header of a table."""
+        table = header(cells)
+        if table is not None:
+            self.steps, self.rows = (table, None) if table.steps else (self.steps, table)
+        return table is not None
+
+    def row(self, cells: str) -> ParsedLine | None:
+        """A line as a row; None for any other, which ends a table without steps."""
+        if self.rows is not None:
+            row = self.rows.row(cells)
+            if row is not None:
+                return row
+            if not self.goes_on(cells):
+                self.rows = None
+        return self.steps.row(cells) if self.steps is not None else None
+
+    def goes_on(self, cells: str) -> bool:
+        """Whether a line only draws a part of the frame of a table that has begun."""
+        return self.rows is not None and bool(cells) and bool(_RULE.match(cells))
+
+
 def _cell_value(cell: str) -> float | None:
     share = _SHARE.match(cell)
     return float(share[1]) if share else _float(cell.rstrip("%")) if cell else None
-
-
-def is_rule(text: str) -> bool:
-    """Whether a line draws a part of a table's frame."""
-    return bool(_RULE.match(text))
 
 
 def bars(text: str) -> int:

@@ -17,16 +17,14 @@ from .metric_lines import (
     NUMBER,
     RANK,
     ParsedLine,
-    Table,
     TableRow,
+    Tables,
     as_declared,
     bars,
     body,
     by_same_name,
     clean,
-    header,
     is_count,
-    is_rule,
     is_validation,
     known_metric,
     parse,
@@ -182,8 +180,7 @@ class StepFinder:
         own = b"".join(b"|" + re.escape(name.encode().lower()) for name in names)
         self._telling = re.compile(_TELLING + own)
         self._bytes = 0
-        self._table: Table | None = None  # the last with a column for the step, whose rows may stand anywhere
-        self._rows: Table | None = None  # one without, of which this may be the next row
+        self._tables = Tables()
         self._headings: dict[str, int] = {}
         self._group = ""
         self._tree: list[tuple[int, str]] = []  # branches above the present line: (indentation, name)
@@ -279,7 +276,7 @@ class StepFinder:
         if axis is not None and axis.step_name != BAR and b"%|" in hits and "%|" not in axis.example:
             del hits[b"%|"]  # bars of something else are most of the output of many programs
         while at < size:
-            if self._bytes + at > LOOKED_AT and not (self._table or self._rows or self._block):
+            if self._bytes + at > LOOKED_AT and not (self._tables.steps or self._tables.rows or self._block):
                 for needle, hit in list(hits.items()):
                     if hit < at:
                         start = max(0, at - 1) if needle[:1] == b"\n" else at
@@ -299,7 +296,8 @@ class StepFinder:
             at = high + 1
 
     def _look(self, raw: bytes, at: float) -> None:
-        known = self._table or self._rows or self._block or self._tree
+        tabled = self._tables.steps or self._tables.rows
+        known = tabled or self._block or self._tree
         if len(raw) > 4 * LONGEST or not (known or self._telling.search(raw.lower())):
             return
         text = clean(raw)
@@ -311,10 +309,16 @@ class StepFinder:
         if not _DIGIT.search(raw):
             self._look_at_words(text, cells)
             return
-        if (self._table or self._rows) and self._look_at_row(cells, at):
+        row = self._tables.row(cells) if tabled else None
+        if isinstance(row, TableRow):
+            self._add(row, at, cells, 0)
+            return
+        if row is not None:
+            self._see(row, at, cells)
             return
         line = parse(words)
-        if (line is None or "%|" in words) and "  " in cells and self._begins_table(cells):
+        if (line is None or "%|" in words) and "  " in cells and self._tables.begins(cells):
+            self._close()
             return
         if line is None or (line.quoted and not line.dump and not line.steps):
             if not _KEY_AND_TEXT.match(words):  # `date: 2026-11-24` within a tree
@@ -330,28 +334,6 @@ class StepFinder:
         elif line.bare:
             self._headings = {name: value for name, (value, _) in line.steps.items()}
 
-    def _look_at_row(self, cells: str, at: float) -> bool:
-        """Add a row of a table; False if it is none."""
-        if self._rows is not None:
-            row = self._rows.row(cells)
-            if row is not None:
-                self._add(row, at, cells, 0)
-                return True
-            self._rows = None if not is_rule(cells) else self._rows
-        row = self._table.row(cells) if self._table is not None else None
-        if row is not None:
-            self._see(row, at, cells)
-        return row is not None
-
-    def _begins_table(self, cells: str) -> bool:
-        """Whether this is the header of a table."""
-        table = header(cells)
-        if table is None:
-            return False
-        self._close()
-        self._table, self._rows = (table, None) if table.steps else (self._table, table)
-        return True
-
     def _look_at_words(self, text: str, cells: str) -> None:
         """A line without a digit: a CSV header, a branch of a tree (`env_runners:`), or the end of a block."""
         branch = _BRANCH.match(text)
@@ -360,10 +342,11 @@ class StepFinder:
             self._tree = [(at, name) for at, name in self._tree if at < indent]
             self._tree.append((indent, branch["name"]))
             return
-        if self._rows is not None and cells and is_rule(cells):
+        if self._tables.goes_on(cells):
             return
-        if not (self._begins_table(cells) or _KEY_AND_TEXT.match(cells)):
-            self._rows = None
+        begins = self._tables.begins(cells)
+        if begins or not _KEY_AND_TEXT.match(cells):
+            self._tables.rows = self._tables.rows if begins else None
             self._close()
 
     def _cell(self, text: str, at: float) -> bool:

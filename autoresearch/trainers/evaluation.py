@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
-from autoresearch.runner.metric_lines import as_declared, body, by_same_name, parse
+from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class EvaluationLog:
     own: LogReader | None
     step: int
     names: Mapping[str, str] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
 
     @property
     def needles(self) -> tuple[str, ...]:
@@ -47,7 +48,8 @@ class EvaluationLog:
         found = self._as_trained(text)
         if found is not None:
             return found
-        line = parse(body(text))
+        cells = text if bars(text) > 3 else body(text)
+        line = self.tables.row(cells) or (None if self.tables.begins(cells) else parse(body(text)))
         if line is None or not line.metrics:
             return None
         step = next((value for value, _ in line.steps.values()), self.step)

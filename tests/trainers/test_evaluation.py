@@ -32,12 +32,13 @@ def read(tmp_path: Path, text: str, trainer: str = "generic", lines: tuple[str, 
         ("result {'pass@1': np.float64(0.41)}\n", 20),
         ('{"step": 12, "pass@1": 0.41}\n', 12),
         ("pass@1: 0.3\npass@1: 0.35\nbye\npass@1: 0.41\n", 20),
+        ("|Tasks|n-shot|Metric| |Value |\n|-----|-----:|------|-|-----:|\n|math |     0|pass@1|^|0.4100|\n", 20),
         ("\x1b[32mpass@1: 0.41\x1b[0m\r\n", 20),
     ],
 )
 def test_a_metric(tmp_path: Path, text: str, step: int) -> None:
     (found,) = read(tmp_path, text)
-    assert (found.step, found.metrics["pass@1"]) == (step, 0.41)
+    assert (found.step, found.metrics.get("math/pass@1", found.metrics.get("pass@1"))) == (step, 0.41)
 
 
 @pytest.mark.parametrize(
