@@ -73,7 +73,7 @@ def remark_path() -> None:
     # uvx puts an environment in its cache on the PATH of this process, and not on that of the shell
     cached = any((parent / "CACHEDIR.TAG").exists() for parent in program.parents)
     if program.name == "autoresearch" and (cached or shutil.which("autoresearch") is None):
-        remark(f"`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:\"$PATH\"")
+        remark(f'`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:"$PATH"')
 
 
 @contextlib.contextmanager
@@ -87,11 +87,23 @@ def interruption_reported() -> Iterator[None]:
         raise
 
 
-def emit(command: str, payload: Mapping[str, Any], *, as_json: bool, lines: Iterable[str] = ()) -> None:
-    """Print the JSON object of a command, or its lines for people."""
+def emit(
+    command: str,
+    payload: Mapping[str, Any],
+    *,
+    as_json: bool,
+    lines: Iterable[str] = (),
+    refusals: Sequence[AutoresearchError] = (),
+) -> None:
+    """Print the JSON object of a command, or its lines for people. refusals: of a plan that cannot be carried out."""
     if as_json:
         whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
-        say_json(whole | {"next": [for_program(line) for line in payload.get("next", ())]})
+        whole["next"] = [for_program(line) for line in payload.get("next", ())]
+        if refusals:
+            first, *others = map(_detail, refusals)
+            whole |= {"ok": False, "exit_code": refusals[0].exit_code, "error": {**first, "others": others}}
+            whole["next"] = [first["fix"]] if first["fix"] else []
+        say_json(whole)
     else:
         for line in lines:
             prose(line)
@@ -142,21 +154,23 @@ def clean(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def _detail(error: AutoresearchError) -> dict[str, Any]:
+    detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": for_program(error.fix)}
+    findings = [str(f) for f in getattr(error, "findings", ())]
+    return {**detail, "findings": findings[:MAX_LINES]} if findings else detail
+
+
 def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> None:
     """One clear sentence, what to do, and the line to type."""
     if as_json:
-        fix = for_program(error.fix)
-        detail = {"code": error.code, "message": error.message, "hint": error.hint, "fix": fix}
-        findings = [str(f) for f in getattr(error, "findings", ())]
-        if findings:
-            detail["findings"] = findings[:MAX_LINES]  # type: ignore[assignment]
+        detail = _detail(error)
         whole = {
             "schema": SCHEMA,
             "command": command,
             "ok": False,
             "exit_code": error.exit_code,
             "error": detail,
-            "next": [fix] if fix else [],
+            "next": [detail["fix"]] if detail["fix"] else [],
         }
         if isinstance(error, InputMissing):
             whole |= {"missing": error.missing, "add": error.add, "add_to": error.add_to}

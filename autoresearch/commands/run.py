@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,9 @@ from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.outcome import WHAT, show_outcome
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.experiment import Begun, Experiment, begin, checked
+from autoresearch.lab.launch.experiment import Begun, Experiment, begin, planned
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
@@ -75,8 +75,7 @@ def run(
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
     if dry_run:
-        run = checked(experiment.resolve(), experiment.parts)
-        return _show_plan(run, blueprint, as_json=as_json)
+        return _show_plan(*planned(experiment), blueprint, as_json=as_json)
     with output.interruption_reported():
         started = begin(experiment)
     for line in started.remarks:
@@ -108,7 +107,10 @@ def _for_real(blueprint: str, path: str) -> str:
     return shlex.join(["autoresearch", *words])
 
 
-def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> int:
+def _show_plan(
+    resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str, *, as_json: bool
+) -> int:
+    """Print all that was found, and at the end all that refuses the run; the exit code of the first."""
     spec, options = resolved_run.spec, resolved_run.options
     stall = "report only" if spec.limits.stall_s is None else output.duration(spec.limits.stall_s)
     started = resolved_run.trainer_settings.started
@@ -183,11 +185,14 @@ def _show_plan(resolved_run: ResolvedRun, blueprint: str, *, as_json: bool) -> i
         "next": [line],
     }
     if as_json:
-        output.emit("run", payload, as_json=True)
+        output.emit("run", payload, as_json=True, refusals=refusals)
     else:
-        output.table(rows, title="nothing was changed; this would run:")
-        output.prose(f"next: {line}")
-    return 0
+        output.table(rows, title=f"nothing was changed; this would {'be refused' if refusals else 'run'}:")
+        for error in refusals:
+            output.print_error(error, as_json=False, command="run")
+        if not refusals:
+            output.prose(f"next: {line}")
+    return refusals[0].exit_code if refusals else 0
 
 
 def _where(resolved_run: ResolvedRun) -> str:

@@ -71,6 +71,25 @@ def test_a_recipe_is_checked_where_the_command_looks(bench: Any) -> None:
         blueprint.write_text(blueprint.read_text().replace("- path: NA", "- path: mine.yaml"))
 
 
+def test_a_dry_run_lists_every_refusal_at_its_end(bench: Any) -> None:
+    bench.env["AUTORESEARCH_GPU_CHECK"] = "yes"
+    (bench.repo / "r.yaml").write_text(
+        "ajet:\n  model: {path: /no/such/model}\n  trainer_common: {n_gpus_per_node: 8}\n"
+    )
+    blueprint = bench.blueprint(command="python -m ajet.launcher --conf r.yaml", trainer="", codebase="code")
+    plan = bench.ask("run", blueprint, "--dry-run", check=3)
+    assert plan["error"]["code"] == "blueprint_invalid" and "code is not there" in plan["error"]["message"]
+    blueprint = bench.blueprint(command="python -m ajet.launcher --conf r.yaml; pkill x", trainer="")
+    plan = bench.ask("run", blueprint, "--dry-run", check=3)
+    found = [plan["error"], *plan["error"]["others"]]
+    assert [one["code"] for one in found] == ["blueprint_invalid", "no_swanlab_key", "missing_model", "too_few_gpus"]
+    assert (plan["ok"], plan["exit_code"], plan["trainer"], plan["gpus_needed"]) == (False, 3, "agentjet", 8)
+    code, out, err = bench.here("run", blueprint, "--dry-run")
+    assert code == 3 and "nothing was changed; this would be refused" in out
+    lines = [line for line in err.splitlines() if line.startswith("autoresearch: ")]
+    assert lines == [f"autoresearch: {one['message']}" for one in found]
+
+
 def test_a_command_that_removes_the_records_is_refused(bench: Any) -> None:
     (bench.repo / "go.sh").write_text("cd /\nrm -rf $HERE/../reports\ngit -C $HERE clean -fdxq\n")
     results = {"out": str(bench.repo / "out/x"), "elsewhere": str(bench.root / "results")}

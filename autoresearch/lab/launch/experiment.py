@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.errors import ConflictError
+from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.lab.launch.launch import launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
 from autoresearch.lab.launch.prepared_run import Launched
@@ -39,9 +39,9 @@ class Experiment:
     fix_of: str = ""
     note: str = ""
 
-    def resolve(self) -> ResolvedRun:
-        """The run as it would be started; nothing is written."""
-        options = RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed())
+    def resolve(self, *, plan: bool = False) -> ResolvedRun:
+        """The run as it would be started; nothing is written. A plan is made though it would be refused."""
+        options = RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed(), plan=plan)
         return resolve_run(self.path, self.settings, self.parts, options)
 
     def _fixed(self) -> RunSpec | None:
@@ -116,6 +116,21 @@ def _nothing_launched_if_interrupted() -> Iterator[None]:
 def checked(resolved_run: ResolvedRun, parts: Parts) -> ResolvedRun:
     """The run with its target's current findings; refused if it could not be sent there."""
     resolved_run.refuse()
+    return _with_target_findings(resolved_run, parts)
+
+
+def planned(experiment: Experiment) -> tuple[ResolvedRun, list[AutoresearchError]]:
+    """The run as it would be started, and all that refuses it."""
+    run = experiment.resolve(plan=True)
+    refusals = run.refusals()
+    try:
+        run = _with_target_findings(run, experiment.parts)
+    except AutoresearchError as error:
+        refusals.append(error)
+    return run, refusals
+
+
+def _with_target_findings(resolved_run: ResolvedRun, parts: Parts) -> ResolvedRun:
     target, spec, search = resolved_run.options.target, resolved_run.spec, None
     if not target.is_local:
         from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +125,18 @@ def raise_on_errors(resolved: ResolvedBlueprint) -> None:
     """Raise BlueprintError with all findings if lint found an error."""
     if errors(resolved.findings):
         raise BlueprintInvalid(resolved.findings)
+
+
+@contextlib.contextmanager
+def errors_kept(resolved: ResolvedBlueprint) -> Iterator[None]:
+    """Add a later error to those of the blueprint, where there are any."""
+    try:
+        yield
+    except AutoresearchError as error:
+        if not errors(resolved.findings):
+            raise
+        last = Finding(Severity.ERROR, error.code, error.message, error.hint)
+        raise BlueprintInvalid([*resolved.findings, last]) from error
 
 
 @dataclass(frozen=True, slots=True)

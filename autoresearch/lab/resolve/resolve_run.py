@@ -19,7 +19,12 @@ from autoresearch.lab.resolve import run_findings
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.files import OURS
 from autoresearch.lab.resolve.launch_options import environment_of, gpus_of, launch_options, one_target
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, raise_on_errors, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import (
+    ResolvedBlueprint,
+    errors_kept,
+    raise_on_errors,
+    resolve_blueprint,
+)
 from autoresearch.lab.resolve.resolved_run import CampaignRun, ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_limits import limits_of
 from autoresearch.lab.resolve.run_names import RunNames, names_of, names_of_repair, new_token
@@ -31,13 +36,18 @@ from autoresearch.trainers import ask, registry
 
 
 def resolve_run(path: Path, settings: Settings, parts: Parts, run_options: RunOptions) -> ResolvedRun:
-    """Read, resolve and check; nothing is written. BlueprintError lists every error with its line."""
+    """Read, resolve and check; nothing is written. BlueprintError lists every error with its line.
+
+    A plan is resolved in spite of errors, as far as possible: see `ResolvedRun.refusals`.
+    """
     file = read_blueprint(path)
     files = OURS if run_options.campaign_run else remote_code.files_of(file.blueprint, settings, parts)
     try:
         resolved = resolve_blueprint(file, environ=parts.environ, files=files)
-        raise_on_errors(resolved)
-        return _resolve(resolved, settings, parts, run_options)
+        if not run_options.plan:
+            raise_on_errors(resolved)
+        with errors_kept(resolved):
+            return _resolve(resolved, settings, parts, run_options)
     finally:
         if isinstance(files, remote_code.HostFiles):
             files.close()
@@ -58,7 +68,8 @@ def _resolve(resolved: ResolvedBlueprint, settings: Settings, parts: Parts, run_
     environment = environment_of(trainer_settings, parts, campaign_run, leased)
     limits = limits_of(trainer_settings, settings)
     lint = trainer_settings.findings(limits.max_s, environment)
-    raise_on(lint)
+    if not run_options.plan:
+        raise_on(lint)
     options = launch_options(trainer_settings, settings, target, campaign_run, environment)
     if fixed:
         names = names_of_repair(fixed, resolved, options.checkout, settings)

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
-from autoresearch.errors import EnvironmentUnusable
+from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 
@@ -53,6 +54,7 @@ class RunOptions:
     gpus: str = ""
     fix_of: RunSpec | None = None
     campaign_run: CampaignRun | None = None
+    plan: bool = False  # resolved though it will be refused, to say all that refuses it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,19 @@ class ResolvedRun:
         """What the limit to the first step will do, in a sentence."""
         return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
 
+    def refusals(self) -> list[AutoresearchError]:
+        """All that prevents the run on this machine now."""
+        known = self.resolved.findings
+        refusals: list[AutoresearchError] = [BlueprintInvalid(known)] if errors(known) else []
+        if conflict := self.trainer_settings.resume_conflict():
+            refusals.append(conflict)
+        server = ask.server(self.trainer_settings.trainer).check_server(self.resolved.blueprint, (self.options.target,))
+        for bad in dict.fromkeys(errors([*(f for f in self.findings if f not in known), *server])):
+            kind = EnvironmentUnusable if bad.code == TOO_FEW else BlueprintError
+            refusals.append(kind(bad.message, hint=bad.hint, code=bad.code))
+        return refusals
+
     def refuse(self) -> None:
-        """Raise an AutoresearchError for whatever prevents the run on this machine now."""
-        self.trainer_settings.refuse_to_resume()
-        server = ask.server(self.trainer_settings.trainer)
-        raise_on(server.check_server(self.resolved.blueprint, (self.options.target,)))
-        if bad := next((f for f in self.findings if f.code == TOO_FEW and f.severity is Severity.ERROR), None):
-            raise EnvironmentUnusable(bad.message, hint=bad.hint, code=bad.code)
+        """Raise the first of them."""
+        if refusals := self.refusals():
+            raise refusals[0]

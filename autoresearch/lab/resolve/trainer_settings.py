@@ -243,15 +243,16 @@ class TrainerSettings:
         patterns = () if self.resolved.blueprint.notes.resume or elsewhere else ask.resumes(self.trainer, self.whole)
         return next((str(hit) for pattern in patterns for hit in there(self.cwd / pattern)), "")
 
-    def refuse_to_resume(self) -> None:
-        """Raise ConflictError if a fresh run would silently continue an earlier one."""
-        if found := self.left_behind():
-            raise ConflictError(
-                f"{found} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
-                hint="move it away or give this run a place of its own; to go on from it, add `- resume: true` "
-                "to the notes of the blueprint",
-                code="would_resume",
-            )
+    def resume_conflict(self) -> ConflictError | None:
+        """The error if a fresh run would silently continue an earlier one."""
+        if not (found := self.left_behind()):
+            return None
+        return ConflictError(
+            f"{found} is there: {self.trainer.name} would go on from it, and this run would not begin afresh",
+            hint="move it away or give this run a place of its own; to go on from it, add `- resume: true` "
+            "to the notes of the blueprint",
+            code="would_resume",
+        )
 
 
 def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "") -> TrainerSettings:
