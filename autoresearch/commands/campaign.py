@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,7 +58,7 @@ def start(
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
     from autoresearch.lab.campaign_setup import controller_session, start_campaign
-    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
+    from autoresearch.lab.campaign_setup.campaign_file import NoCampaignFile, read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
@@ -79,13 +80,26 @@ def start(
     from autoresearch.commands.notice_checks import warn_of_recipients
 
     parts = real_parts()
-    campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
+    asking = not (dry_run or yes or as_json or output.agent_or_pipe())
+    read = partial(read_campaign_file, source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
+    try:
+        campaign_file = read()
+    except NoCampaignFile as missing:
+        from autoresearch.commands import init
+
+        blueprint = Path.cwd() / init.BLUEPRINT
+        init.first_files(missing, blueprint, asking=asking, yes=yes and not dry_run, campaign=True)
+        init.first_commit(blueprint.parent, asking=asking)
+        campaign_file = read()
     with _typed_again():
         proposed = resolve_campaign(campaign_file, parts)
         findings = preflight(proposed)
     begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
-    if (dry_run or not yes) and not _agreed(proposed, findings, begins, as_json=as_json, dry_run=dry_run):
-        return 0
+    refused = 0 if dry_run or asking else UsageError.exit_code
+    if (dry_run or not yes) and not _agreed(
+        proposed, findings, begins, as_json=as_json, asking=asking, exit_code=refused
+    ):
+        return refused
     if campaign_file["after"]:
         from autoresearch.commands.campaign_later import begin_later
 
@@ -122,18 +136,21 @@ def _typed_again() -> Iterator[None]:
         raise
 
 
-def _agreed(proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: bool, dry_run: bool) -> bool:
-    """Show the plan; ask on a terminal, elsewhere say how to agree and change nothing."""
+def _agreed(
+    proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: bool, asking: bool, exit_code: int
+) -> bool:
+    """Show the plan; ask, or else say how to agree and change nothing."""
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
     rows = [*([("begins", begins)] if begins else []), *plan_rows(proposed, disk.words, [*findings, *disk.findings])]
     words = [word for word in output.typed if word not in ("--json", "--dry-run", "--yes")]
     approve = shlex.join(["autoresearch", *words, "--yes"])
-    if dry_run or output.agent_or_pipe() or as_json:
+    if not asking:
         payload = {
             "campaign": proposed.spec.name,
             "state": "planned",
+            "exit_code": exit_code,
             "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
             "cost": proposed.cost.to_json(),
             "disk": disk.to_json(),
@@ -142,6 +159,8 @@ def _agreed(proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: 
         }
         lines = [f"{key:<12} {value}" for key, value in rows]
         output.emit("campaign start", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *lines])
+        if exit_code:
+            output.remark("nothing was started: --yes starts it, and --dry-run only plans")
         return False
     output.table([list(row) for row in rows], title="the campaign:")
     return bool(typer.confirm("Start it?", default=True))
@@ -150,6 +169,7 @@ def _agreed(proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: 
 def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
+    from autoresearch.lab.campaign_setup.campaign_cost import most_of_a_run
 
     spec = proposed.spec
 
@@ -167,7 +187,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
     dirty = proposed.base.dirty
-    each = f"at most {span(spec.timeout_s or proposed.trainer_settings.resolved.blueprint.max_time_s)}"
+    each = f"at most {span(most_of_a_run(spec, proposed.trainer_settings.resolved.blueprint.max_time_s))}"
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     baselines = f"{spec.replicates} run{'s' * (spec.replicates != 1)}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.errors import ConflictError
+from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab import settings as project
 
 BLUEPRINT, CAMPAIGN = "experiment.md", "campaign.yaml"
@@ -28,8 +28,8 @@ def init(
     The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept.
     """
     root = Path(directory).absolute()
-    wrote = _settings_file(root)
-    first = _blueprint(root, command, metric, wrote)
+    wrote, asking = _settings_file(root), not output.agent_or_pipe()
+    first = _blueprint(root / BLUEPRINT, command, metric, wrote, asking=asking)
     campaign = _campaign(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
     if not wrote:
         raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
@@ -39,7 +39,8 @@ def init(
     near = root == Path.cwd()
     here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
     if first["blueprint"]:
-        payload["next"] = [f"autoresearch run {here[BLUEPRINT]}", f"autoresearch campaign start {here[CAMPAIGN]}"]
+        plan = "" if asking else " --dry-run"  # on a terminal it shows the plan and asks
+        payload["next"] = [f"autoresearch run {here[BLUEPRINT]}", f"autoresearch campaign start {here[CAMPAIGN]}{plan}"]
     else:
         new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
         payload["next"] = ["autoresearch config show", new]
@@ -62,23 +63,72 @@ def _settings_file(root: Path) -> dict[str, str]:
     return {str(path): "every setting, commented out"}
 
 
-def _blueprint(root: Path, command: str, metric: str, wrote: dict[str, str]) -> dict[str, Any]:
-    """Write the blueprint, unless there is one or nothing to train; on a terminal, ask first."""
+def first_files(missing: AutoresearchError, blueprint: Path, *, asking: bool, yes: bool, campaign: bool) -> None:
+    """Write what `init` does, for a `run` or a `campaign` of a project that has no blueprint; first ask, if `asking`.
+
+    Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `missing`: what to say.
+    """
+    from autoresearch.lab.campaign_setup.first_blueprint import SCRIPTS, training_command
+
+    root = blueprint.parent
+    if not (asking or yes):
+        words = [word for word in output.typed if word not in ("--json", "--dry-run")]
+        raise UsageError(
+            f"nothing was started: {missing.message}",
+            hint="`autoresearch init` writes what is needed, for you to read first; --yes writes it and starts",
+            fix=shlex.join(["autoresearch", *words, "--yes"]) if training_command(root) else missing.fix,
+            code=missing.code,
+        )
+    if not asking and not training_command(root):
+        raise UsageError(
+            f"nothing was started: {root} has neither {', '.join(SCRIPTS[:4])} nor a single Python file to train with",
+            hint="name the command that trains",
+            fix="autoresearch init --command 'python YOUR_SCRIPT.py'",
+            code=missing.code,
+        )
+    output.remark(f"{missing.message}: this is what `autoresearch init` does")
+    wrote: dict[str, str] = {}
+    first = _blueprint(blueprint, "", "", wrote, asking=asking)
+    if not first["blueprint"]:
+        raise UsageError("nothing was started: no command that trains was named", code=missing.code)
+    wrote |= _settings_file(root)
+    remarks = [*first.get("remarks", ()), *(_campaign(root, wrote)["remarks"] if campaign else ())]
+    lines = [f"wrote {os.path.relpath(path)}{words and f': {words}'}" for path, words in wrote.items()]
+    for line in (*lines, *remarks):
+        output.remark(line)
+
+
+def first_commit(root: Path, *, asking: bool) -> None:
+    """Make a folder that is in no repository one, with a commit of its files, if that is wanted."""
+    from autoresearch.git_repo import checkout
+    from autoresearch.git_repo.snapshot import begin_repository
+
+    missing = checkout.locate(root)
+    if not isinstance(missing, checkout.NoCheckout) or missing.remedy != checkout.INIT or root == Path.home():
+        return
+    if asking and not typer.confirm(f"A campaign keeps each idea on a git branch; `git init` in {root}?", default=True):
+        return
+    commit, left_out = begin_repository(root)
+    left = f"; left out: {', '.join(map(str, left_out[:5]))}" if left_out else ""
+    output.remark(f"{root} is a git repository now; its first commit is {commit[:12]}, of what is there{left}")
+
+
+def _blueprint(path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool) -> dict[str, Any]:
+    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`."""
     from autoresearch.lab.campaign_setup import first_blueprint as first
     from autoresearch.lab.render import render_blueprint
 
-    path = root / BLUEPRINT
     if path.exists():
         return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
-    asked, purpose = not output.agent_or_pipe(), ""
+    root, purpose = path.parent, ""
     command = command or first.training_command(root)
-    if asked:
+    if asking:
         command = _answer("Which command trains it (empty: none)?", command)
     if not command:
         return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
     likely = [metric] if metric else first.metric_candidates(command, root)
     metric = likely[0] if len(likely) == 1 else ""
-    if asked:
+    if asking:
         shown = f"{', '.join(likely)}; " if len(likely) > 1 else ""
         metric = _answer(f"Which metric that it prints is the objective ({shown}empty: none)?", metric)
         purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
@@ -93,7 +143,7 @@ def _blueprint(root: Path, command: str, metric: str, wrote: dict[str, str]) -> 
         "direction": fields.direction,
     }
     if not metric and likely:
-        told["remarks"] = [f"the objective may be {' or '.join(likely)}: name it as `- metric:` in {BLUEPRINT}"]
+        told["remarks"] = [f"the objective may be {' or '.join(likely)}: name it as `- metric:` in {path.name}"]
     return told
 
 
@@ -108,7 +158,7 @@ def _campaign(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
 
     path, remarks = root / CAMPAIGN, []
     found = checkout.find(root)
-    if found is None or not found.head:
+    if found is None or not found.head:  # `campaign` in a folder without any file of ours offers to do it
         remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
     if path.exists():
         return {"campaign": str(path), "varies": [], "remarks": remarks}

@@ -15,7 +15,7 @@ from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.outcome import WHAT, show_outcome
 from autoresearch.commands.terminal_notice import ring
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, UsageError
+from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
 from autoresearch.lab import settings as project
 from autoresearch.lab.launch.experiment import Begun, Experiment, begin, planned
 from autoresearch.lab.launch.prepared_run import Launched
@@ -31,7 +31,7 @@ def run(
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Never ask (run never does; kept for scripts).")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; where there is no blueprint, write it.")] = False,
     first_step_timeout: Annotated[str, typer.Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
     max_time: Annotated[str, typer.Option(metavar="DURATION", help="Limit in all.")] = "",
     stall_timeout: Annotated[str, typer.Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
@@ -72,10 +72,14 @@ def run(
         "gpu_check": "no" if no_gpu_check else "",
         "require_snapshot": "yes" if require_snapshot else "",
     }
+    asking = not (dry_run or yes or as_json or output.agent_or_pipe())
+    wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
     settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
     experiment = Experiment(path, settings, real_parts(), fix_of=fix_of, note=note)
-    if dry_run:
-        return _show_plan(*planned(experiment), blueprint, as_json=as_json)
+    if dry_run or (wrote and asking):
+        exit_code = _show_plan(*planned(experiment), blueprint, as_json=as_json)
+        if dry_run or exit_code or not typer.confirm("Start it?", default=True):
+            return exit_code
     with output.interruption_reported():
         started = begin(experiment)
     for line in started.remarks:
@@ -98,6 +102,19 @@ def _offer() -> Path:
     from autoresearch.commands.blueprint import ask_for_blueprint
 
     return ask_for_blueprint()
+
+
+def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
+    """Write a blueprint that was named and is missing, as `init` does, where the folder has none; whether it did."""
+    from autoresearch.commands.init import first_files
+    from autoresearch.lab.resolve.blueprint_file import is_blueprint
+
+    folder = path.absolute().parent
+    if path.suffix != ".md" or path.exists() or not folder.is_dir() or any(map(is_blueprint, folder.glob("*.md"))):
+        return False
+    missing = NotFoundError(f"there is no blueprint {path}", fix="autoresearch init", code="no_blueprint")
+    first_files(missing, path.absolute(), asking=asking, yes=yes, campaign=False)
+    return True
 
 
 def _for_real(blueprint: str, path: str) -> str:

@@ -41,7 +41,7 @@ class Checkout:
         return self.git_dir / "index"
 
 
-_INIT = "`git init` there and commit"
+INIT = "`git init` there and commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def locate(directory: Path) -> Checkout | NoCheckout:
     try:
         found = _ask(directory)
         if isinstance(found, Checkout) and _ignored(found, directory):
-            return NoCheckout(f"{directory} is ignored by the git repository {found.root}", _INIT)
+            return NoCheckout(f"{directory} is ignored by the git repository {found.root}", INIT)
     except GitFailed as failure:
         return _reason(directory, failure)
     return found
@@ -137,7 +137,7 @@ def _reason(directory: Path, git_error: GitFailed) -> NoCheckout:
     if git_error.returncode == 127:
         return NoCheckout("git is not installed")
     if "not a git repository" in said:
-        return NoCheckout(f"{directory} is not in a git repository", _INIT)
+        return NoCheckout(f"{directory} is not in a git repository", INIT)
     if "dubious ownership" in said:
         named = re.search(r"repository at '(.+?)'", said)
         line = f"git config --global --add safe.directory {shlex.quote(named[1] if named else str(directory))}"

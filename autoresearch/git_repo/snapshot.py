@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.git_repo.checkout import Checkout
+from autoresearch.errors import EnvironmentUnusable
+from autoresearch.git_repo.checkout import Checkout, locate
 from autoresearch.git_repo.commit_object import commit_tree, path_in_tree
 from autoresearch.git_repo.file_classes import LeftOut, Pin, Survey, own_screen
 from autoresearch.git_repo.git import LIST, Git, GitFailed
@@ -68,6 +69,19 @@ def snapshot(
         failpoint("repository.commit")
         return Snapshot(tree, commit, above, found.left_out, found.dirty)
     raise AssertionError("unreachable")
+
+
+def begin_repository(root: Path) -> tuple[str, tuple[LeftOut, ...]]:
+    """`git init` in a directory, with a commit of what is there; returns the commit, and what it does not hold."""
+    Git(root).run("init", "-q")
+    checkout = locate(root)
+    if not isinstance(checkout, Checkout):
+        raise EnvironmentUnusable(f"git init made no repository in {root}: {checkout.reason}")
+    shot = snapshot(checkout, message="start")
+    checkout.git.run("update-ref", "HEAD", shot.commit, "")
+    checkout.git.run("read-tree", "HEAD")
+    checkout.git.run("update-index", "-q", "--refresh")
+    return shot.commit, shot.left_out
 
 
 def _fill(git: Git, survey: Survey, extra: Mapping[bytes, bytes]) -> None:

@@ -133,7 +133,7 @@ class Runner:
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
             # settings that are known only at the launch
-            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "before_training"):
+            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "before_training", "max_s", "timed_by"):
                 setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return
@@ -303,7 +303,7 @@ class Runner:
         why = why_it_ended(self.stopping.decision, self.failure, status)
         if why.cause == "left_training":
             return
-        cut = why.ending == "max_time" and self.spec.timed_by != "timeout"
+        cut = why.ending == "max_time" and self.spec.timed_by not in ("timeout", "deadline")
         if not (self.spec.evaluate and self.loop.trainer and (cut or why.ending == "finished")):
             return
         self.stopping.decision = why

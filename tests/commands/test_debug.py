@@ -36,10 +36,11 @@ def test_a_run_and_all_that_is_started_below_it(bench: Any) -> None:
 
 
 def test_an_error_leaves_its_traceback_and_a_masked_line(bench: Any) -> None:
-    done = bench.cli("--debug", "run", "nosuch.md", "--note", "OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwx", check=4)
+    done = bench.cli("--debug", "run", "nosuch.md", "--note", "OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwx", check=2)
     text = log_of(done.stderr)
-    assert "Traceback (most recent call last)" in text and "NotFoundError: there is no blueprint" in text
-    assert "exit code 4 after" in text and "sk-abcdefghijkl" not in text
+    assert "Traceback (most recent call last)" in text
+    assert "UsageError: nothing was started: there is no blueprint" in text
+    assert "exit code 2 after" in text and "sk-abcdefghijkl" not in text
 
 
 def test_a_variable_asks_for_it_too_and_off_writes_nothing(bench: Any) -> None:

@@ -301,5 +301,5 @@ def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     rules = ("--count", "24", "--deadline", "10h")
     assert bench.ask("campaign", "FILE.md", *rules, check=2)["error"]["code"] == "no_space"
     (bench.repo / "space.yaml").write_text("lr: {low: 1.0e-6, high: 1.0e-4}\n")
-    plan = bench.ask("campaign", "FILE.md", *rules, "--space", "space.yaml")
+    plan = bench.ask("campaign", "FILE.md", *rules, "--space", "space.yaml", check=2)
     assert plan["state"] == "planned" and "--yes" in plan["next"][0]

@@ -28,13 +28,14 @@ TOO_LONG = re.compile(r" *(?:\S+(?: \S+)?  +)?\S+")  # a path, and at most its n
 RANDOM = re.compile(r"_[a-z0-9]{6}\b|\d+(?:\.\d+)?")
 
 
-def at_terminal(words: list[str], directory: Path, environ: Mapping[str, str]) -> str:
-    """What a command prints on a terminal of 80 columns, both streams."""
+def at_terminal(words: list[str], directory: Path, environ: Mapping[str, str], *, typed: str = "") -> str:
+    """What a command prints on a terminal of 80 columns, both streams, with the answers that were `typed` ahead."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     argv = [sys.executable, "-m", "autoresearch", *words]
     child = subprocess.Popen(argv, cwd=directory, env=dict(environ), stdin=its, stdout=its, stderr=its)
     os.close(its)
+    os.write(ours, typed.encode())
     data = b""
     while True:
         try:

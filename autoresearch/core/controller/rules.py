@@ -91,11 +91,12 @@ def facts(state: CampaignState, now: float, *, conceived: int = 0) -> StopFacts:
 
 
 def expected_run_s(state: CampaignState) -> float:
-    """Expected duration of one more run, in seconds: the longest so far times MARGIN, at most the run's time limit."""
+    """Expected duration of one more run, in seconds: the longest so far times MARGIN, at most the run's time limit.
+
+    0 before the first run has ended, as a limit is no expectation.
+    """
     limit = state.spec.timeout_s
     longest = MARGIN * state.memo("longest", lambda: _longest_s(state.rows))
-    if not longest:
-        return limit or 0.0
     return min(limit, longest) if limit else longest
 
 

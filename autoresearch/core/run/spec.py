@@ -11,6 +11,8 @@ from autoresearch.core.run.limits import EVALUATE_S, Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
 
+DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left
+
 
 class RunState(StrEnum):
     """The current state of a run according to its run directory."""
@@ -91,7 +93,7 @@ class RunSpec:
     no_snapshot: str = ""  # why there is no commit of the code of a lone run
     notes: str = ""
     claims: tuple[str, ...] = ()  # what a campaign's hypothesis claims to be: simpler, smoke
-    timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe
+    timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe, DEADLINE
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one

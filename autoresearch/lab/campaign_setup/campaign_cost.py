@@ -58,7 +58,8 @@ class CampaignCost:
         """The number of runs, expected and at most."""
         runs = self.runs
         if runs is None:
-            return "nothing limits the number of ideas: most take one run, one that looks better takes more"
+            until = f"ideas until {self.limit} ends it" if self.limit else "nothing limits the number of ideas"
+            return f"{until}: most take one run, one that looks better takes more"
         parts = (
             f"{runs.baseline} of the baseline" if runs.baseline else "",
             counted(runs.first, "first run") if runs.first else "",
@@ -75,21 +76,20 @@ class CampaignCost:
     @property
     def hours_words(self) -> str:
         """How long that takes."""
+        if not self.duration.measured:
+            return f"unknown until the baseline ran; a run is cut after {_time(self.duration.seconds)}"
         if self.runs is None:
             return self.duration.words
-        if not self.duration.measured:
-            return f"not known before a run has ended; {self.duration.words} at most"
         expected, most = self._time(self.runs.expected), self._time(self.runs.most)
         each = f"{self.duration.words} on {counted(self.slots, 'slot')}"
         return f"about {expected}, at most {most}, with {each}"
 
     @property
     def fits_words(self) -> str:
-        """What its deadline or its GPU hours leave room for; "" without them."""
+        """What its deadline or its GPU hours leave room for; "" without them, or where that is unknown."""
         if self.capacity is None or self.runs is None:
             return ""
         within = f"{self.limit} leaves room for {counted(self.capacity, 'run')}"
-        within += "" if self.duration.measured else f" even if each takes its limit of {_time(self.duration.seconds)}"
         proof = ", confirmation included" if self.proof else ""
         if self.fits is None:
             return f"{within}: enough for {_ideas(self.runs.ideas)}{proof}"
@@ -103,16 +103,14 @@ class CampaignCost:
         """A warning if fewer ideas fit than were asked for."""
         if self.fits is None or self.runs is None or self.fits >= self.runs.ideas:
             return ()
-        doubt = "may not fit" if self.duration.measured else "may not fit, if runs take as long as they may"
-        message = f"{_ideas(self.runs.ideas)} {doubt}: {self.fits_words}"
+        message = f"{_ideas(self.runs.ideas)} may not fit: {self.fits_words}"
         hint = f"{self.limit} wins; a later one, a shorter --timeout or more --parallel would fit more"
-        if not self.duration.measured:
-            hint += "; one `autoresearch run` of the blueprint first shows how long a run really takes"
         return (Finding(Severity.WARNING, "may_not_fit", message, hint),)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, flat: runs and seconds."""
         runs = self.runs
+        known = runs if self.duration.measured else None
         return {
             "ideas": runs.ideas if runs else None,
             "runs": round(runs.expected, 1) if runs else None,
@@ -120,8 +118,8 @@ class CampaignCost:
             "run_s": self.duration.seconds,
             "run_s_from": self.duration.source,
             "run_s_measured": self.duration.measured,
-            "seconds": round(runs.expected * self.duration.seconds / self.slots, 1) if runs else None,
-            "seconds_at_most": round(runs.most * self.duration.seconds / self.slots, 1) if runs else None,
+            "seconds": round(known.expected * self.duration.seconds / self.slots, 1) if known else None,
+            "seconds_at_most": round(known.most * self.duration.seconds / self.slots, 1) if known else None,
             "runs_that_fit": self.capacity,
             "ideas_that_fit": self.fits if self.fits is not None else runs.ideas if runs else None,
         }
@@ -194,9 +192,13 @@ def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str
 def _capacity(campaign_spec: CampaignSpec, duration: RunDuration, used_hours: float) -> tuple[int | None, str]:
     """The runs that a campaign's deadline or its GPU hours allow, and which of them does; None and "" without both.
 
+    None, too, as long as nobody knows how long a run takes: the most that it may take says nothing about that.
     used_hours: GPU hours that are spent.
     """
-    spec, rules, rooms = campaign_spec, campaign_spec.rules, []
+    spec, rules = campaign_spec, campaign_spec.rules
+    rooms: list[tuple[int, str]] = []
+    if not duration.measured:
+        return None, "the deadline" if rules.deadline else "the budget of GPU hours" if rules.budget_gpu_hours else ""
     if rules.deadline is not None:
         waves = (rules.deadline - spec.created) / duration.seconds + 0.01  # the clock went on since it was set
         rooms.append((max(0, int(waves)) * spec.parallel, "the deadline"))
@@ -207,8 +209,8 @@ def _capacity(campaign_spec: CampaignSpec, duration: RunDuration, used_hours: fl
 
 
 def run_duration(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> RunDuration:
-    """How long a run of this campaign takes: as the newest run or campaign of its blueprint took, else its limits."""
-    limit, blueprint = campaign_spec.timeout_s or max_time_s, campaign_spec.blueprint
+    """How long a run of this campaign takes: as the newest run or campaign of its blueprint took, else at most."""
+    limit, blueprint = most_of_a_run(campaign_spec, max_time_s), campaign_spec.blueprint
     known: list[tuple[float, float, str]] = []  # when it began, seconds, which
     for entry in parts.index.by_blueprint(blueprint):
         if seconds := _whole_s(RunDir(Path(entry.run_dir))):
@@ -222,8 +224,15 @@ def run_duration(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -
     if known:
         _, seconds, words = max(known)
         return RunDuration(min(limit, seconds), words, measured=True)
-    source = "its timeout" if campaign_spec.timeout_s else "exp_max_time"
-    return RunDuration(limit, f"{source}, as no earlier run of this blueprint is known", measured=False)
+    return RunDuration(limit, "the most that it may take: no earlier run of this blueprint is known", measured=False)
+
+
+def most_of_a_run(campaign_spec: CampaignSpec, max_time_s: float) -> float:
+    """The limit of the first run, in seconds: that of the campaign or the blueprint, at most what the deadline leaves.
+    """
+    deadline = campaign_spec.rules.deadline
+    left = float("inf") if deadline is None else max(1.0, deadline - campaign_spec.created)
+    return min(campaign_spec.timeout_s or max_time_s, left)
 
 
 def _whole_s(rundir: RunDir) -> float:

@@ -12,10 +12,16 @@ from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confi
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES, converted
 from autoresearch.lab.key_values import parse_pairs, unknown_key
-from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT
+from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping
 
 FILES = ("campaign.yaml", "campaign.yml")
+
+
+class NoCampaignFile(UsageError):  # noqa: N818 - as InputMissing
+    """None was named, and the project has neither a campaign file nor a blueprint."""
+
+    code = "no_campaign_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +124,18 @@ def _find(start: Path) -> Path:
     plans = [*start.glob("*-campaign.yaml"), *(start / "blueprints").glob("*-campaign.yaml")]
     if len(plans) == 1:
         return plans[0]
-    blueprints = [p for folder in (start, start / "blueprints") for p in folder.glob("*.md") if _is_blueprint(p)]
+    blueprints = [p for folder in (start, start / "blueprints") for p in folder.glob("*.md") if is_blueprint(p)]
     if len(blueprints) == 1 and not plans:
         return blueprints[0]
     found = [str(p.relative_to(start)) for p in (*plans, *blueprints)]
-    what = f"several would do: {', '.join(found[:5])}" if found else "here is neither a campaign file nor a blueprint"
+    if not found:
+        raise NoCampaignFile("here is neither a campaign file nor a blueprint", fix="autoresearch init")
     raise UsageError(
-        f"which campaign? {what}",
+        f"which campaign? several would do: {', '.join(found[:5])}",
         hint="name a blueprint or a campaign.yaml",
-        fix=f"autoresearch campaign {found[0]}" if found else "autoresearch init",
+        fix=f"autoresearch campaign {found[0]}",
         code="no_campaign_file",
     )
-
-
-def _is_blueprint(path: Path) -> bool:
-    with path.open("rb") as file:
-        return b"[exp_launch_command]" in file.read(1 << 16)
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import Rules, parse_target
-from autoresearch.core.campaign.stop_rules import span
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.text.regex import later
@@ -44,7 +43,7 @@ def resolve_goal(
     printed, if only one of its metrics was measured on held-out data, or else only one is a score.
     """
     objective, sources = _objective(campaign_file, trainer_settings, index)
-    rules = _rules(campaign_file, objective, now)
+    rules = _rules(campaign_file, objective)
     campaign_s = trainer_settings.resolved.blueprint.campaign_time_s
     if rules.deadline is None and campaign_s is not None:
         rules = replace(rules, deadline=now + campaign_s)
@@ -119,7 +118,7 @@ def _printed(blueprint: Path, index: Index) -> tuple[str, list[str]]:
     return "", []
 
 
-def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rules:
+def _rules(campaign_file: CampaignFile, objective: Objective) -> Rules:
     """The stop rules that are given."""
     target = None
     if campaign_file["target"]:
@@ -127,7 +126,7 @@ def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rul
             target = parse_target(campaign_file["target"], objective)
         except ValueError as error:
             raise UsageError(f"target: {error}", code="bad_target") from None
-    rules = Rules(
+    return Rules(
         campaign_file["count"],
         campaign_file["deadline"],
         campaign_file["budget_gpu_hours"],
@@ -136,11 +135,3 @@ def _rules(campaign_file: CampaignFile, objective: Objective, now: float) -> Rul
         campaign_file["budget_tokens"],
         campaign_file["confirm_runs"],
     )
-    timeout = campaign_file["timeout"]
-    if rules.deadline is not None and timeout is not None and rules.deadline - now < timeout:
-        raise UsageError(
-            f"the deadline is in {span(rules.deadline - now)}, and one run may take {span(timeout)}: none could start",
-            hint="a later --deadline, or a shorter --timeout",
-            code="impossible_deadline",
-        )
-    return rules

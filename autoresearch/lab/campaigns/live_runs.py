@@ -115,7 +115,9 @@ class LiveRuns:
         self._ready = None
         context = self._context
         try:
-            ready.prepared.go(run_slot.gpus, shares=context.spec.runs_per_gpu, target=run_slot.target)
+            deadline = context.state.spec.rules.deadline
+            shares, target = context.spec.runs_per_gpu, run_slot.target
+            ready.prepared.go(run_slot.gpus, shares=shares, target=target, deadline=deadline)
         except (AutoresearchError, OSError) as error:
             context.say(f"{ready.run.run}: {error}")
         failpoint("campaign.gone")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
@@ -57,13 +57,31 @@ class PreparedRun:
         """Its run directory."""
         return self.run.directory
 
-    def go(self, uuids: tuple[str, ...] = (), *, shares: int = 1, target: Target | None = None) -> Launched:
+    def go(
+        self,
+        uuids: tuple[str, ...] = (),
+        *,
+        shares: int = 1,
+        target: Target | None = None,
+        deadline: float | None = None,
+    ) -> Launched:
         """Start the trainer, on these GPUs if there are any; returns once the Runner has reported.
 
-        `shares`: how many runs may share each of these GPUs. A remote run is only ordered, without waiting.
+        `shares`: how many runs may share each of these GPUs. `deadline`: of the campaign, when the run is cut at the
+        latest (wall clock). A remote run is only ordered, without waiting.
         """
+        if deadline is not None and (left := max(1.0, deadline - self.parts.clock())) < self.spec.limits.max_s:
+            cut = replace(self.spec, limits=self.spec.limits.override(max_s=left), timed_by=DEADLINE)
+            return replace(self, run=replace(self.run, spec=cut))._go(uuids, shares, target, rewrite=True)
+        return self._go(uuids, shares, target)
+
+    def _go(
+        self, uuids: tuple[str, ...], shares: int, target: Target | None, *, rewrite: bool = False
+    ) -> Launched:
         target = target or self.run.options.target
         try:
+            if rewrite:
+                spec_file.write(self.rundir, self.spec, keys_of_runner(self.run, ahead=self.ahead))
             if self.ahead:
                 self.parts.index.start(self.spec.run)
             return self._go_here(uuids, shares) if target.is_local else self._order(target)

@@ -287,7 +287,7 @@ CAMPAIGN = Tool(
     "plan: what start would do. start: many ideas until count, deadline or target. add, skip, fix: ideas."
     " tell, veto: words to its agent. set: stop rules. confirm: prove kept ideas. report: write it.",
     {
-        "plan": CommandTemplate(("campaign", "start", "--detach"), ("file",), _START, (), _BY_SET),
+        "plan": CommandTemplate(("campaign", "start", "--dry-run", "--detach"), ("file",), _START, (), _BY_SET),
         "start": CommandTemplate(("campaign", "start", "--detach", "--yes"), ("file",), _START, (), _BY_SET),
         "add": CommandTemplate(
             ("campaign", "add"),

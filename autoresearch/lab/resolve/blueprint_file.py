@@ -48,6 +48,12 @@ def read_blueprint(path: Path) -> BlueprintFile:
     return BlueprintFile(path, data, parse_blueprint(data, path.name))
 
 
+def is_blueprint(path: Path) -> bool:
+    """Whether a file looks like one, among other Markdown."""
+    with path.open("rb") as file:
+        return b"[exp_launch_command]" in file.read(1 << 16)
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a blueprint file. Raises NotFoundError, and BlueprintError if it is too large."""
     try:

@@ -14,7 +14,7 @@ from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import LEFT_TRAINING, Ending
-from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.lines import plain
@@ -100,7 +100,7 @@ def _reading(spec: RunSpec) -> ShellReading:
 
 def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:
     """Why a run that ended well but was to be evaluated has no metric; None if it has one."""
-    cut = end.ending is Ending.MAX_TIME and spec.timed_by != "timeout"
+    cut = end.ending is Ending.MAX_TIME and spec.timed_by not in ("timeout", DEADLINE)
     if not spec.evaluate or not (cut or end.ending is Ending.FINISHED):
         return None
     own = log.with_name("evaluation.log")

@@ -18,7 +18,7 @@ from autoresearch.core.run.ending import (
     Verdict,
     lone_verdict,
 )
-from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.statistics.comparable import Measured, why_not
 from autoresearch.core.statistics.no_signal import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
@@ -80,8 +80,9 @@ def judge(
     if value is not None and _counts(spec, end) and _fell_back(end, state):
         reason = f"{end.idle_gpus}, and the baseline used one: it measures nothing of the idea"
         return Judgement(Verdict.CRASH, reason, failure=CPU_FALLBACK)
-    if spec.why == "confirm" and end.ending is Ending.STOPPED:
-        return replace(_stopped(end, state), judged=False)
+    stopped = _stopped(spec, end, state)
+    if spec.why == "confirm" and stopped:
+        return replace(stopped, judged=False)
     if spec.why == "confirm":
         fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
         verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
@@ -100,13 +101,17 @@ def judge(
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
-    if end.ending is Ending.STOPPED:
-        return replace(_stopped(end, state), noise=decision.noise, judged=decision.judged, pending=owed)
+    if stopped:
+        return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
-def _stopped(end: ExitRecord, state: CampaignState) -> Judgement:
-    """The verdict on a run that somebody stopped, or that ended with its campaign."""
+def _stopped(spec: RunSpec, end: ExitRecord, state: CampaignState) -> Judgement | None:
+    """The verdict on a run that somebody stopped, or that ended with its campaign; None for any other."""
+    if end.ending is Ending.MAX_TIME and spec.timed_by == DEADLINE:
+        return Judgement(Verdict.DISCARD, "stopped: the campaign's deadline had come", failure=CAMPAIGN_STOPPED)
+    if end.ending is not Ending.STOPPED:
+        return None
     with_campaign = CAMPAIGN_STOPPED if state.stop_mode == "stop" else ""
     return Judgement(Verdict.DISCARD, f"stopped: {end.reason}", failure=with_campaign)
 
@@ -155,5 +160,5 @@ def is_pruned(end: ExitRecord) -> bool:
 def _counts(spec: RunSpec, end: ExitRecord) -> bool:
     """Whether the metric counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
     if end.ending is Ending.MAX_TIME:
-        return spec.timed_by != "timeout"
+        return spec.timed_by not in ("timeout", DEADLINE)
     return lone_verdict(end.ending, measured=True) is Verdict.KEEP

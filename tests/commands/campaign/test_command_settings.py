@@ -67,7 +67,7 @@ def words_of(command: str) -> dict[str, str]:
 def test_a_grid_over_settings_of_the_command(camp: Any) -> None:
     verl(camp.bench)
     keys = {"space": {LR: [0.5, 0.1]}, "proposer": "grid", "count": 3, "retests": 0, "confirm": False}
-    plan = camp.bench.ask("campaign", camp.file(**keys))["plan"]
+    plan = camp.bench.ask("campaign", camp.file(**keys), "--dry-run")["plan"]
     assert plan["metrics"] == "jsonl in the directory of each run, switched on"
     assert plan["seeds"].startswith("recipe key data.seed, from 7, and the next numbers for replicates; whether seeds")
     state = camp.run(**keys)

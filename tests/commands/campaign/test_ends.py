@@ -32,6 +32,15 @@ def test_by_deadline_and_no_run_is_begun_that_could_not_end(camp: Any) -> None:
     assert all(idea.rows for idea in found.ideas if idea.attempted)
 
 
+def test_a_run_is_cut_at_the_deadline_and_that_judges_nothing(camp: Any) -> None:
+    """Nobody knows how long it takes: it is begun, and its limit is what the deadline leaves."""
+    camp.recipe(mode="endless")
+    camp.start("--deadline", "8s", space={"lr": [0.5, 0.2]}, proposer="grid", baseline=1, confirm=False)
+    (row,) = camp.over().rows
+    assert (row.ending, row.status, row.failure, row.standing) == ("max_time", "discard", "campaign_stopped", "pending")
+    assert "the campaign's deadline had come" in row.description
+
+
 def test_by_target_which_is_met_before_count_and_deadline(camp: Any) -> None:
     queue = camp.ideas({"slug": "good", "overrides": {"lr": 0.01}}, *WORSE)
     flags = ("--set", "target=task_pass_rate@1>=0.45", "--count", "9", "--deadline", "10h")

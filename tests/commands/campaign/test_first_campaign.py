@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.commands.test_terminal_lines import at_terminal
 
 pytestmark = pytest.mark.system
 
@@ -44,7 +47,7 @@ def test_a_campaign_from_init_and_one_command(camp: Any) -> None:
     assert (made["launch_command"], made["metric"], made["direction"]) == ("python train.py", "val_bpb", "minimize")
     assert made["next"] == [
         "autoresearch run experiment.md --detach --json",
-        "autoresearch campaign start campaign.yaml --detach --json",
+        "autoresearch campaign start campaign.yaml --dry-run --detach --json",
     ]
     assert made["varies"] == ["matrix-lr-0-013", "matrix-lr-0-12"], "what the text sets, by patches"
     planned = bench.ask("campaign", "start", "campaign.yaml", "--dry-run")
@@ -93,7 +96,7 @@ def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -
     bench.git("commit", "-qm", "start")
     assert bench.ask("campaign", path, check=2)["error"]["code"] == "no_space"
     path.write_text(path.read_text().replace("# space:", "space:"))
-    assert bench.ask("campaign", path)["plan"]["space"].startswith("$RATE 0.1 to 0.9 (log)")
+    assert bench.ask("campaign", path, "--dry-run")["plan"]["space"].startswith("$RATE 0.1 to 0.9 (log)")
 
 
 def test_a_program_whose_text_shows_no_flag_is_asked(camp: Any) -> None:
@@ -127,3 +130,67 @@ def test_init_without_anything_to_train_says_how_a_blueprint_is_made(bench: Any)
     made = bench.ask("init")
     assert made["blueprint"] is None
     assert made["next"][1] == "autoresearch blueprint new experiment.md --purpose WHY --command COMMAND --json"
+
+
+def folder(bench: Any, text: str = TRAIN) -> Path:
+    """A directory with nothing but a script, in no repository; it is that of the bench from now on."""
+    bench.repo = bench.root / "stranger"
+    bench.repo.mkdir()
+    (bench.repo / "train.py").write_text(textwrap.dedent(text))
+    return Path(bench.repo)
+
+
+LINE = ("campaign", "--count", 3, "--deadline", "10h")
+QUICK = ("--set", "baseline=1", "--set", "retests=0", "--set", "confirm=false")
+
+
+def test_one_line_in_a_folder_with_only_a_script(camp: Any) -> None:
+    """Nobody to ask and no --yes: nothing is written, and the exit code says so. With --yes it starts and ends."""
+    bench = camp.bench
+    root = folder(bench)
+    for words in (LINE, (*LINE, "--dry-run"), ("run", "blueprint.md"), ("run", "blueprint.md", "--dry-run")):
+        refused = bench.ask(*words, check=2)["error"]
+        assert refused["message"].startswith("nothing was started: ") and "--yes" in refused["hint"]
+        assert " --yes" in refused["fix"] and "--dry-run" not in refused["fix"]
+        assert {path.name for path in root.iterdir()} == {"train.py"}
+    camp.known(bench.ask(*LINE, *QUICK, "--yes", "--detach"))
+    assert [row.ending for row in camp.over().rows] == ["finished"] * 3, camp.said()
+    assert bench.git("status", "--porcelain") == "" and bench.git("log", "--format=%s") == "start"
+    assert {"experiment.md", "campaign.yaml", "autoresearch.yaml", "train.py"} <= {p.name for p in root.iterdir()}
+
+
+def test_at_a_terminal_it_asks_what_init_asks_and_shows_the_plan(camp: Any) -> None:
+    bench = camp.bench
+    root = folder(bench)
+    answers = "\n" * 5  # the command, the metric, the purpose, a repository, the plan: all as proposed
+    said = at_terminal([str(word) for word in (*LINE, *QUICK, "--detach")], root, bench.env, typed=answers)
+    asked = ("Which command trains it", "Which metric", "What is the experiment for", "`git init` in", "Start it?")
+    assert all(words in said for words in asked), said
+    assert "the campaign:" in said and "unknown until the baseline ran; a run is cut after 10 h" in said
+    (directory,) = (root / "reports/auto_research").iterdir()
+    camp.known({"directory": str(directory)})
+    assert len(camp.over().rows) == 3, camp.said()
+
+
+def test_a_run_of_a_blueprint_that_is_not_there(bench: Any) -> None:
+    root = folder(bench)
+    assert bench.ask("run", "blueprint.md", "--yes")["ending"] == "finished"
+    assert not (root / ".git").exists() and (root / "blueprint.md").exists()
+    assert bench.ask("run", "bluprint.md", "--yes", check=4)["error"]["hint"].startswith("did you mean")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "what_to_do"),
+    [
+        ("", "no_metric", "- metric: NAME"),
+        (None, "no_campaign_file", "autoresearch init --command"),
+    ],
+)
+def test_where_it_cannot_begin_one_sentence_says_what_to_do(
+    text: str | None, code: str, what_to_do: str, camp: Any
+) -> None:
+    root = folder(camp.bench, text or "")
+    if text is None:
+        (root / "train.py").unlink()
+    refused = camp.bench.ask(*LINE, "--yes", "--detach", check=2)["error"]
+    assert refused["code"] == code and what_to_do in f"{refused['hint']} {refused['fix']}"

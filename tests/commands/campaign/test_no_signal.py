@@ -25,7 +25,7 @@ def test_a_constant_reward_discards_nothing(camp: Any) -> None:
     (camp.bench.repo / "train.py").write_text(TRAINER)
     (camp.bench.repo / "recipe.yaml").write_text("lr: 0.1\n")
     queue = camp.ideas({"slug": "stuck", "overrides": {"lr": 0.5}}, {"slug": "worse", "overrides": {"lr": 0.3}})
-    planned = camp.bench.ask("campaign", camp.file(queue=queue, count=3, baseline=3))
+    planned = camp.bench.ask("campaign", camp.file(queue=queue, count=3, baseline=3), "--dry-run")
     assert "nothing fixes data.seed, which verl would take" in planned["plan"]["seeds"]
     state = camp.run(queue=queue, count=3, baseline=3, retests=0, confirm=False)
     stuck, worse = camp.idea("stuck"), camp.idea("worse")

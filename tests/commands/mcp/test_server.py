@@ -85,7 +85,7 @@ def test_an_error_is_the_command_s_own(bench: Any, client: Any) -> None:
     """Message, hint, fix and exit code; also where a path begins with a dash, and for what this file did not send."""
     for tool, arguments, argv, code in (
         ("status", {"run": "gone"}, ("status", "gone"), 4),
-        ("run", {"blueprint": "gone.md"}, ("run", "gone.md"), 4),
+        ("run", {"blueprint": "gone/it.md"}, ("run", "gone/it.md"), 4),
         ("run", {"blueprint": "--help"}, ("run", "--", "--help"), 4),
         ("run", {"blueprint": "bad.md"}, ("run", "bad.md"), 3),
         ("campaign", {"verb": "report", "campaign": "-x"}, ("report", "--", "-x"), 4),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced, run_duration
+from autoresearch.lab.campaign_setup import campaign_cost
+from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, RunDuration, priced, run_duration
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 
@@ -28,16 +31,18 @@ def parts(tmp_path: Path) -> Any:
 
 @pytest.fixture
 def price(parts: Any, spec: CampaignSpec) -> Callable[..., tuple[CampaignSpec, CampaignCost]]:
-    """The cost of a campaign with these rules, whose runs take 20 minutes at most."""
+    """The cost of a campaign with these rules, whose runs took 20 minutes so far; `seen=False`: nobody knows."""
 
-    def make(baseline: int | None = None, **changes: Any) -> tuple[CampaignSpec, CampaignCost]:
+    def make(baseline: int | None = None, *, seen: bool = True, **changes: Any) -> tuple[CampaignSpec, CampaignCost]:
         names = ("count", "budget_gpu_hours", "target", "confirm_runs")
         rules = {name: changes.pop(name) for name in names if name in changes}
         if hours := changes.pop("hours", None):
             rules["deadline"] = spec.created + hours * HOUR
         if baseline:
             changes |= {"replicates": baseline, "sources": {"baseline": "campaign.yaml"}}
-        return priced(replace(spec, rules=Rules(**rules), timeout_s=1200.0, **changes), 7 * HOUR, parts)
+        known = RunDuration(1200.0, "as the run x took", measured=True)
+        with mock.patch.object(campaign_cost, "run_duration", lambda *_: known) if seen else nullcontext():
+            return priced(replace(spec, rules=Rules(**rules), timeout_s=1200.0, **changes), 7 * HOUR, parts)
 
     return make
 
@@ -68,7 +73,7 @@ def test_ideas_are_fitted_to_the_limit_that_binds(price: Callable[..., tuple[Cam
     assert (cost.capacity, cost.limit) == (30, "the deadline") and cost.fits is not None and 5 < cost.fits < 24
     (warning,) = cost.findings
     assert warning.code == "may_not_fit" and f"about {cost.fits} ideas, confirmation included" in warning.message
-    assert "leaves room for 30 runs even if each takes its limit" in cost.fits_words
+    assert cost.fits_words.startswith("the deadline leaves room for 30 runs: about ")
     _, enough = price(count=24, hours=40.0)
     assert enough.fits is None and not enough.findings and "enough for 24 ideas" in enough.fits_words
     _, alone = price(hours=5.0, parallel=2, confirm=False)
@@ -86,15 +91,23 @@ def test_the_words_and_the_numbers(price: Callable[..., tuple[CampaignSpec, Camp
     assert runs is not None
     assert cost.runs_words.startswith(f"24 ideas: about {runs.expected:.0f} runs (6 of the baseline, 23 first runs")
     assert f"at most {runs.most}; beyond these, up to 2 retries of each run that the machine" in cost.runs_words
-    each = "20 min a run (its timeout, as no earlier run of this blueprint is known)"
-    assert cost.hours_words == f"not known before a run has ended; {each} at most"
+    assert cost.hours_words.endswith("with 20 min a run (as the run x took) on 2 slots")
     assert (numbers["runs_at_most"], numbers["seconds_at_most"]) == (runs.most, runs.most * 600)
     assert json.loads(json.dumps(numbers)) == numbers
 
 
+def test_a_limit_is_no_expectation(price: Callable[..., tuple[CampaignSpec, CampaignCost]]) -> None:
+    """A script of 2 s has room for more than 0 runs in 10 hours, though its blueprint allows 24 hours."""
+    spec, cost = price(seen=False, count=24, hours=0.1)
+    assert (spec.replicates, cost.capacity, cost.fits, cost.findings, cost.fits_words) == (5, None, None, (), "")
+    assert cost.hours_words == "unknown until the baseline ran; a run is cut after 6 min"  # what the deadline leaves
+    _, rest = price(seen=False, hours=0.1)
+    assert rest.runs_words.startswith("ideas until the deadline ends it: most take one run")
+
+
 def test_how_long_a_run_takes_is_read_from_an_earlier_campaign(parts: Any, spec: CampaignSpec, tmp_path: Path) -> None:
     unknown = run_duration(spec, 7 * HOUR, parts)
-    assert (unknown.seconds, unknown.measured) == (7 * HOUR, False) and unknown.source.startswith("exp_max_time")
+    assert (unknown.seconds, unknown.measured) == (7 * HOUR, False) and unknown.source.startswith("the most")
     folder = tmp_path / "x" / "reports" / "auto_research" / "earlier"
     folder.mkdir(parents=True)
     (folder / "campaign.json").write_text(json.dumps({**spec.to_json(), "name": "earlier"}))

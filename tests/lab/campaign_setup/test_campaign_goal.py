@@ -46,7 +46,6 @@ def test_campaign_file_over_blueprint_over_trainer(
         ({"metric": "max(a"}, "bad_metric", "the metric"),
         ({"metric": "last(a) - last(b)"}, "no_direction", "no direction is known for last(a) - last(b)"),
         ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
-        ({"metric": "reward", "deadline": NOW + 60, "timeout": 600.0}, "impossible_deadline", "none could start"),
     ],
 )
 def test_what_cannot_be_pursued(keys: Any, code: str, words: str, campaign_file: Any, trainer_settings: Any) -> None:

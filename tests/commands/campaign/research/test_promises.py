@@ -16,7 +16,7 @@ def test_the_plan_says_who_and_how_much_and_changes_nothing(lab: Any) -> None:
     space = {"lr": {"low": 0.01, "high": 0.2, "log": True}}
     keys = lab.keys(proposer="hybrid", agent_share=0.3, space=space, review=True, budget_usd=4, guard=["true"])
     path = lab.camp.file(**keys)
-    code, out, _ = lab.camp.bench.here("campaign", path)
+    code, out, _ = lab.camp.bench.here("campaign", path, "--dry-run")
     told = " ".join(out.split())
     assert code == 0 and "command; 30% of the ideas, the others are tpe's" in told and "a review" in told
     assert "the agent is not sandboxed" in told and "guard true" in told
