@@ -6,7 +6,6 @@ import contextlib
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,8 +56,8 @@ def start(
 
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
+    from autoresearch.commands.init import campaign_file_here
     from autoresearch.lab.campaign_setup import controller_session, start_campaign
-    from autoresearch.lab.campaign_setup.campaign_file import NoCampaignFile, read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
@@ -81,16 +80,8 @@ def start(
 
     parts = real_parts()
     asking = not (dry_run or yes or as_json or output.agent_or_pipe())
-    read = partial(read_campaign_file, source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
-    try:
-        campaign_file = read()
-    except NoCampaignFile as missing:
-        from autoresearch.commands import init
-
-        blueprint = Path.cwd() / init.BLUEPRINT
-        init.first_files(missing, blueprint, asking=asking, yes=yes and not dry_run, campaign=True)
-        init.first_commit(blueprint.parent, asking=asking)
-        campaign_file = read()
+    agreed = yes and not dry_run
+    campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=agreed)
     with _typed_again():
         proposed = resolve_campaign(campaign_file, parts)
         findings = preflight(proposed)
@@ -169,7 +160,6 @@ def _agreed(
 def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> list[tuple[str, str]]:
     """What will be run, where, for how long at most, and where each value came from."""
     from autoresearch.core.campaign.stop_rules import span
-    from autoresearch.lab.campaign_setup.campaign_cost import most_of_a_run
 
     spec = proposed.spec
 
@@ -187,7 +177,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
     dirty = proposed.base.dirty
-    each = f"at most {span(most_of_a_run(spec, proposed.trainer_settings.resolved.blueprint.max_time_s))}"
+    each = f"at most {span(proposed.cost.limit_s)}"
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     baselines = f"{spec.replicates} run{'s' * (spec.replicates != 1)}"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab import settings as project
+
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 
 BLUEPRINT, CAMPAIGN = "experiment.md", "campaign.yaml"
 _COMMIT = "git init && git add -A && git commit -m start"
@@ -63,10 +67,25 @@ def _settings_file(root: Path) -> dict[str, str]:
     return {str(path): "every setting, commented out"}
 
 
-def first_files(missing: AutoresearchError, blueprint: Path, *, asking: bool, yes: bool, campaign: bool) -> None:
+def campaign_file_here(
+    source: str, flags: Mapping[str, Any], pairs: Sequence[str], now: float, *, asking: bool, yes: bool
+) -> CampaignFile:
+    """The campaign file that is named, or that of this directory; where that has none, as `init` writes it."""
+    from autoresearch.lab.campaign_setup.campaign_file import NoCampaignFile, read_campaign_file
+
+    here = Path.cwd()
+    try:
+        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
+    except NoCampaignFile as none:
+        first_files(none, here / BLUEPRINT, asking=asking, yes=yes, campaign=True)
+        first_commit(here, asking=asking)
+        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
+
+
+def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: bool, campaign: bool) -> None:
     """Write what `init` does, for a `run` or a `campaign` of a project that has no blueprint; first ask, if `asking`.
 
-    Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `missing`: what to say.
+    Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
     """
     from autoresearch.lab.campaign_setup.first_blueprint import SCRIPTS, training_command
 
@@ -74,23 +93,23 @@ def first_files(missing: AutoresearchError, blueprint: Path, *, asking: bool, ye
     if not (asking or yes):
         words = [word for word in output.typed if word not in ("--json", "--dry-run")]
         raise UsageError(
-            f"nothing was started: {missing.message}",
+            f"nothing was started: {none.message}",
             hint="`autoresearch init` writes what is needed, for you to read first; --yes writes it and starts",
-            fix=shlex.join(["autoresearch", *words, "--yes"]) if training_command(root) else missing.fix,
-            code=missing.code,
+            fix=shlex.join(["autoresearch", *words, "--yes"]) if training_command(root) else none.fix,
+            code=none.code,
         )
     if not asking and not training_command(root):
         raise UsageError(
             f"nothing was started: {root} has neither {', '.join(SCRIPTS[:4])} nor a single Python file to train with",
             hint="name the command that trains",
             fix="autoresearch init --command 'python YOUR_SCRIPT.py'",
-            code=missing.code,
+            code=none.code,
         )
-    output.remark(f"{missing.message}: this is what `autoresearch init` does")
+    output.remark(f"{none.message}: this is what `autoresearch init` does")
     wrote: dict[str, str] = {}
     first = _blueprint(blueprint, "", "", wrote, asking=asking)
     if not first["blueprint"]:
-        raise UsageError("nothing was started: no command that trains was named", code=missing.code)
+        raise UsageError("nothing was started: no command that trains was named", code=none.code)
     wrote |= _settings_file(root)
     remarks = [*first.get("remarks", ()), *(_campaign(root, wrote)["remarks"] if campaign else ())]
     lines = [f"wrote {os.path.relpath(path)}{words and f': {words}'}" for path, words in wrote.items()]
@@ -103,8 +122,8 @@ def first_commit(root: Path, *, asking: bool) -> None:
     from autoresearch.git_repo import checkout
     from autoresearch.git_repo.snapshot import begin_repository
 
-    missing = checkout.locate(root)
-    if not isinstance(missing, checkout.NoCheckout) or missing.remedy != checkout.INIT or root == Path.home():
+    found = checkout.locate(root)
+    if not isinstance(found, checkout.NoCheckout) or found.remedy != checkout.INIT or root == Path.home():
         return
     if asking and not typer.confirm(f"A campaign keeps each idea on a git branch; `git init` in {root}?", default=True):
         return

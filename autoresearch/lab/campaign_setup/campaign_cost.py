@@ -46,6 +46,7 @@ class CampaignCost:
     runs: RunCount | None  # None: nothing limits the number of ideas
     attempted: int  # ideas that are over
     duration: RunDuration
+    limit_s: float  # of the first run
     slots: int
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
@@ -77,7 +78,7 @@ class CampaignCost:
     def hours_words(self) -> str:
         """How long that takes."""
         if not self.duration.measured:
-            return f"unknown until the baseline ran; a run is cut after {_time(self.duration.seconds)}"
+            return f"unknown until the baseline ran; a run is cut after {_time(self.limit_s)}"
         if self.runs is None:
             return self.duration.words
         expected, most = self._time(self.runs.expected), self._time(self.runs.most)
@@ -148,6 +149,7 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         runs=None if ideas is None else run_count(spec, ideas, attempted),
         attempted=attempted,
         duration=duration,
+        limit_s=most_of_a_run(spec, max_time_s),
         slots=spec.parallel,
         limit=limit,
         capacity=capacity,
