@@ -20,7 +20,8 @@ _TOTAL = re.compile(
     r"|整体|总|最大|最长|强制|一共|共计|运行时间|全部"
 )
 _EACH = re.compile(  # of one run, where the total is that of the campaign: `10h total, 1h each`
-    r"\beach\W*$|\b(?:each|per) (?:single )?(?:run|experiment|idea|trial|hypothesis|job)\b|\bapiece\b"
+    r"\beach\W*$|\beach\W{0,3}\d|(?:\b(?:each|per) (?:single )?|/ ?)(?:run|experiment|idea|trial|hypothesis|job)\b"
+    r"|\bapiece\b"
     r"|每个(?:实验|运行)|每次(?:实验|运行)|单次"
 )
 _BOUND = re.compile(  # words for any limit: the one last mentioned, else the total time
