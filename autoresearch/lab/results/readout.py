@@ -29,6 +29,7 @@ from autoresearch.trainers.generic import Declaring
 
 MOST_WARNINGS = 8
 MOST_NAMES = 30
+_LINES = (SourceFormat.JSONL, SourceFormat.DICT_LINES)  # an object a line
 _END = 1 << 18  # bytes at each end of a log that tell whose it is
 _GUESSED = 1 << 26  # bytes of a log that may be read again for each trainer
 
@@ -98,7 +99,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     """
     objective = _objective(metric)
     kind = _format(source) or sniff(path)
-    if kind in (SourceFormat.JSONL, SourceFormat.DICT_LINES) and trainer and not source:
+    if kind in _LINES and trainer and not source:
         kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer reads more
     if kind is SourceFormat.CONSOLE:
         _check_log(path)
@@ -106,7 +107,11 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
     reads = read_all([Source(kind, str(path))], {}, trainer=reader)
     failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
-    return _readout(reader, reads, objective, (failure.kind.value, failure.line) if failure else None)
+    found = _readout(reader, reads, objective, (failure.kind.value, failure.line) if failure else None)
+    if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
+        log = of_log(path, source=SourceFormat.CONSOLE, metric=metric)
+        return log if log.best.sources else found
+    return found
 
 
 def _readout(
