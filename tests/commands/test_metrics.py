@@ -111,7 +111,7 @@ def test_a_file_gives_the_number_that_a_run_with_this_log_gives(ask: Ask, sample
         ("validated-once.log", "val_loss", 3.2773),
         ("two-words.log", "Test Accuracy", 0.7),
         ("epoch-and-batch.log", "Acc@1", 55.5),  # printed at the end, after those of single batches
-        ("json-lines.log", "Reward", 1.0682869432709103),  # JSON objects, whose keys a log's reader compares without their case
+        ("json-lines.log", "Reward", 1.0682869432709103),  # objects whose key is `reward`
     ],
 )
 def test_the_metric_that_is_named_is_read_wherever_it_stands(ask: Ask, name: str, metric: str, value: float) -> None:
