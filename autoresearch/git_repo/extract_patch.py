@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
-import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.git_repo.fresh_files import without_programs
 from autoresearch.git_repo.git import Git, GitFailed, text
 from autoresearch.git_repo.hypothesis_commit import STRICT, PatchError
 from autoresearch.git_repo.isolated_worktree import RULES, GitRuleFile, Opened, identity, rule_at
 from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
 from autoresearch.git_repo.tree_changes import LINK, SUBMODULE, Difference, differences
-from autoresearch.git_repo.worktrees import EXACT, POINTERS, Slot
+from autoresearch.git_repo.worktrees import EXACT, Slot
 
 MAX_FILES = 500
 MAX_FILE_BYTES = 5 * 2**20
@@ -66,9 +66,8 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     _keep_submodules(opened)
     changed, new = _changed(opened), _untracked(opened, leavings)
     _weigh(opened.path, [*changed, *new])
-    filters = () if shutil.which("git-lfs") else POINTERS
     feed = b"".join(os.fsencode(path) + b"\0" for path in [*changed, *new])
-    _git(opened, *filters, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=feed)
+    _git(opened, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=feed)
     _put(opened, {path: rule for path, rule in edited.items() if path in opened.rules or path in new})
     tree = _git(opened, "write-tree").decode().strip()
     found = differences(Git(opened.checkout.common_dir), opened.base, tree, objects=opened.objects)
@@ -81,7 +80,8 @@ def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
     are temporary."""
     where = (f"--git-dir={opened.checkout.common_dir}", f"--work-tree={opened.path}")
     git = Git(opened.path, opened.enclosure.index)
-    return git.run(*where, *EXACT, *arguments, feed=feed, extra=opened.objects)
+    safe = without_programs(opened.checkout)
+    return git.run(*where, *EXACT, *safe, *arguments, feed=feed, extra=opened.objects)
 
 
 def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
@@ -90,7 +90,7 @@ def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
     new, todo = [], [root]
     while todo:
         place = todo.pop()
-        with contextlib.suppress(PermissionError), os.scandir(place) as entries:
+        with contextlib.suppress(PermissionError), _entries(place) as entries:
             for entry in entries:
                 if entry.name.lower() == ".git":
                     if place != root:
@@ -103,6 +103,18 @@ def _walk(root: Path, rule_files: Mapping[str, GitRuleFile]) -> list[str]:
                 elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
                     Path(entry.path).unlink()
     return new
+
+
+@contextlib.contextmanager
+def _entries(directory: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What is in a directory of an edit. Raises Trespass where it cannot be looked at, such as one that is too deep."""
+    try:
+        with os.scandir(directory) as entries:
+            yield entries
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise Trespass(f"a directory in it cannot be looked at: {error.strerror}") from error
 
 
 def _base_rules_again(opened: Opened, new: Iterable[str]) -> dict[str, GitRuleFile | None]:

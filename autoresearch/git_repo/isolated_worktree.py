@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.fresh_files import CONFIG, quoted
 from autoresearch.git_repo.git import Git
 from autoresearch.git_repo.hypothesis_commit import STRICT
 from autoresearch.git_repo.remove_tree import wipe, wipe_nested
@@ -24,10 +25,6 @@ from autoresearch.git_repo.worktrees import EXACT, Slot
 from autoresearch.records.failpoint import failpoint
 
 RULES = (".gitignore", ".gitattributes")
-_CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
-    40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
-    64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +84,8 @@ class IsolatedWorktree:
         wipe(place)
         for name in ("objects/info", "refs/heads", "info"):
             (place / name).mkdir(parents=True)
-        (place / "config").write_text(_CONFIG[len(commit)])
-        (place / "objects/info/alternates").write_bytes(_quoted(checkout.common_dir / "objects") + b"\n")
+        (place / "config").write_text(CONFIG[len(commit)])
+        (place / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")
         for name in ("shallow", "info/exclude"):
             with contextlib.suppress(OSError):
                 shutil.copy2(checkout.common_dir / name, place / name)
@@ -135,7 +132,7 @@ class Opened:
         """Environment variables for git: new objects go to a temporary directory, existing ones are borrowed."""
         place = self.enclosure.beside("objects")
         place.mkdir(exist_ok=True)
-        borrowed = os.fsdecode(_quoted(self.checkout.common_dir / "objects"))
+        borrowed = os.fsdecode(quoted(self.checkout.common_dir / "objects"))
         return {"GIT_OBJECT_DIRECTORY": str(place), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
 
     def apply(self, patch: bytes) -> None:
@@ -163,11 +160,3 @@ def rule_at(path: Path) -> GitRuleFile | None:
     except OSError:
         pass
     return None
-
-
-def _quoted(path: Path) -> bytes:
-    """A path as git reads it in lists of object directories: quoted if it contains special characters."""
-    raw = os.fsencode(path)
-    if not raw.startswith(b'"') and b":" not in raw and b"\n" not in raw:
-        return raw
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'

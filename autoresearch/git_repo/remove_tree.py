@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import secrets
 import shutil
 import stat
 from pathlib import Path
@@ -29,13 +30,40 @@ def discard(path: Path) -> None:
     if not os.path.lexists(path):
         return
     if path.is_dir() and not path.is_symlink():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RecursionError):
             shutil.rmtree(path)
         if path.exists():
-            make_writable(path)
-            shutil.rmtree(path)
+            _remove_any(path)
     else:
         path.unlink()
+
+
+def _remove_any(top: Path) -> None:
+    """Remove a directory of any depth and any modes: each directory is moved to the top before it is emptied."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    top.chmod(stat.S_IRWXU)
+    above = os.open(top, flags)
+    try:
+        pending, names = ["."], (f".{secrets.token_hex(8)}" for _ in itertools.count())
+        while pending:
+            name = pending.pop()
+            os.chmod(name, stat.S_IRWXU, dir_fd=above)
+            here = os.open(name, flags, dir_fd=above)
+            try:
+                for entry in list(os.scandir(here)):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.name, dir_fd=here)
+                        continue
+                    os.chmod(entry.name, stat.S_IRWXU, dir_fd=here)  # a directory that is moved must be writable
+                    os.rename(entry.name, moved := next(names), src_dir_fd=here, dst_dir_fd=above)
+                    pending.append(moved)
+            finally:
+                os.close(here)
+            if name != ".":
+                os.rmdir(name, dir_fd=above)
+    finally:
+        os.close(above)
+    top.rmdir()
 
 
 def make_writable(path: Path) -> None:

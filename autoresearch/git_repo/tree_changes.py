@@ -10,8 +10,8 @@ from pathlib import Path
 
 from autoresearch.core.agents.protection import Protection
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.fresh_files import POINTERS
 from autoresearch.git_repo.git import LIST, Git
-from autoresearch.git_repo.worktrees import POINTERS
 
 LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
 _RAW = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none")

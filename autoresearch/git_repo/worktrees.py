@@ -19,9 +19,10 @@ from pathlib import Path
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.fresh_files import without_programs, write_files
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.includes import link_includes
-from autoresearch.git_repo.remove_tree import discard, empty, make_writable, wipe
+from autoresearch.git_repo.remove_tree import discard, empty, wipe
 from autoresearch.git_repo.worktree_registry import REASON, admin_of, admins, break_lock, our_reason, path_of
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
@@ -45,12 +46,6 @@ EXACT = tuple(
     )
     for part in ("-c", setting)
 )
-# Without git-lfs, a "required" filter would fail the checkout; the findings warn that files will be LFS pointers.
-POINTERS = tuple(
-    part
-    for setting in ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
-    for part in ("-c", setting)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +66,17 @@ class Slot:
         """The file that records the slot's owner."""
         return self.path.with_name(self.path.name + ".slot")
 
-    def switch(self, commit: str, includes: Iterable[str] = ()) -> None:
+    def switch(self, commit: str, includes: Iterable[str] = (), *, anew: bool = False) -> None:
         """Make the slot hold exactly the files of `commit` and a link for each include; leftovers are removed.
+
+        anew: every file is written again, also those that are as they should be.
 
         A slot that was deleted, moved, locked or broken by hand is repaired or created again. Raises GitFailed,
         ConflictError for a directory that is not autoresearch's or an include that collides with the commit,
         EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
         commit = self.checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
-        submodules = self._switch(commit)
+        submodules = self._switch(commit, anew=anew)
         failpoint("repository.switched")
         link_includes(self.checkout.root, self.path, includes, submodules)
 
@@ -173,14 +170,17 @@ class Slot:
             return {}
         listed = self._git(place, "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z", "HEAD", "--")
         names = [os.fsdecode(path) for path in listed.split(b"\0") if path]
+        entries = self._git(place, "ls-files", "-v", "-z").split(b"\0")
+        # of a file that git was told to skip, or to take for unchanged, `diff` says nothing
+        names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
         return {name: _digest(self.path / name) for name in names}
 
-    def _switch(self, commit: str) -> tuple[str, ...]:
+    def _switch(self, commit: str, *, anew: bool) -> tuple[str, ...]:
         place = self._registered()
         if place is not None:
             with contextlib.suppress(GitFailed):  # e.g. a broken index: the slot is then created again
-                return self._fill(place, commit)
-        return self._fill(self._make(commit), commit)
+                return self._fill(place, commit, anew=anew)
+        return self._fill(self._make(commit), commit, anew=True)
 
     def _is_our_link(self, path: str) -> bool:
         place = self.path / path
@@ -244,46 +244,18 @@ class Slot:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
         return self.marker.exists() and self._owner() in (None, self._identity)
 
-    def _fill(self, worktree: Path, commit: str) -> tuple[str, ...]:
+    def _fill(self, worktree: Path, commit: str, *, anew: bool) -> tuple[str, ...]:
         """Set index, HEAD and files to the commit and remove the rest; returns the paths of submodules."""
         self._keep_locked(worktree)
         for lock in ("index.lock", "HEAD.lock"):
             break_lock(worktree / lock)
-        if self._must_begin_anew(worktree, commit):
-            (worktree / "index").unlink(missing_ok=True)
-        try:
-            self._bring(worktree, commit)
-        except GitFailed:
-            make_writable(self.path)
-            self._bring(worktree, commit)
+        write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
+        failpoint("repository.cleaned")
+        self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
         submodules = self._submodules(worktree)
         for path in submodules:
             empty(self.path, path)
         return submodules
-
-    def _bring(self, slot: Path, commit: str) -> None:
-        """Remove untracked files first, because git would obey a .gitattributes among them; then check out."""
-        self._git(slot, "clean", "-ffdxq")  # -f twice: nested repositories, too
-        failpoint("repository.cleaned")
-        filters = () if shutil.which("git-lfs") else POINTERS
-        self._git(slot, *filters, "checkout", "--quiet", "--force", "--detach", commit, "--")
-
-    def _must_begin_anew(self, worktree: Path, commit: str) -> bool:
-        """Whether every file must be written again: because filters changed, so that the same blob gives another file,
-        or because a submodule did, whose directory `git clean` never enters."""
-        try:
-            head = (worktree / "HEAD").read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            return True
-        if head == commit:
-            return False
-        try:
-            raw = self._git(worktree, "diff-tree", "-r", "-z", "--no-renames", head, commit)
-        except GitFailed:  # HEAD names a branch that was checked out by hand, or is invalid
-            return True
-        fields = raw.split(b"\0")  # `:mode mode oid oid status`, path, ... (git-diff-tree(1), "Raw output format")
-        attributes = any(path.rpartition(b"/")[2] == b".gitattributes" for path in fields[1::2])
-        return attributes or any(b"160000" in change[:14] for change in fields[::2])
 
     def _submodules(self, worktree: Path) -> tuple[str, ...]:
         """Paths of submodules in the commit: they are empty directories here, which git never enters."""
@@ -293,7 +265,7 @@ class Slot:
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         where = (f"--git-dir={worktree}", f"--work-tree={self.path}")
-        return Git(self.path).run(*where, *EXACT, *arguments)
+        return Git(self.path).run(*where, *EXACT, *without_programs(self.checkout), *arguments)
 
     def _keep_locked(self, worktree: Path) -> None:
         """Keep the worktree locked, so that `git worktree prune` (also part of gc) leaves it alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError
 from autoresearch.runner.debug_log import note
 
+MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds
 _DEEP = 8  # keys within keys of which anybody asks for the line
 
 
@@ -44,7 +46,14 @@ def parse_any(data: bytes, name: str) -> Any:
     import yaml
 
     try:
-        return yaml.load(data, Loader=_loader())
+        loader = _loader()(data)
+        try:
+            node = loader.get_single_node()
+            if node is not None and _expanded(node, {}) > MOST_NODES:
+                raise _broken(f"{name}: its aliases (`*name`) stand for more than {MOST_NODES:,} values")
+            return None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as bad:
         mark = bad.problem_mark or bad.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -53,6 +62,17 @@ def parse_any(data: bytes, name: str) -> Any:
         raise _broken(f"{name}: {str(bad).splitlines()[0]}") from bad
     except RecursionError as bad:
         raise _broken(f"{name}: nested too deeply") from bad
+
+
+def _expanded(node: Any, known: dict[int, float]) -> float:
+    """How many values a node stands for with all aliases written out; infinite for one that holds itself."""
+    if id(node) in known:
+        return known[id(node)]
+    known[id(node)] = math.inf
+    values = node.value if isinstance(node.value, list) else []
+    inner = (part for value in values for part in (value if isinstance(value, tuple) else (value,)))
+    known[id(node)] = 1 + sum(_expanded(part, known) for part in inner)
+    return known[id(node)]
 
 
 def line_numbers(data: bytes) -> dict[tuple[str | int, ...], int]:

@@ -205,4 +205,5 @@ def test_the_environment_of_git_is_ours() -> None:
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
     }

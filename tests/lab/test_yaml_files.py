@@ -110,3 +110,23 @@ def test_edit_refuses_a_key_that_is_not_there() -> None:
     with pytest.raises(BlueprintError, match="rate"):
         edit(RECIPE, {"rate": 1})
     assert "rate: 1" in edit(RECIPE, {"rate": 1}, new_keys=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [" + "1," * 100 + "]\n" + "".join(f"{c}: &{c} [{','.join('*' + p for _ in range(100))}]\n"
+                                                  for p, c in zip("abcde", "bcdef", strict=True)),
+        "a: &a [1, *a]\n",
+    ],
+    ids=["bomb", "in itself"],
+)  # fmt: skip
+def test_aliases_that_stand_for_too_much_are_refused(text: str) -> None:
+    with pytest.raises(BlueprintError, match=r"its aliases .* stand for more than 1,000,000 values"):
+        parse_mapping(text.encode(), "ideas.yaml")
+
+
+def test_aliases_are_read() -> None:
+    assert parse_mapping(b"a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n", "f") == {
+        "a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}
+    }  # fmt: skip

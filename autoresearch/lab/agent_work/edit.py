@@ -94,6 +94,10 @@ def _gathered(workspace: EditWorkspace, opened: Opened) -> ExtractedPatch | tupl
         if is_full(failure):
             raise
         return NotMade.PATCH, f"git could not take up what was changed: {failure.stderr[:500]}"
+    except (OSError, RecursionError) as error:
+        if is_full(error):
+            raise
+        return NotMade.PATCH, f"what was changed cannot be looked at: {error}"
 
 
 def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, directory: Path, answer: Answer) -> Edit:

@@ -38,7 +38,7 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
     checkout = repository.find(root)
     if checkout is None:
         raise EnvironmentUnusable(f"{root} is no repository any more: {repository.why_not(root)}", code="no_repository")
-    slot(checkout, path, reason=REASON).switch(commit, include)
+    slot(checkout, path, reason=REASON).switch(commit, include, anew=True)
 
 
 def _linked(campaign_spec: CampaignSpec) -> tuple[str, ...]:

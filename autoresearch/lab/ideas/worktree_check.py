@@ -21,6 +21,7 @@ from autoresearch.records.rundir import RunDir, read_json, write_json
 
 NAME = "worktree.json"
 MOST = 5  # files named in a flag
+ATTEMPTS = 3
 
 
 def before(recorded: RecordedRun) -> None:
@@ -42,14 +43,19 @@ def after(recorded: RecordedRun) -> tuple[str, str]:
     noted = read_json(recorded.rundir.path / NAME)
     if noted is None or not spec.worktree:
         return "", ""  # it never started, or was started by a version that did not record this
-    try:
-        one = _slot(spec)
-        if one is None or not one.path.is_dir():  # cannot be checked any more: the measurements are kept elsewhere
-            return "", "its worktree was removed while it trained"
-        one.check_commit(spec.commit)
-        found = one.changed_files()
-    except AutoresearchError as error:
-        return error.message, ""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            one = _slot(spec)
+            if one is None or not one.path.is_dir():  # cannot be checked any more: the measurements are kept elsewhere
+                return "", "its worktree was removed while it trained"
+            one.check_commit(spec.commit)
+            found = one.changed_files()
+            break
+        except ConflictError as error:
+            return error.message, ""
+        except AutoresearchError as error:  # git was killed, or had no memory: that says nothing of the run
+            if attempt == ATTEMPTS:
+                return "", f"could not be checked: its worktree, after {ATTEMPTS} attempts: {error.message}"
     known = noted.get("changed")
     names = sorted(name for name in found if not isinstance(known, dict) or known.get(name) != found[name])
     if not names:

@@ -71,9 +71,9 @@ class ExaminedRun:
 
     @property
     def value(self) -> float | None:
-        """The metric that counts; None for a run that exited with 0 although its log shows a crash."""
+        """The metric that counts; None where it was tampered with, or where only the log shows a crash."""
         crashed = self.finished.end.ending is Ending.FINISHED and self.failure is not None
-        return self.measurement.last[1] if self.measurement.last and not crashed else None
+        return self.measurement.last[1] if self.measurement.last and not (crashed or self.tampered) else None
 
     @property
     def steps(self) -> int | None:
@@ -107,8 +107,7 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
 
         foreign, changed = worktree_check.after(RecordedRun(finished.rundir, spec))
         tampered += [f"{TAMPERED}{foreign}"] if foreign else []
-    unmeasured = spec.evaluate and (not end.evaluation or end.evaluation["reason"])
-    if unmeasured or tampered:  # earlier output does not count as a metric
+    if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
     examined = ExaminedRun(finished, measurement, failure, traceback, tuple(tampered), changed)
     if failure is None and not tampered:

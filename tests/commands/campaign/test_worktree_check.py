@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,5 +57,27 @@ def test_who_moves_the_worktree_while_it_trains_is_not_measured(camp: Any) -> No
     camp.start(queue=camp.ideas(), count=1, baseline=1, confirm=False)
     state = camp.phase("paused")
     (row,) = state.baseline.rows
-    assert (row.status, row.failure, row.metric_value) == ("crash", "tampered", None)
+    assert (row.status, row.failure, row.metric_value) == ("crash", "tampered", 0.4), "recorded, and not counted"
+    assert state.baseline.values == []
     assert row.flags.startswith("tampered: the worktree ")
+
+
+@pytest.mark.parametrize(("failures", "says"), [(1, ""), (3, "could not be checked: its worktree, after 3 attempts")])
+def test_a_check_that_git_did_not_survive_says_nothing_of_the_run(camp: Any, failures: int, says: str) -> None:
+    arranged(camp)
+    tools = camp.bench.root / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(
+        f"#!/bin/sh\ncase \"$*\" in *'diff --no-ext-diff'*) n=$(ls {tools} | wc -l)\n"
+        f"[ $n -gt 1 ] && [ $n -le {failures + 1} ] && touch {tools}/$n && kill -9 $$; esac\n"
+        f"exec {shutil.which('git')} \"$@\"\n"
+    )
+    (tools / "git").chmod(0o755)
+    camp.bench.env["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    odd = camp.bench.repo / "odd.py"
+    odd.write_text(odd.read_text() + f"open({str(tools / 'armed')!r}, 'w')\n")
+    camp.bench.git("commit", "-qam", "from its end on, git is killed a few times")
+    state = camp.run(queue=camp.ideas(), count=1, baseline=1, confirm=False)
+    (row,) = state.baseline.rows
+    assert (row.status, row.failure, row.metric_value) == ("keep", "", 0.4)
+    assert row.flags.startswith(says or "it changed tracked files")

@@ -315,6 +315,27 @@ def test_pipes_and_sockets_are_not_waited_for(yard: Any) -> None:
     assert (edit.unmade, set(edit.paths)) == (None, {"lib/b.py", "train.py"})
 
 
+def test_directories_too_deep_to_be_looked_at_refuse_the_edit(yard: Any) -> None:
+    """1,500 of them, of which none has a name that git or Python could open; they wedged a campaign for ever."""
+
+    def agent(tree: Path) -> None:
+        edited(tree)
+        here = os.getcwd()
+        os.chdir(tree)
+        try:
+            for _ in range(1500):
+                os.mkdir("d" * 10)
+                os.chdir("d" * 10)
+            Path("x.py").write_text("x")
+        finally:
+            os.chdir(here)
+
+    refused = yard.edit(agent)
+    assert refused.unmade is not None and ("cannot be looked at" in refused.why or "could not take up" in refused.why)
+    again = yard.edit(edited)
+    assert again.unmade is None and again.paths == ("train.py",), "and the next one begins from nothing"
+
+
 def test_a_worktree_that_was_replaced_is_refused(yard: Any, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -1,0 +1,148 @@
+"""Writes the files of a commit as git would, without anything that a run may have left in the repository.
+
+Training code that runs outside of a sandbox can change the repository that its worktrees share: bits in an index that
+make git skip a file, replacements of objects, attributes and filters in `.git`, hooks, even the objects themselves. So
+a worktree's files are written by a git directory made for this moment, which borrows the objects and has no other
+configuration than the user's own and the machine's; every object of the commit is compared with its name first. A
+filter that only the repository's `.git/config` defines is therefore not run: our git never starts a program that a run
+could have chosen. git-lfs works all the same, as its filter is named here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from autoresearch.errors import ConflictError
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.remove_tree import make_writable, wipe
+
+CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
+    40: "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+    64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
+}
+# Without git-lfs, a "required" filter would fail the checkout; the findings warn that files will be LFS pointers.
+POINTERS = tuple(
+    part
+    for setting in ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
+    for part in ("-c", setting)
+)
+_LFS = ("filter.lfs.smudge=git-lfs smudge -- %f", "filter.lfs.process=git-lfs filter-process",
+        "filter.lfs.clean=git-lfs clean -- %f", "filter.lfs.required=true")  # fmt: skip
+_KEPT = r"^core\.(autocrlf|eol|symlinks|ignorecase)$"  # of the repository's settings: none of them names a program
+_PROGRAM = re.compile(
+    r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
+)
+_RULES = ":(glob)**/.gitattributes"
+
+
+def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *, anew: bool) -> None:
+    """Make `directory` hold exactly the files of the commit, beside its own `.git`, and `index` their entries.
+
+    anew: write every file again; otherwise those stay whose content is that of the commit, by its hash.
+    Raises GitFailed, ConflictError for an object that is not what its name says, EnvironmentUnusable.
+    """
+    check_objects(checkout, commit)
+    settings = [*_kept_settings(checkout), *_lfs(checkout)]
+    with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
+        own = _git_directory(Path(made), checkout, commit)
+        git = Git(directory, index)
+
+        def run(*words: str) -> bytes:
+            return git.run(f"--git-dir={own}", f"--work-tree={directory}", *settings, *words)
+
+        index.unlink(missing_ok=True)
+        run("read-tree", commit)
+        if not anew:
+            with contextlib.suppress(GitFailed):  # it exits with an error if a file differs, but has then done its work
+                run("update-index", "-q", "--refresh")
+            anew = bool(run("diff-files", "--name-only", "--", _RULES) + run("ls-files", "--others", "--", _RULES))
+        if anew:
+            index.unlink(missing_ok=True)
+            for entry in directory.iterdir():
+                if entry.name != ".git":
+                    wipe(entry)
+        try:
+            _bring(run, commit)
+        except GitFailed:
+            make_writable(directory)
+            _bring(run, commit)
+
+
+def _bring(run: Callable[..., bytes], commit: str) -> None:
+    """Remove untracked files first, because git would obey a .gitattributes among them; then check out."""
+    run("clean", "-ffdxq")  # -f twice: nested repositories, too
+    run("checkout", "--quiet", "--force", "--detach", commit, "--")
+
+
+def check_objects(checkout: Checkout, commit: str) -> None:
+    """Raise ConflictError if an object of the commit is not what its name says: somebody has overwritten it."""
+    names = checkout.git.run("rev-list", "--objects", "--no-object-names", "--no-walk", commit).split()
+    data = memoryview(checkout.git.run("cat-file", "--batch", "--buffer", feed=b"\n".join([*names, b""])))
+    at = 0
+    for name in names:
+        end = at + bytes(data[at : at + 256]).index(b"\n")
+        said, kind, size = bytes(data[at:end]).split()
+        at = end + 1 + int(size) + 1
+        digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
+        digest.update(b"%s %s\0" % (kind, size))
+        digest.update(data[end + 1 : at - 1])
+        if said != name or digest.hexdigest() != name.decode():
+            raise ConflictError(
+                f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was overwritten",
+                hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they were",
+                code="object_overwritten",
+            )
+
+
+def quoted(path: Path) -> bytes:
+    """A path as git reads it in lists of object directories: quoted if it contains special characters."""
+    raw = os.fsencode(path)
+    if not raw.startswith(b'"') and b":" not in raw and b"\n" not in raw:
+        return raw
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
+def without_programs(checkout: Checkout) -> tuple[str, ...]:
+    """Options by which git starts no program that the repository's own configuration names, git-lfs excepted."""
+    listed = checkout.git.run("config", "--list", "--show-scope", "-z", "--includes").split(b"\0")
+    settings = dict.fromkeys(
+        os.fsdecode(entry.partition(b"\n")[0])
+        for scope, entry in zip(listed[::2], listed[1::2], strict=False)
+        if scope in (b"local", b"worktree")
+    )
+    own = [name for name in settings if _PROGRAM.fullmatch(name)]
+    return (*(word for name in own for word in ("-c", f"{name}=")), *_lfs(checkout))
+
+
+def _git_directory(made: Path, checkout: Checkout, commit: str) -> Path:
+    """A git directory that borrows the objects of a repository, and nothing else of it."""
+    (made / "refs").mkdir()
+    (made / "objects/info").mkdir(parents=True)
+    (made / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")
+    (made / "HEAD").write_text(f"{commit}\n")
+    (made / "config").write_text(CONFIG[len(commit)])
+    return made
+
+
+def _kept_settings(checkout: Checkout) -> Iterator[str]:
+    """What the repository's own configuration says of line ends and file names."""
+    with contextlib.suppress(GitFailed):  # it says nothing of them
+        for entry in checkout.git.run("config", "--local", "-z", "--get-regexp", _KEPT).split(b"\0"):
+            name, _, value = os.fsdecode(entry).partition("\n")
+            yield from ("-c", f"{name}={value}") if name else ()
+
+
+def _lfs(checkout: Checkout) -> Iterator[str]:
+    if not shutil.which("git-lfs"):
+        yield from POINTERS
+        return
+    for setting in (*_LFS, f"lfs.storage={checkout.common_dir}/lfs"):
+        yield from ("-c", setting)
