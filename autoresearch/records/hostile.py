@@ -123,14 +123,17 @@ def open_own(path: Path, flags: int, mode: int = 0o644, *, root: Path | None = N
 
     Never pass O_TRUNC: it would cut a file before it is looked at. NotPlainError if it is something else.
     """
-    with _parent(path, root) as directory:
-        try:
-            fd = os.open(path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=directory)
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # link; socket, or FIFO to write; directory
-                raise
-            found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-            raise NotPlainError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "no plain file")) from None
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        if root is None:
+            fd = os.open(path, flags, mode)
+        else:
+            with _parent(path, root) as directory:
+                fd = os.open(path.name, flags, mode, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # link; socket, or FIFO to write; directory
+            raise
+        raise NotPlainError(path, _KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")) from None
     status = os.fstat(fd)
     what = _KINDS.get(stat.S_IFMT(status.st_mode), "")
     if not what and status.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
@@ -143,8 +146,13 @@ def open_own(path: Path, flags: int, mode: int = 0o644, *, root: Path | None = N
 
 def read_own(path: Path, most: int = MOST, *, root: Path | None = None) -> bytes:
     """At most so many bytes of a file of ours; raises OSError as `open_own`."""
-    with os.fdopen(open_own(path, os.O_RDONLY, root=root), "rb") as file:
-        return file.read(most)
+    fd, found = open_own(path, os.O_RDONLY, root=root), bytearray()
+    try:
+        while block := os.read(fd, min(most - len(found), 1 << 20)):
+            found += block
+    finally:
+        os.close(fd)
+    return bytes(found)
 
 
 def read_plain(path: Path, most: int = MOST) -> bytes:
