@@ -6,6 +6,7 @@ began from; the guard commands run there. Each way to come to nothing has its ow
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from autoresearch.git_repo.extract_patch import ExtractedPatch, TooLarge, Trespa
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.hypothesis_commit import PatchError
 from autoresearch.git_repo.isolated_worktree import Opened
+from autoresearch.git_repo.tree_changes import NOTHING
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt, fix_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, guard
 from autoresearch.lab.campaigns.trouble import is_full
+from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
@@ -122,6 +125,10 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     held_out = workspace.protection.validation_data(workspace.settings(extracted.base))
     flags = suspicion.flags(edit.patch, metrics=workspace.objective.keys, validation=held_out)
     edit = replace(edit, flags=flags)
+    added = [one.path for one in extracted.differences if one.mode_before == NOTHING]
+    interpreter = Path(workspace.interpreter or sys.executable)
+    if why := shadowed(interpreter, workspace.clean.path, workspace.environment, added):
+        return replace(edit, unmade=NotMade.PROTECTED, why=why)
     failed = guard(workspace, directory)
     failpoint("research.guarded")
     return replace(edit, unmade=NotMade.GUARD, why=failed) if failed else edit

@@ -104,6 +104,38 @@ def prove_imports(
     return tuple(finding for finding in findings if finding is not None)
 
 
+def shadowed(interpreter: Path, worktree: Path, environment: Mapping[str, str], added: Iterable[str]) -> str:
+    """Which added file would be imported in the place of an installed module, as a clause; "" if none would.
+
+    A new `pytest.py` at the root would be run by `python -m pytest`, and a new `torch/` by every script. `added`: paths
+    relative to the worktree that its base does not have.
+    """
+    names = {name: path for path in sorted(added) if (name := _module_name(PurePosixPath(path)))}
+    if not names:
+        return ""
+    ours = [str(worktree), str(worktree / "src"), ""]
+    kept = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part not in ours]
+    outside = {**environment, "PYTHONPATH": os.pathsep.join(kept), "PYTHONSAFEPATH": "1"}
+    answer = _ask(interpreter, worktree, outside, list(names), TIMEOUT_S)
+    if isinstance(answer, Finding):
+        return answer.message
+    for name, path in names.items():
+        origin = answer.modules.get(name, {}).get("origin")
+        if isinstance(origin, str) and not _within(origin, worktree):
+            return f"{path} would be imported in the place of the installed {name} ({origin})"
+    return ""
+
+
+def _module_name(path: PurePosixPath) -> str:
+    """The name by which a file is a top-level module, or makes its directory one; "" if it is none."""
+    parts = path.parts[1:] if path.parts[0] == "src" else path.parts
+    if len(parts) == 1 and path.suffix in (".py", ".so"):
+        name = parts[0].partition(".")[0]
+    else:
+        name = parts[0] if len(parts) == 2 and parts[1].partition(".")[0] == "__init__" else ""
+    return name if name.isidentifier() and name not in _NEVER_IMPORTED else ""
+
+
 def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
     top = path.with_suffix("") if path.name != "__init__.py" else path.parent
     folder = path.parent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,22 @@ def test_what_judges_it_is_not_changed(yard: Any, cheat: Callable[[Path], None],
     edit = yard.edit(agent)
     assert edit.unmade is NotMade.PROTECTED and named in edit.why and "train.py" not in edit.why
     assert "+lr = 0.2" in edit.patch, "for the record"
+
+
+@pytest.mark.parametrize("path", ["pytest.py", "pluggy/__init__.py", "src/yaml.py", "json.py"])
+def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(make_yard: Any, path: str) -> None:
+    """`python -m pytest`, the guard of our docs, passed with a pytest.py that exits with 0."""
+
+    def agent(tree: Path) -> None:
+        (tree / path).parent.mkdir(exist_ok=True, parents=True)
+        (tree / path).write_text("raise SystemExit(0)\n")
+
+    edit = make_yard(guard=(f"{sys.executable} -m pytest",)).edit(agent)
+    assert edit.unmade is NotMade.PROTECTED and "in the place of the installed" in edit.why, edit
+
+
+def test_a_new_module_of_its_own_is_none(yard: Any) -> None:
+    assert yard.edit(lambda tree: (tree / "my_reward.py").write_text("x = 1\n")).unmade is None
 
 
 def test_the_same_is_seen_before_a_run_is_started(yard: Any) -> None:
