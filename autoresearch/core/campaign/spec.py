@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
@@ -119,6 +120,13 @@ class CampaignSpec:
     def hidden_inputs(self) -> tuple[str, ...]:
         """`hide` as absolute paths: relative ones are the user's, in the repository."""
         return tuple(posixpath.join(self.repository, path) for path in self.hide)
+
+    @property
+    def evaluation_inputs(self) -> tuple[str, ...]:
+        """What is linked into the worktree of an evaluation: the inputs of all runs, and what is hidden from them."""
+        shown = {PurePosixPath(path) for path in self.include}
+        hidden = [PurePosixPath(path) for path in self.hide if not path.startswith("/")]
+        return (*self.include, *(str(path) for path in hidden if shown.isdisjoint((path, *path.parents))))
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "places": [place.to_json() for place in self.places]}

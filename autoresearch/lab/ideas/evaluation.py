@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.campaign.spec import CampaignSpec
@@ -41,13 +41,6 @@ def make_place(root: Path, path: Path, commit: str, include: Iterable[str]) -> N
     slot(checkout, path, reason=REASON).switch(commit, include, anew=True)
 
 
-def _linked(campaign_spec: CampaignSpec) -> tuple[str, ...]:
-    """What is linked there: the untracked inputs of all runs, and what is hidden from them."""
-    shown = [PurePosixPath(one) for one in campaign_spec.include]
-    hidden = [PurePosixPath(one) for one in campaign_spec.hide if not one.startswith("/")]
-    return (*campaign_spec.include, *(str(one) for one in hidden if not {one, *one.parents}.intersection(shown)))
-
-
 def evaluated_apart(
     campaign_spec: CampaignSpec, trained_in: Slot, checkout: Checkout, run: ResolvedRun, environ: Mapping[str, str]
 ) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
@@ -58,7 +51,7 @@ def evaluated_apart(
     if not run.spec.evaluate:
         return run, ()
     slot_here = evaluation_slot(checkout, trained_in)
-    linked = _linked(campaign_spec)
+    linked = campaign_spec.evaluation_inputs
     slot_here.switch(campaign_spec.base_commit, linked)
     path_map = path_map_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
     declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}

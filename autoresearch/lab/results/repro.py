@@ -71,7 +71,7 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
         files[old.recipe_path] = text.encode()
     message = f"{old.spec.slug}: run {match.run} once more\n\n{MESSAGE_END}\n"
     made = commit_hypothesis(checkout, match.commit, Change(files=files), message=message)
-    wanted = match.campaign.include if match.campaign else tuple(old.blueprint.notes.include)
+    wanted = match.campaign.evaluation_inputs if match.campaign else tuple(old.blueprint.notes.include)
     there = [path for path in wanted if os.path.lexists(checkout.root / path)]
     place.switch(made.commit, there)
     cwd = place.path / inside
