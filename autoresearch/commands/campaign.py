@@ -97,6 +97,14 @@ def start(
         return begin_later(campaign_file, flags, set_ or (), as_json=as_json)
     if not proposed.trainer_settings.steps_known:
         output.remark(f"first step: {proposed.first_step_rule}")
+    if proposed.earlier:
+        output.remark(proposed.earlier)
+    if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
+        campaign_dir = proposed.campaign_dir
+        if not detach:
+            return follow(campaign_dir, as_json=as_json)
+        output.emit("campaign start", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json)
+        return 0
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     attach = controller_session.start_and_wait(campaign_dir, parts)
@@ -182,6 +190,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
     where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
     baselines = f"{spec.replicates} run{'s' * (spec.replicates != 1)}"
     rows = [
+        *([("campaign", proposed.earlier)] if proposed.earlier else []),
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
         ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),

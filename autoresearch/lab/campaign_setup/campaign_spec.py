@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -76,6 +77,15 @@ def campaign_spec(
         keep_gb=campaign_file["keep_gb"],
         research=research_spec(campaign_file.values),
     )
+
+
+def named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
+    """The campaign under another prefix, with the directories that follow from it."""
+    directory = _directory(prefix, checkout)
+    own = campaign_spec.trees == str(default_trees(Path(campaign_spec.directory), parts))
+    trees = str(default_trees(directory, parts)) if own else campaign_spec.trees
+    name = prefix.rpartition("/")[2]
+    return replace(campaign_spec, name=name, prefix=prefix, directory=str(directory), trees=trees)
 
 
 def _directory(prefix: str, checkout: Checkout) -> Path:

@@ -35,8 +35,8 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
     launch = proposed.proposer.launch
     doubts = _refuse(spec, launch)
-    if campaign_dir.controlled:
-        raise ConflictError(f"the campaign {spec.name} is running", fix=f"autoresearch campaign status {spec.name}")
+    if campaign_dir.controlled and "prefix" in spec.sources:
+        raise is_running(spec.name)
     known = CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None
     short = check_queue(spec, launch, known)
     if campaign_dir.spec.exists():
@@ -55,6 +55,11 @@ def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     return (*findings, *lacking(base.checkout, commit, spec.include))
+
+
+def is_running(name: str) -> ConflictError:
+    """The error of a campaign that has a controller already."""
+    return ConflictError(f"the campaign {name} is running", fix=f"autoresearch campaign status {name}")
 
 
 def named_outputs(launch: LaunchSettings) -> dict[str, str]:

@@ -14,6 +14,7 @@ from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
+from autoresearch.lab.campaign_setup.earlier_campaign import with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
 from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets, gpus_checked
 from autoresearch.lab.campaign_setup.trainer_checks import check_trainer
@@ -35,6 +36,7 @@ class ProposedCampaign:
     spec: CampaignSpec
     cost: CampaignCost
     base: ProposedBase
+    earlier: str  # whether an earlier campaign of the same line goes on, in a sentence; "" for the first one
     trainer_settings: TrainerSettings
     proposer: CampaignProposer
     first_step_rule: str  # the effect of the limit to the first step, in a sentence
@@ -82,12 +84,16 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on(secret_findings(spec, blueprint))
     own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
     base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
+    earlier = ""
+    if not campaign_file.is_set("prefix"):
+        spec, earlier = with_earlier_name(spec, base, parts)
     spec, cost = priced(with_own_results(spec, parts), blueprint.max_time_s, parts)
     return ProposedCampaign(
         file=campaign_file.path or campaign_file.blueprint,
         spec=spec,
         cost=cost,
         base=base,
+        earlier=earlier,
         trainer_settings=trainer_settings,
         proposer=proposer,
         first_step_rule=trainer.first_step_rule,

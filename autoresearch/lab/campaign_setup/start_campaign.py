@@ -28,11 +28,13 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     """
     from autoresearch.lab.campaign_setup import controller_session
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
-    from autoresearch.lab.campaign_setup.preflight import preflight
+    from autoresearch.lab.campaign_setup.preflight import is_running, preflight
 
     campaign_file = read_campaign_file(str(source), {}, start=source.parent, now=parts.clock(), pairs=pairs)
     proposed = resolve_campaign(campaign_file, parts)
     preflight(proposed)
+    if proposed.campaign_dir.controlled:
+        raise is_running(proposed.spec.name)
     campaign_dir = create(proposed, parts)
     controller_session.start_and_wait(campaign_dir, parts)
     return campaign_dir

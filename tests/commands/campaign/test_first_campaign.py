@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -194,3 +197,32 @@ def test_where_it_cannot_begin_one_sentence_says_what_to_do(
         (root / "train.py").unlink()
     refused = camp.bench.ask(*LINE, "--yes", "--detach", check=2)["error"]
     assert refused["code"] == code and what_to_do in f"{refused['hint']} {refused['fix']}"
+
+
+def test_the_same_line_on_another_day_goes_on_or_begins_anew(camp: Any) -> None:
+    """Unfinished and unchanged: it goes on; over, or with another interpreter or other code: a new one, and why."""
+
+    def typed(day: int, *flags: object) -> tuple[str, str]:
+        """What it says of an earlier campaign, and the name of the one that ended now."""
+        with mock.patch("time.strftime", lambda form, *_: f"202611{day}" if form == "%Y%m%d" else strftime(form, *_)):
+            code, out, err = camp.bench.here(*words, *flags, "--yes", "--detach", "--json")
+        assert code == 0, out + err
+        camp.known(found := json.loads(out))
+        camp.over()
+        return next((line for line in err.splitlines() if " as " in line or "goes on" in line), ""), found["campaign"]
+
+    bench, strftime = camp.bench, time.strftime
+    project(bench)
+    bench.ask("init")
+    words = ("campaign", *QUICK)
+    assert typed(10, "--count", 1) == ("", "20261110-campaign")
+    first = "20261110-campaign"
+    assert typed(11, "--count", 2) == (f"{first} goes on, after 1 idea", first)
+    said, second = typed(12, "--count", 2)
+    assert (said, second) == (f"20261112-campaign begins, as {first} is over: 2/2 ideas attempted", "20261112-campaign")
+    (bench.repo / "train.py").write_text((bench.repo / "train.py").read_text() + "# other code\n")
+    said, third = typed(12, "--count", 3)
+    assert third == "20261112-campaign-2" and "had another state of the code (train.py)" in said
+    blueprint = bench.repo / "experiment.md"
+    blueprint.write_text(blueprint.read_text().replace("- path: auto", f"- path: {sys.executable}"))
+    assert "had another blueprint text" in bench.ask("campaign", "--count", 9, "--dry-run")["plan"]["campaign"]
