@@ -17,6 +17,7 @@ from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text.counted import counted
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_setup.base_commit import ProposedBase, with_base_commit
+from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, named
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -34,8 +35,16 @@ _SAME = {
 def with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: Parts) -> tuple[CampaignSpec, str]:
     """The campaign under the name of the one that it goes on with, or under a free one; and which, in a sentence.
 
-    "" for the first campaign of its blueprint.
+    "" for the first campaign of its blueprint, and for one whose prefix was given. Its results have a directory of
+    their own.
     """
+    if "prefix" in campaign_spec.sources:
+        return with_own_results(campaign_spec, parts), ""
+    spec, words = _with_earlier_name(campaign_spec, base, parts)
+    return with_own_results(spec, parts), words
+
+
+def _with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: Parts) -> tuple[CampaignSpec, str]:
     newest = max(_of_same_line(campaign_spec, base), key=lambda one: one[1].spec.created, default=None)
     if newest is None:
         return campaign_spec, ""
@@ -70,19 +79,19 @@ def _of_same_line(campaign_spec: CampaignSpec, base: ProposedBase) -> Iterator[t
             yield campaign_dir, state
 
 
-def other_terms(old: CampaignSpec, new: CampaignSpec) -> str:
+def other_terms(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> str:
     """What else differs than the stop rules; "" if nothing does."""
-    return next((words for name, words in _SAME.items() if _recorded(old, name) != _recorded(new, name)), "")
+    return next((words for name, words in _SAME.items() if _recorded(campaign_spec, name) != _recorded(other_spec, name)), "")
 
 
-def other_code(old: str, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
+def other_code(commit: str, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
     """How the code differs from the base commit of an earlier campaign; "" if it does not.
 
     A campaign that goes on would do so from its old base, without the changes.
     """
     checkout = base.checkout
     now = with_base_commit(campaign_spec, base).base_commit
-    changed = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", old, now)).split("\0")
+    changed = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", commit, now)).split("\0")
     root = os.path.realpath(checkout.root)
     own = {os.path.relpath(os.path.realpath(path), root) for path in base.own_files}  # compared, or free to change
     code = [name for name in changed if name and name not in own]

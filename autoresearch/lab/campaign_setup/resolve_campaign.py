@@ -12,7 +12,6 @@ from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_c
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
-from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
 from autoresearch.lab.campaign_setup.earlier_campaign import with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
@@ -84,10 +83,8 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     raise_on(secret_findings(spec, blueprint))
     own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
     base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
-    earlier = ""
-    if not campaign_file.is_set("prefix"):
-        spec, earlier = with_earlier_name(spec, base, parts)
-    spec, cost = priced(with_own_results(spec, parts), blueprint.max_time_s, parts)
+    spec, earlier = with_earlier_name(spec, base, parts)
+    spec, cost = priced(spec, blueprint.max_time_s, parts)
     return ProposedCampaign(
         file=campaign_file.path or campaign_file.blueprint,
         spec=spec,
