@@ -81,7 +81,8 @@ def _of_same_line(campaign_spec: CampaignSpec, base: ProposedBase) -> Iterator[t
 
 def other_terms(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> str:
     """What else differs than the stop rules; "" if nothing does."""
-    return next((words for name, words in _SAME.items() if _recorded(campaign_spec, name) != _recorded(other_spec, name)), "")
+    both = ((words, _recorded(campaign_spec, name), _recorded(other_spec, name)) for name, words in _SAME.items())
+    return next((words for words, one, other in both if one != other), "")
 
 
 def other_code(commit: str, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
