@@ -52,8 +52,11 @@ def printed_metric(command: str, directory: Path) -> str:
 
 def metric_candidates(command: str, directory: Path) -> list[str]:
     """The names of numbers that the command's program prints, and of which any may be the objective."""
+    found = candidates(_names(command, directory))
     rolls_out = any(_ROLLS_OUT.search(_text(path)) for path in program_paths(command, directory))
-    return candidates(_names(command, directory)) or [_TRL_METRIC] * rolls_out
+    if rolls_out and found in ([], ["eval_loss"]):  # a policy's loss does not say how good it is
+        return [_TRL_METRIC]
+    return found
 
 
 def _names(command: str, directory: Path) -> dict[str, str]:

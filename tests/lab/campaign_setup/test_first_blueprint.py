@@ -152,6 +152,7 @@ def test_held_out_before_reward_before_loss_and_never_a_spread_or_a_time(names: 
     [
         ("debug", "", "", ()),  # RAGEN prints scores, and their spread, for debugging
         ("split", "eval_loss", "minimize", ()),  # transformers: log_metrics("eval", metrics)
+        ("rollouts", "reward", "maximize", ()),
         ("tracker", "Validation_bpb", "minimize", ()),  # as nanochat: the console's name, not that of wandb.log
         ("wandb", "val/bpb", "minimize", ("wandb wandb/",)),  # a run reads what only the tracker is told
     ],
