@@ -7,6 +7,7 @@ launcher starts. Every branch is read, a loop once. Nothing is run; files come f
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ def read_shell(
     return ShellReading(text, tuple(reader.commands), tuple(reader.scripts.values()))
 
 
+@functools.lru_cache(maxsize=64)
 def simple_commands(text: str) -> tuple[SimpleCommand, ...]:
     """The commands of a text, including nested ones; no file is read."""
     return read_shell(text).commands

@@ -39,7 +39,7 @@ Value = str | list[str]  # a list for an array
 class Budget:
     """The work of one reading: a text of a few lines can ask for any amount of it."""
 
-    left: int = 5_000_000  # characters that are read and made, and some for each statement; about a second
+    left: int = 2_000_000  # characters that are read and made, and some for each statement; a long recipe takes 35,000
 
     def spend(self, work: int) -> bool:
         """Take this much; whether all is spent."""
