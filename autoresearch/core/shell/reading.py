@@ -159,15 +159,7 @@ class Reader(Statements):
         if words:
             far = scope.copy(sure=False, away=scope.away or name in programs.FAR)
             passed = replace(inner, parent=simple)
-            own, assigned, _ = programs.unwrapped(words)
-            self.commands.append(
-                SimpleCommand(
-                    [shown(word) for word in words], [shown(word) for word in own], simple.line, text_frame.where,
-                    depth=inner.depth, cwd=far.cwd, outputs=simple.outputs, live=far.live, parent=simple,
-                    environment=dict(shown(word).split("=", 1) for word in assigned), python=text_frame.python,
-                )
-            )  # fmt: skip
-            self.run(self.commands[-1], words, far, far, passed)
+            self.run(self.add(words, simple.line, far, passed), words, far, far, passed)
 
     def _make(self, argv: list[str], simple: SimpleCommand, scope: Scope, text_frame: TextFrame) -> None:
         names, targets, n = list[str](), list[str](), 1

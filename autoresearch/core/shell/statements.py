@@ -312,19 +312,14 @@ class Statements:
 
     def _word_by_word(self, source: str, line: int, scope: Scope, text_frame: TextFrame) -> None:
         """Split a text at its separators, for what it may kill."""
+        text_frame = replace(text_frame, depth=text_frame.depth + 1)
         for n, text in enumerate(source.split("\n")):
             for part in re.split(r"[;|&()]+", text):
                 words = part.partition("#")[0].split()
-                argv, _, _ = programs.unwrapped(words)
-                while argv and argv[0] in _SYNTAX | {"else", "elif"}:
-                    argv.pop(0)
-                if argv and not scope.budget.spend(100 + len(part)):
-                    self.commands.append(
-                        SimpleCommand(
-                            words, argv, line if text_frame.fixed else line + n, text_frame.where,
-                            depth=text_frame.depth + 1, live=scope.live, parent=text_frame.parent,
-                        )
-                    )  # fmt: skip
+                while words and words[0] in _SYNTAX | {"else", "elif"}:
+                    words.pop(0)
+                if words and not scope.budget.spend(100 + len(part)):
+                    self.add(words, line if text_frame.fixed else line + n, scope, text_frame)
 
     # words and variables
 
@@ -333,9 +328,8 @@ class Statements:
 
     def _output(self, node: Node, scope: Scope, text_frame: TextFrame) -> str:
         """Follow a command substitution; what it prints, if it is about paths."""
-        line = text_frame.line if text_frame.fixed else text_frame.line + node.start_point[0]
         before, inner = len(self.commands), scope.copy(sure=False)
-        self._sequence(node.children[1:-1], inner, text_frame.inner(line))
+        self._sequence(node.children[1:-1], inner, text_frame.inner(self._line(node, text_frame)))
         own = [one for one in self.commands[before:] if one.depth == text_frame.depth + 1]
         found = None if node.type == "process_substitution" else printed(own, inner.cwd, scope.cwd)
         return unknown(text_of(node)) if found is None else found
@@ -376,7 +370,8 @@ class Statements:
                 scope.exported.add(name)
             if words[0] == "unset":
                 scope.variables.pop(name, None)
-        self.emit(node, words, [], scope, text_frame)
+        span = self._span(node, node.end_byte, text_frame)
+        self.add(words, self._line(node, text_frame), scope, text_frame, span)
 
     # commands
 
@@ -401,39 +396,31 @@ class Statements:
             return
         before = scope.outputs
         scope.outputs = outputs or before
-        prefix = [f"{name}={value}" for name, value in assigned.items()]
-        self.run(
-            self.emit(node, words, prefix, scope, text_frame, last),
-            [*prefix, *words],
-            own,
-            scope,
-            text_frame,
-            herestring,
-        )
+        whole = [*(f"{name}={value}" for name, value in assigned.items()), *words]
+        simple = self.add(whole, self._line(node, text_frame), scope, text_frame, self._span(node, last, text_frame))
+        self.run(simple, whole, own, scope, text_frame, herestring)
         scope.outputs = before
 
-    def emit(
-        self,
-        node: Node,
-        words: list[str],
-        prefix: list[str],
-        scope: Scope,
-        text_frame: TextFrame,
-        last: int | None = None,
+    def _line(self, node: Node, text_frame: TextFrame) -> int:
+        return text_frame.line if text_frame.fixed else text_frame.line + node.start_point[0]
+
+    def _span(self, node: Node, stop: int, text_frame: TextFrame) -> tuple[int, int]:
+        known = text_frame.offsets and not text_frame.depth
+        return (text_frame.offsets[node.start_byte], text_frame.offsets[stop]) if known else (0, 0)
+
+    def add(
+        self, words: list[str], line: int, scope: Scope, text_frame: TextFrame, span: tuple[int, int] = (0, 0)
     ) -> SimpleCommand:
-        argv, assigned, folder = programs.unwrapped([*prefix, *words])
-        line = text_frame.line if text_frame.fixed else text_frame.line + node.start_point[0]
-        start = stop = 0
-        if text_frame.offsets and not text_frame.depth:
-            start, stop = text_frame.offsets[node.start_byte], text_frame.offsets[last or node.end_byte]
+        """Note a command. words: with their marks, behind its assignments. span: its offsets in the text."""
+        argv, assigned, folder = programs.unwrapped(words)
         simple = SimpleCommand(
-            [shown(word) for word in (*prefix, *words)],
+            [shown(word) for word in words],
             [shown(word) for word in argv],
             line,
             text_frame.where,
             depth=text_frame.depth,
-            start=start,
-            stop=stop,
+            start=span[0],
+            stop=span[1],
             cwd=scope.below(scope.cwd, folder) if folder else scope.cwd,
             environment=dict(shown(word).split("=", 1) for word in assigned),
             outputs=scope.outputs,
