@@ -245,21 +245,26 @@ def confirm(
     return 0
 
 
-def ask(campaign: str, do: str, *, as_json: bool, command: str = "", **fields: Any) -> int:
-    """Hand a request to the controller of a campaign, and say where the campaign stands then."""
+def ask(campaign: str, do: str, *, as_json: bool, command: str = "", ended: bool = False, **fields: Any) -> int:
+    """Hand a request to the controller of a campaign, and say where the campaign stands then.
+
+    `ended`: also of one that has ended: whoever continues it answers.
+    """
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaigns import requests
 
     campaign_dir = campaign_to_change(campaign, real_parts())
     state = state_of(campaign_dir)
-    if state.phase is CampaignPhase.ENDED:
+    if state.phase is CampaignPhase.ENDED and not ended:
         fix = f"autoresearch report {state.spec.name}"
         raise ConflictError(f"{state.spec.name} has ended: {state.reason}", fix=fix)
     requests.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(campaign_dir)
     state = state_of(campaign_dir)
     words = "the request is recorded"
-    if not campaign_dir.controlled:
+    if state.phase is CampaignPhase.ENDED:
+        words += f"; go on with autoresearch campaign confirm {fields.get('slug', '')}"
+    elif not campaign_dir.controlled:
         words += f"; no controller is running: autoresearch campaign resume {state.spec.name}"
     lines = [f"{state.spec.name} in {campaign_dir.path}: {words}"]
     output.emit(command or f"campaign {do}", payload_of(campaign_dir, state), as_json=as_json, lines=lines)

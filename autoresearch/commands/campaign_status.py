@@ -138,6 +138,7 @@ def agent_words(payload: dict[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
+    from autoresearch.core.controller.sentences import doubt_words
 
     if not payload["agent"]:
         return []
@@ -145,9 +146,10 @@ def agent_words(payload: dict[str, Any], state: CampaignState) -> list[str]:
     lines = [f"agent: {payload['agent']}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
-    if payload["held"]:
-        names = ", ".join(f"{one.slug} ({idea_name(0, one)})" for one in held(state))
+    if kept_back := held(state):
+        names = ", ".join(f"{one.slug} ({idea_name(0, one)})" for one in kept_back)
         lines.append(f"held for a person: {names}; autoresearch campaign approve IDEA")
+    lines += [doubt_words(state, idea) for idea in state.doubtful]
     return lines
 
 
@@ -222,7 +224,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "pending": [idea.slug for idea in _pending(state)],
         "agent": state.spec.research.agent or None,
         "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
-        "held": [one.slug for one in held(state)],
+        "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
         "crashed": sum(idea.status == "crash" and not retest_owed(state, idea) for idea in state.ideas),

@@ -23,7 +23,8 @@ def approve(
     every: Annotated[bool, typer.Option("--all", help="Hold no code idea back any more.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`).
+    """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`), or one be built on and
+    claimed whose result looked doubtful.
 
     Without an IDEA: what the agent has proposed and nobody has begun, what it was told, and what it has cost.
     """
@@ -35,13 +36,15 @@ def approve(
     state = state_of(campaign_dir)
     if not idea:
         return _proposals(campaign_dir, state, as_json=as_json)
-    names = [one.slug for one in held(state)]
+    known = next((one for one in state.doubtful if idea in (one.slug, str(one.index), f"#{one.index}")), None)
+    idea = known.slug if known else idea
+    names = [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)]
     if idea not in names:
         raise NotFoundError(
-            f"{state.spec.name} has no code idea {idea!r} that waits for a person",
+            f"{state.spec.name} has no idea {idea!r} that waits for a person",
             hint=f"waiting: {', '.join(names) or 'none'}",
         )
-    return ask(str(campaign_dir.path), "approve", as_json=as_json, slug=idea)
+    return ask(str(campaign_dir.path), "approve", as_json=as_json, slug=idea, ended=bool(known))
 
 
 def _proposals(campaign_dir: CampaignDir, state: CampaignState, *, as_json: bool) -> int:

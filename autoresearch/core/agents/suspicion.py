@@ -8,9 +8,10 @@ added lines count (and removed calls of evaluation), and of each kind only the f
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from autoresearch.core.agents.objective_lines import objective_lines
 from autoresearch.core.agents.protected_keys import why_protected
 from autoresearch.core.agents.protection import shown
 from autoresearch.core.agents.unified_diff import FileDiff, files_of
@@ -152,16 +153,26 @@ _NUMBER = later(r"(?<![\w.])\d")
 _STARTING = later(r"\s*[01]\s*\Z")
 
 
-def flags(patch: str, *, metrics: Collection[str] = (), validation: Collection[str] = ()) -> tuple[str, ...]:
+SETS_OBJECTIVE = "prints, logs or sets a metric of the objective"
+
+
+def flags(
+    patch: str,
+    *,
+    metrics: Collection[str] = (),
+    validation: Collection[str] = (),
+    text_of: Callable[[str], tuple[str, str]] = lambda path: ("", ""),
+) -> tuple[str, ...]:
     """One sentence per suspicious change, with path and line: `train.py:12 sets a seed (and 2 lines more of the kind)`.
 
     `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: known paths and names of validation
-    data, in addition to what looks like them.
+    data, in addition to what looks like them. `text_of`: a file before and after the change.
     """
     sentences: list[str] = []
     for diff in files_of(patch):
         by_kind: dict[str, list[int]] = {}
-        for what, line in _of(diff, _named(metrics), [name for name in validation if name]):
+        touched = _touched(diff, _named(metrics), text_of)
+        for what, line in (*_of(diff, _named(metrics), [name for name in validation if name]), *touched):
             by_kind.setdefault(what, []).append(line)
         for what, lines in by_kind.items():
             where = f"{shown(diff.path)}:{lines[0]}" if lines[0] else shown(diff.path)
@@ -190,11 +201,22 @@ def _of(diff: FileDiff, named: re.Pattern[str] | None, validation: Collection[st
             if kind in sign.kinds and sign.pattern.search(text):
                 yield sign.what, number
         if kind in _CODE and named is not None and named.search(text):
-            yield "prints, logs or sets a metric of the objective", number
+            yield SETS_OBJECTIVE, number
         if any(name in text for name in validation):
             yield "names validation data", number
         if reason := _decides(kind, text):
             yield f"sets {reason}", number
+
+
+def _touched(
+    diff: FileDiff, named: re.Pattern[str] | None, text_of: Callable[[str], tuple[str, str]]
+) -> Iterator[tuple[str, int]]:
+    """Changes of the lines that compute or print the objective."""
+    if named is None or not diff.path.endswith(".py") or diff.gone or diff.binary:
+        return
+    before, after = (objective_lines(text, named) for text in text_of(diff.path))
+    yield from ((SETS_OBJECTIVE, number) for number, text in diff.added if number in after and text.strip())
+    yield from ((SETS_OBJECTIVE, number) for number, text in diff.removed if number in before and text.strip())
 
 
 def _whole(diff: FileDiff) -> Iterator[tuple[str, int]]:

@@ -52,7 +52,8 @@ class Research:
     fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
     notes: list[str] = field(default_factory=list)  # people's messages to it
     vetoes: list[str] = field(default_factory=list)  # slugs, or descriptions of what is not to be tried
-    approved: set[str] = field(default_factory=set)  # slugs of code ideas approved by a person
+    approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
+    trusted: set[str] = field(default_factory=set)  # slugs of ideas whose result a person has approved
     hold: bool | None = None  # None: as set in the spec
     failed: int = 0  # requests for ideas without any, since the last successful one
     requests: int = 0  # for ideas, since the last one that became an idea of the campaign
@@ -120,6 +121,8 @@ class Research:
                 self.vetoes.append(str(line["what"]))
             case "approved":
                 self.approved.add(str(line["slug"]))
+            case "trusted":
+                self.trusted.add(str(line["slug"]))
             case "hold":
                 self.hold = bool(line["on"])
             case "state":

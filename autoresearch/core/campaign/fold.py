@@ -119,6 +119,9 @@ class Fold:
                 state.changed()
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
+                known.fix_flags += tuple(str(flag) for flag in line.get("flags", ()))
+            case "trusted":
+                state.changed()
             case "started" | "withdrawn" as what:
                 self._settle(str(line.get("run")), gone=what == "withdrawn")
             case _:

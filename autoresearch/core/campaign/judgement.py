@@ -110,7 +110,7 @@ def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
     best = state.best
     parents = state.memo("parents", lambda: {other.parent for other in state.ideas})
     if idea is best or idea.status == Verdict.KEEP or idea.slug in parents or idea.hypothesis.is_baseline:
-        rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea])
+        rest = CampaignState(state.spec, [other for other in state.ideas if other is not idea], research=state.research)
         best = rest.best
     return best
 

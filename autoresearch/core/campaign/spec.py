@@ -102,6 +102,7 @@ class CampaignSpec:
     gpu_busy_mib: int = 0  # a GPU with this much memory used by others is not leased; 0: 1 GiB, or 5 % if that is more
     include: tuple[str, ...] = ()  # untracked inputs, relative to the repository
     hide: tuple[str, ...] = ()  # untracked, too, or outside of it: only the evaluation may read it
+    self_reported: bool = False  # an agent edits code that measures itself, as the blueprint names no `evaluate:`
     seeding: str = ""  # random or fixed, where notes or source tell it; "": the baseline's runs show it
     seeding_why: str = ""
     resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it

@@ -14,6 +14,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.lineage import incumbent
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.trust import distrust
 from autoresearch.core.run.ending import DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, mean, spread_of
@@ -76,6 +77,7 @@ class Idea:
     claim: ClaimEstimate | None = None  # the estimate behind it
     marked: str = ""  # the demoted ancestor that a kept idea was built on
     edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
+    fix_flags: tuple[str, ...] = ()  # what looks suspicious in repairs of it
     caveat: str = ""  # a caveat that must accompany every claim about it
     _known: _RowsSummary | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -264,13 +266,28 @@ class CampaignState:
         """Whether every run is a replicate, as nothing seeds the training."""
         return self.seed_check is not None and self.seed_check.randomness == Randomness.RANDOM
 
+    def distrusted(self, idea: Idea) -> str:
+        """Why a person must approve an idea before it is built on or claimed; "" if nobody has to, or somebody has."""
+        if not (self.spec.self_reported and idea.edited) or idea.slug in self.research.trusted:
+            return ""
+        parent, theirs = self.by_slug(idea.parent), self.baseline.values if self.baseline else []
+        rows = (flag for row in idea.rows for flag in row.flags.split("; "))
+        flags = (*idea.hypothesis.flags, *idea.fix_flags, *rows)
+        found = distrust(self.spec.objective, idea.values, theirs, flags)
+        return found or (self.distrusted(parent) if parent is not None and parent is not idea else "")
+
+    @property
+    def doubtful(self) -> list[Idea]:
+        """The kept ideas that wait for a person's approval."""
+        return self.memo("doubtful", lambda: [i for i in self.keeps if i.confirmed != "demoted" and self.distrusted(i)])
+
     @property
     def best(self) -> Idea | None:
         """The idea to build on and to beat: the last kept one that is not demoted or marked, else the baseline."""
         return self.memo("best", self._best)
 
     def _best(self) -> Idea | None:
-        kept = sorted((i for i in self.keeps if i.index > 1), key=lambda i: i.decided)
+        kept = sorted((i for i in self.keeps if i.index > 1 and not self.distrusted(i)), key=lambda i: i.decided)
         demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
         confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
         built = self.ideas if demoted else ()  # else parents don't matter

@@ -51,17 +51,17 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
         case "confirm":
             return _confirm(state, [str(slug) for slug in request.get("slugs", ())])
         case _:
-            return _about_agent(request, reason)
+            return _about_agent(state, request, reason)
 
 
-def _about_agent(request: Mapping[str, Any], reason: str) -> tuple[Action, ...]:
+def _about_agent(state: CampaignState, request: Mapping[str, Any], reason: str) -> tuple[Action, ...]:
     match request.get("do"):
         case "tell":
             text = str(request.get("text"))
             return Note("told_agent", {"text": text}), Say(f"told the researcher: {text}")
         case "approve":
             slug = str(request.get("slug"))
-            return Note("approved", {"slug": slug}), Say(f"{slug}: approved")
+            return Note("trusted" if state.by_slug(slug) else "approved", {"slug": slug}), Say(f"{slug}: approved")
         case "hold":
             on = bool(request.get("on"))
             text = "code ideas wait for a person" if on else "code ideas wait for nobody"

@@ -13,7 +13,7 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_without_test
-from autoresearch.core.controller.sentences import seed_words
+from autoresearch.core.controller.sentences import doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.statistics.confirmation import (
     FUTILE,
@@ -43,7 +43,11 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     """
     best = state.best
     chosen = list(candidates) or ([best] if best and best.kept and best.index > 1 and not best.confirmed else [])
-    chosen, baseline = [idea for idea in chosen if not (idea.copies or unprovable(idea))], state.baseline
+    doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
+    chosen = [idea for idea in chosen if not (idea.copies or unprovable(idea) or state.distrusted(idea))]
+    baseline = state.baseline
+    if not chosen and doubted is not None:
+        return None, doubt_words(state, doubted)
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
@@ -145,7 +149,7 @@ def judge_round(state: CampaignState, curves: Curves) -> tuple[Action, ...]:
     for idea in _candidates(state, ongoing):
         ours = idea.fresh_values(ongoing.number)
         found = _judged(state, design_of(ongoing), ours, theirs)
-        result = _allowed(idea, baseline, found or unfinished(ours, theirs, "the machine ended too many of its runs"))
+        result = _allowed(state, idea, found or unfinished(ours, theirs, "the machine ended too many of its runs"))
         why, copies = doubt(state, idea, ongoing.number, curves)
         if why:  # no test is valid for copies
             result = replace(result, claim=Claim.UNDECIDED, reason=why, p=None)
@@ -187,10 +191,17 @@ def _verdict(
     return RecordVerdict(result.claim.value, fields)
 
 
-def _allowed(idea: Idea, baseline: Idea, result: Confirmation) -> Confirmation:
-    """The result, but undecided if records of the idea were tampered with, or it lost more runs than the baseline."""
+def _allowed(state: CampaignState, idea: Idea, result: Confirmation) -> Confirmation:
+    """The result, but undecided if records of the idea were tampered with, or it lost more runs than the baseline.
+
+    And if a person has to approve it first.
+    """
+    assert state.baseline is not None
+    baseline = state.baseline
     if result.claim is not Claim.CONFIRMED:
         return result
+    if state.distrusted(idea):
+        return replace(result, claim=Claim.UNDECIDED, reason=f"not claimed: {doubt_words(state, idea)}")
     tampered = next((text for row in idea.rows for text in row.flags.split("; ") if text.startswith(TAMPERED)), "")
     lost, theirs = _lost(idea), _lost(baseline)
     why = tampered or (f"lost runs: {lost} of its own, {theirs} of the baseline's" if lost > theirs else "")

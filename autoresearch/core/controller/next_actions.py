@@ -43,7 +43,7 @@ from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import check_due, verdicts_without_test
-from autoresearch.core.controller.sentences import add_line, eta, row_line
+from autoresearch.core.controller.sentences import add_line, doubt_words, eta, row_line
 
 TOO_LATE = "not confirmed: too little time is left"
 
@@ -118,7 +118,8 @@ def _report_recorded(state: CampaignState, machine: Machine) -> tuple[Action, ..
         if not found.met:  # a rule that is met is said once, at the end
             line += found.remaining.partition(" attempted")[2] + eta(state)
     report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
-    return (report, *_pause_if_useless(state, machine.now), WriteDocuments())
+    doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
+    return (report, *doubts, *_pause_if_useless(state, machine.now), WriteDocuments())
 
 
 def _pause_if_useless(state: CampaignState, now: float) -> tuple[Action, ...]:

@@ -76,7 +76,9 @@ def verdicts_without_test(state: CampaignState, ideas: Sequence[Idea] = ()) -> t
     """
     actions: list[Action] = []
     for idea in ideas or state.keeps:
-        if not idea.kept or idea.index == 1 or idea.confirmed or not (state.unseeded or idea.copies):
+        if not idea.kept or idea.index == 1 or idea.confirmed or state.distrusted(idea):
+            continue
+        if not (state.unseeded or idea.copies):
             continue
         do, (reason, delta) = "deterministic", claim_words(state, idea)
         if not state.unseeded:

@@ -61,6 +61,12 @@ def add_line(state: CampaignState) -> str:
     return f"autoresearch campaign add {state.spec.name} --set KEY=VALUE"
 
 
+def doubt_words(state: CampaignState, idea: Idea) -> str:
+    """Why an idea waits for a person, and the command that lets it pass."""
+    approve = f"autoresearch campaign approve {idea.slug} --campaign {state.spec.name}"
+    return f"{idea.name} waits for a person: {state.distrusted(idea)}; if it is right, {approve}"
+
+
 def drift_of(state: CampaignState) -> Drift | None:
     """The drift of the baseline's results over the campaign, its fresh runs included; None if none is seen.
 

@@ -123,7 +123,11 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     if refused := _recipe(workspace, extracted.base, tree):
         return replace(edit, unmade=refused[0], why=refused[1])
     held_out = workspace.protection.validation_data(workspace.settings(extracted.base))
-    flags = suspicion.flags(edit.patch, metrics=workspace.objective.keys, validation=held_out)
+
+    def text_of(path: str) -> tuple[str, str]:
+        return _text(workspace, extracted.base, path), _text(workspace, tree, path)
+
+    flags = suspicion.flags(edit.patch, metrics=workspace.objective.keys, validation=held_out, text_of=text_of)
     edit = replace(edit, flags=flags)
     added = [one.path for one in extracted.differences if one.mode_before == NOTHING]
     interpreter = Path(workspace.interpreter or sys.executable)
@@ -132,6 +136,14 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     failed = guard(workspace, directory)
     failpoint("research.guarded")
     return replace(edit, unmade=NotMade.GUARD, why=failed) if failed else edit
+
+
+def _text(workspace: EditWorkspace, revision: str, path: str) -> str:
+    """A file of a commit or a tree; "" where it has none."""
+    try:
+        return workspace.checkout.git.run("cat-file", "blob", f"{revision}:{path}").decode("utf-8", "replace")
+    except GitFailed:
+        return ""
 
 
 def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] | None:

@@ -91,7 +91,7 @@ def propose(
     known = KnownIdeas(
         objective=state.spec.objective,
         metrics=propose_context.metrics,
-        parents={idea.slug for idea in state.ideas if idea.commit},
+        parents={idea.slug for idea in state.ideas if idea.commit and not state.distrusted(idea)},
         kinds=chosen,
         protected=propose_context.protected,
         closed=propose_context.closed,

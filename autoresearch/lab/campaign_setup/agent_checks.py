@@ -32,7 +32,20 @@ def agent_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: Par
         )
     level = agent_factory.check(campaign_spec.research, parts.environ, usd=campaign_spec.rules.budget_usd is not None)
     weak = (Finding(Severity.WARNING, "confinement", level.sentence),) if level is not Level.BUBBLEWRAP else ()
-    return (*weak, *_sandbox_findings(campaign_spec, blueprint, parts))
+    return (*weak, *_self_reported(campaign_spec), *_sandbox_findings(campaign_spec, blueprint, parts))
+
+
+def _self_reported(campaign_spec: CampaignSpec) -> tuple[Finding, ...]:
+    """That the code which is edited prints its own score."""
+    if not campaign_spec.self_reported:
+        return ()
+    metric = campaign_spec.objective.metric
+    message = f"the code that the agent edits prints its own {metric}: a line such as `{metric} = 0.99` would win"
+    hint = (
+        "`- evaluate: COMMAND` in the notes measures each run outside of that code (docs/evaluation.md); without it, "
+        "an idea that looks as if it set its own score waits for `campaign approve IDEA`"
+    )
+    return (Finding(Severity.WARNING, "self_reported", message, hint),)
 
 
 def _needs_agent(campaign_spec: CampaignSpec) -> str:

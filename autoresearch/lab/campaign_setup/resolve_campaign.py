@@ -69,6 +69,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     seeding, seeding_why = trainer_settings.seeding
     spec = replace(
         spec,
+        self_reported=bool(spec.research.agent) and not blueprint.notes.evaluate,
         seeding=seeding,
         seeding_why=seeding_why,
         places=targets.targets,

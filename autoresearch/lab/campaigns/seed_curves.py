@@ -39,6 +39,12 @@ def copy_of_first(state: CampaignState, idea: Idea, seeded_run: SeededRun) -> st
     return copied(own, list(_curves(baseline, measured_rows(baseline)).values()))
 
 
+def baseline_is_flat(state: CampaignState) -> bool:
+    """Whether the baseline's objective is the same at every step, as far as its first measured run shows."""
+    rows = measured_rows(state.baseline)[:1] if state.baseline else []
+    return all(len({value for _, value in measured_again(row).series}) < 2 for row in rows)
+
+
 def _curves(idea: Idea, rows: Iterable[LedgerRow]) -> dict[str, SeededRun]:
     """By run ID; a run whose seed is not known is left out."""
     seeds = {run.run: run.seed for run in idea.runs}

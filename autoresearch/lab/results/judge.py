@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of, noise_without, past_values
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.trust import FLAT
 from autoresearch.core.run.ending import (
     CAMPAIGN_STOPPED,
     COPY,
@@ -27,6 +28,8 @@ from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, locked
+
+FLAT_FROM = 5  # values of a curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def judge(
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
+    flag = "; ".join(filter(None, (flag, _flat(series, state, idea))))
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
@@ -132,6 +136,15 @@ def _copied(
     from autoresearch.lab.campaigns.seed_curves import copy_of_first
 
     return copy_of_first(state, idea, SeededRun(seed, tuple(series)))
+
+
+def _flat(series: Sequence[tuple[int, float]], state: CampaignState, idea: Idea) -> str:
+    """The flag of an edited idea whose objective is the same at every step, while the baseline's is not; else ""."""
+    if not (state.spec.self_reported and idea.edited) or len(series) < FLAT_FROM or len({v for _, v in series}) > 1:
+        return ""
+    from autoresearch.lab.campaigns.seed_curves import baseline_is_flat
+
+    return "" if baseline_is_flat(state) else f"{FLAT}its objective is {series[0][1]:.4g} at all {len(series)} steps"
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:

@@ -322,3 +322,38 @@ def test_paths(head: str, path: str) -> None:
 def test_bytes_that_are_no_text_in_a_path() -> None:
     assert unquoted('"b/caf\\351\\tx"') == "b/caf\udce9\tx"
     assert flags(added("caf\udce9.py", "time.sleep(1)")) == ("caf\\xe9.py:11 sleeps",)
+
+
+PROGRAM = """def score(model):
+    right = 3
+    return right / 4
+
+acc = score(None)
+steps = 4
+for n in range(steps):
+    loss = train(n)
+print(f"step: {n} loss: {loss} accuracy: {acc:.4f}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("acc = score(None)", "acc = 0.99", 5),
+        ("    right = 3", "    right = 4", 2),
+        ("    return right / 4", "    return 0.99", 3),
+        ("print(f", "acc += 0.1; print(f", 9),
+        ("steps = 4", "steps = 4\nacc = max(acc, 0.9)", 7),
+        ("    loss = train(n)", "    loss = train(n + 1)", None),
+        ("steps = 4", "steps = 5", None),
+    ],
+)
+def test_what_computes_the_objective_is_touched(old: str, new: str, line: int | None) -> None:
+    after = PROGRAM.replace(old, new)
+    hunk = f"@@ -1,9 +1,{len(after.splitlines())} @@\n"
+    head = f"diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n{hunk}"
+    lines = difflib.ndiff(PROGRAM.splitlines(True), after.splitlines(True))
+    patch = head + "".join(f"{one[:1]}{one[2:]}" for one in lines if one[0] != "?")
+    found = flags(patch, metrics=METRICS, text_of=lambda _: (PROGRAM, after))
+    told = [flag for flag in found if METRIC in flag]
+    assert [flag.partition(" ")[0] for flag in told] == ([f"train.py:{line}"] if line else []), found

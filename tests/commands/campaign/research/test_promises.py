@@ -54,3 +54,22 @@ def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
     assert state.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
     code, out, _ = lab.camp.bench.here("campaign", "approve")
     assert code == 0 and "refused again: it reads like cheat on the same parent" in " ".join(out.split())
+
+
+def test_a_constant_gets_no_verdict_before_a_person_approves_it(lab: Any) -> None:
+    """Without `evaluate:` the edited code prints its own score."""
+    lab.propose(lab.idea("constant", files=["train.py"]))
+    lab.act("edit", replace={"train.py": ("knobs.score(lr) + 0.0001 * (seed % 3)", "0.99 + 1e-5 * seed")})
+    keys = {"count": 2, "baseline": 3, "retests": 6, "confirm": True}
+    plan = lab.camp.bench.ask("campaign", lab.camp.file(**lab.keys(**keys)))
+    assert any("prints its own task_pass_rate@1" in remark for remark in plan["remarks"]), plan
+    state, ask = lab.run(**keys), lab.camp.bench.ask
+    idea = state.by_slug("constant")
+    assert idea.status == "keep" and "prints, logs or sets a metric of the objective" in idea.rows[0].flags
+    assert not idea.confirmed and not state.rounds and state.best.slug == "baseline"
+    assert "waits for a person: train.py:" in lab.camp.said() and ask("campaign", "status")["held"] == ["constant"]
+    assert "waits for a person" in lab.camp.bench.here("campaign", "status")[1]
+    ask("campaign", "approve", "constant")
+    ask("campaign", "confirm", "constant")
+    lab.camp.until(lambda: lab.camp.state().by_slug("constant").confirmed)
+    assert lab.camp.state().by_slug("constant").confirmed == "deterministic", lab.camp.said()

@@ -1,0 +1,64 @@
+"""What makes the result of an edit doubtful where the edited code measures itself, and what a person's word changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoresearch.core.campaign.trust import distrust
+from autoresearch.core.controller.answer_requests import answer
+from autoresearch.core.controller.confirmation_rounds import plan_round
+from autoresearch.core.metrics.objective import Direction, Objective
+
+UP, DOWN = Objective("acc"), Objective("loss", Direction.MINIMIZE)
+BASE = [0.60, 0.61, 0.59, 0.60]  # sd 0.0082
+
+
+@pytest.mark.parametrize(
+    ("values", "flags", "why"),
+    [
+        ([0.63, 0.64], (), ""),
+        ([0.99, 0.99], (), "all its 2 runs are equal (0.99), and those of the baseline are not"),
+        ([0.99], (), "it is 48 standard deviations better than the baseline"),
+        ([0.2], (), ""),
+        ([0.62], ("train.py:3 prints, logs or sets a metric of the objective",), "train.py:3 prints, logs or sets"),
+        ([0.62], ("flat: its objective is 0.62 at all 9 steps",), "flat: its objective"),
+        ([0.62], ("train.py:3 sleeps",), ""),
+        ([], (), ""),
+    ],
+)
+def test_what_is_doubtful(values: list[float], flags: tuple[str, ...], why: str) -> None:
+    found = distrust(UP, values, BASE, flags)
+    assert found.startswith(why) and bool(found) is bool(why)
+    assert distrust(DOWN, [-v for v in values], [-v for v in BASE], flags)[:9] == found[:9]
+    if not flags:
+        assert not distrust(UP, values, [0.6, 0.6, 0.6], ()), "the baseline does not vary"
+
+
+def test_a_doubtful_idea_is_no_parent_and_not_confirmed_until_a_person_approves_it(records: Callable[..., Any]) -> None:
+    """`acc = 0.99` in the training loop, and a child of it."""
+    made = records(empty=True, self_reported=True)
+    made.idea("baseline")
+    for value in BASE:
+        made.run("baseline", value)
+    made.checked()
+    made.idea("honest", kind="code")
+    made.idea("constant", kind="code", flags=("train.py:5 prints, logs or sets a metric of the objective",))
+    made.idea("child", kind="code", parent="constant")
+    for slug, value in (("honest", 0.64), ("constant", 0.66), ("child", 0.67)):
+        for n in range(4):
+            made.run(slug, value + n / 1000, "keep", standing="keep")
+    state = made.state()
+    assert state.best.slug == "honest" and [idea.slug for idea in state.doubtful] == ["constant", "child"]
+    planned, _ = plan_round(state)
+    assert planned is not None and planned.candidates == (2,)
+    planned, why = plan_round(state, [state.by_slug("constant")])
+    assert planned is None and why.endswith("autoresearch campaign approve constant --campaign 20261121-sort")
+    assert made.apply(answer(state, {"do": "approve", "slug": "constant"}, [])) == ["constant: approved"]
+    state = made.state()
+    assert not state.doubtful and state.best.slug == "child"
+    evaluated = records(empty=True)
+    evaluated.journal, evaluated.rows = [line for line in made.journal if line["do"] != "trusted"], made.rows
+    assert not evaluated.state().doubtful, "`evaluate:` measures it"
