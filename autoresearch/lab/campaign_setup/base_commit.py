@@ -72,9 +72,10 @@ def with_base_commit(campaign_spec: CampaignSpec, base: ProposedBase) -> Campaig
     """The campaign with its base commit, which is made here if it is the working tree."""
     if base.ref:
         return replace(campaign_spec, base_commit=base.commit())
+    what = "your uncommitted changes" if base.dirty else "the working tree as it was"
     shot = snapshot(
         base.checkout,
-        message=f"{campaign_spec.name}: the base of a campaign, the working tree as it was",
+        message=f"base: {what}\n\n{campaign_spec.name} starts from it; an idea's commit has its own change only.",
         extra=masked_files(base.checkout, base.own_files),
         leave_out=_not_code(campaign_spec),
     )

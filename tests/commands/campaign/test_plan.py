@@ -90,3 +90,15 @@ def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) ->
     assert any(line.startswith("autoresearch campaign set one count=") for line in ended["next"])  # the question
     assert [idea.index for idea in camp.state().ideas if idea.attempted] == [1, 2, 3, 4]
     assert len(camp.state().baseline.rows) == 1
+
+
+def test_edits_of_the_user_are_a_commit_of_their_own(camp: Any) -> None:
+    (camp.bench.repo / "notes.txt").write_text("mine, and none of an idea's\n")
+    queue = camp.ideas({"slug": "lower", "overrides": {"lr": 0.01}})
+    state = camp.run(queue=queue, count=2, baseline=1, retests=0, confirm=False)
+    git, base = camp.bench.git, state.spec.base_commit
+    assert git("log", "-1", "--format=%s", base).strip() == "base: your uncommitted changes"
+    assert "notes.txt" in git("show", "--name-only", "--format=", base)
+    for idea in state.ideas:
+        own = git("diff-tree", "-r", "--name-only", "--no-commit-id", idea.commit)
+        assert own and "notes.txt" not in own, idea.slug
