@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,8 +106,12 @@ def resume(
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import controller_session
     from autoresearch.lab.campaigns import requests
+    from autoresearch.records import campaign_records
+    from autoresearch.records.campaign_records import CampaignDir
 
     parts = real_parts()
+    if campaign.startswith("/") and campaign_records.restore(CampaignDir(Path(campaign))):
+        output.remark(f"the records of {Path(campaign).name} were written again")
     campaign_dir = campaign_to_change(campaign, parts)
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED:

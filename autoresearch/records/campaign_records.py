@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
-from autoresearch.records.rundir import is_locked, read_json, write_json
+from autoresearch.records.rundir import is_locked, read_json, write_atomically, write_json
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
@@ -71,8 +72,18 @@ class CampaignDir:
         return self.path / "results.tsv"
 
     @property
+    def kept(self) -> Path:
+        """What `git clean` does not reach: in the repository's git directory; this directory without a repository."""
+        git = self.path.parents[2] / ".git"
+        with contextlib.suppress(OSError):
+            if git.is_file():  # a linked worktree
+                git = Path(os.path.join(git.parent, git.read_text().removeprefix("gitdir:").strip()))  # noqa: PTH118
+                git /= (git / "commondir").read_text().strip()
+        return git / "autoresearch" / self.path.name if git.is_dir() else self.path
+
+    @property
     def lock(self) -> Path:
-        return self.path / "controller.lock"
+        return self.kept / "controller.lock"
 
     @property
     def controller(self) -> Path:
@@ -116,6 +127,39 @@ def write_spec(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> None:
     """Write campaign.json, atomically and durably; the campaign exists from then on."""
     write_json(campaign_dir.spec, campaign_spec.to_json())
     sync_directory(campaign_dir.path)
+    keep(campaign_dir)
+
+
+def keep(campaign_dir: CampaignDir) -> None:
+    """Copy what a controller needs to where `git clean` does not reach; `add` copies what is appended later."""
+    if campaign_dir.kept == campaign_dir.path:
+        return
+    campaign_dir.kept.mkdir(parents=True, exist_ok=True)
+    for path in (campaign_dir.spec, campaign_dir.journal, campaign_dir.verdicts):
+        copy = campaign_dir.kept / path.name
+        if path.exists():
+            write_atomically(copy, path.read_bytes(), durable=False)
+        else:
+            copy.unlink(missing_ok=True)
+
+
+def is_kept(campaign_dir: CampaignDir) -> bool:
+    """Whether the records are gone, and can be written again."""
+    return not campaign_dir.spec.exists() and (campaign_dir.kept / campaign_dir.spec.name).exists()
+
+
+def restore(campaign_dir: CampaignDir) -> bool:
+    """Write the records of a removed campaign again, from what was kept; False if nothing is missing, or kept.
+
+    The ledger is restored from the evidence (`records.evidence`); logs and outputs of runs that are over are lost.
+    """
+    if not is_kept(campaign_dir):
+        return False
+    campaign_dir.path.mkdir(parents=True, exist_ok=True)
+    for path in (campaign_dir.journal, campaign_dir.verdicts, campaign_dir.spec):  # last what says that all is there
+        if (copy := campaign_dir.kept / path.name).exists():
+            write_atomically(path, copy.read_bytes())
+    return True
 
 
 def read_spec(campaign_dir: CampaignDir) -> CampaignSpec:
@@ -150,9 +194,11 @@ def declared_spec(campaign_dir: CampaignDir) -> CampaignSpec:
 
 def add(path: Path, do: str, *, t: float | None = None, **fields: Any) -> None:
     """Append one object to the journal, the requests or the verdicts, durably."""
-    append_line(
-        path, json_line({"t": round(time.time() if t is None else t, 3), "do": do, **fields}, executed=EXECUTED)
-    )
+    line = json_line({"t": round(time.time() if t is None else t, 3), "do": do, **fields}, executed=EXECUTED)
+    append_line(path, line)
+    copy = CampaignDir(path.parent).kept / path.name
+    if copy != path and path.name in ("journal.jsonl", "verdicts.jsonl") and copy.parent.is_dir():
+        append_line(copy, line, durable=False)
 
 
 def entries(path: Path, since: int = 0, *, needle: bytes = b"") -> Iterator[dict[str, Any]]:

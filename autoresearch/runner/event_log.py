@@ -9,6 +9,7 @@ import time
 
 from .basics import clock, open_append, wall, write_all
 from .masking import clean_text, mask_values
+from .removed_records import put_back
 from .text import without_html
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ class EventLog:
 
     def __init__(self, run_dir: str, journal: str) -> None:
         self.dir = run_dir
+        self.path_of_journal = journal
         self.origin = clock()
         self._events, self._journal = _appending(f"{run_dir}/events.jsonl"), _appending(journal)
         self._torn: set[int] = set()  # descriptors whose last line was cut by a full disk
@@ -39,6 +41,12 @@ class EventLog:
         self._append(self._events, json.dumps(line))
         stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
         self._append(self._journal, f"- {stamp} +{s:.1f}s {without_html(' '.join(text.split()))}")
+
+    def reopen(self) -> None:
+        """Write events.jsonl and the journal again where they were removed, and append to them from now on."""
+        for path, fd in ((f"{self.dir}/events.jsonl", self._events), (self.path_of_journal, self._journal)):
+            put_back(fd, path)
+        self._events, self._journal = _appending(f"{self.dir}/events.jsonl"), _appending(self.path_of_journal)
 
     def _append(self, fd: int, text: str) -> None:
         line = text.encode("utf-8", "replace") + b"\n"

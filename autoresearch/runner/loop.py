@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .basics import NEVER, clock, wall
 from .debug_log import note
@@ -29,8 +29,10 @@ HANGUP_S = 0.5  # a tmux server that is being killed takes a moment to die
 class Loop:
     """The event loop and its state; `tick` is one iteration."""
 
-    def __init__(self, run_dir: str, runner_spec: Spec, lock: int, listener: Listener, stopping: Stopping) -> None:
+    def __init__(self, run_dir: str, runner_spec: Spec, lock: int, listener: Listener, stopping: Stopping,
+                 restore: Callable[[], bool]) -> None:  # fmt: skip
         self.lock = lock
+        self.restore = restore  # writes a removed run directory again; whether it is to be called again
         self.listener = listener
         self.stopping = stopping
         self.wakeups = Wakeups(run_dir)
@@ -99,9 +101,10 @@ class Loop:
     def _look(self) -> None:
         """Read what is new in stop request, inbox and log."""
         self.wakeups.watch()
+        removed = self.restore()
         self.stopping.check_file()
         self.listener.read_inbox()
-        self._dirty = not self.listener.scan(SCAN_BUDGET_S)
+        self._dirty = not self.listener.scan(SCAN_BUDGET_S) or removed
         now = clock()
         self._scan_after = now + PACE_S
         self.mirror.wake(now)

@@ -29,6 +29,7 @@ from .listener import Listener
 from .loop import Loop
 from .masking import learn, learn_environment, mask_text, mask_values, secrets_in
 from .processes import start_ticks
+from .removed_records import RemovedRecords, put_back
 from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
 from .stop_reasons import StopDecision, Stopping
@@ -64,7 +65,8 @@ class Runner:
         self.event_log = EventLog(run_dir, runner_spec.journal)
         self.listener = Listener(run_dir, runner_spec, self.event_log)
         self.stopping = Stopping(run_dir, runner_spec, self.event_log, self.listener)
-        self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping)
+        self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping, self.restore_records)
+        self.removed = RemovedRecords(run_dir)
         self.leases = Leases()
         self.gpus = self._gpus(runner_spec)
         self.log = -1
@@ -92,6 +94,7 @@ class Runner:
                 self.event_log.emit("launch_failed", f"could not be launched: {reason}", cause=cause)
             except Exception as error:  # noqa: BLE001 - the run's only record must report what happened
                 self.note_failure(part.__name__, error)
+        self.restore_log()
         self.leases.release()  # before the record is written: a process waiting for it may need the GPUs at once
         record = exit_record(
             *(self.spec.run, self.loop, self.failure, self.full_disk),
@@ -146,6 +149,33 @@ class Runner:
             raise Withdrawn
         raise LaunchError("launch_interrupted", "the command that launched it died before it was ready")
 
+    def restore_records(self, *, at_once: bool = False) -> bool:
+        """Write the run directory again if all records were removed; whether that is still to be done."""
+        if not self.removed.are_gone():
+            return False
+        if not (self.removed.settled() or at_once):
+            return True
+        try:
+            self.removed.restore()
+            self.event_log.reopen()
+            self.event_log.reserve()
+            self.write_identity()
+            self.loop.wakeups.turn_to(self.dir)
+            text = "all records of this repository were removed (`git clean`?); those of this run were written again"
+            self.event_log.emit("warning", text)
+        except OSError as error:
+            debug_log.note("the removed records cannot be written again: %s", error)
+        return False
+
+    def restore_log(self) -> None:
+        """At the end: the log of a run whose records were removed, to which the trainer wrote on."""
+        self.restore_records(at_once=True)
+        try:
+            if os.path.exists(f"{self.dir}/spec.json"):
+                put_back(self.log, f"{self.dir}/run.log")
+        except OSError as error:
+            self.event_log.emit("warning", f"the removed log could not be written again: {error}")
+
     def _gpus(self, runner_spec: Spec) -> Gpus:
         """The GPUs whose memory is measured: none if they are shared, as it then says nothing about this run."""
         return Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
@@ -162,6 +192,7 @@ class Runner:
             self.log = open_append(f"{self.dir}/run.log")
         except OSError as error:
             raise LaunchError("unwritable", f"the run directory cannot be written: {error.strerror}") from None
+        self.removed.learn()
         self.env = trainer_environment(self.dir, self.spec)
         self.key = self.env.pop(SEAL, "")
         self.secrets = learn_environment(self.env)

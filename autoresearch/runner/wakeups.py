@@ -10,7 +10,7 @@ import signal
 CHANGED = signal.SIGIO
 _TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, CHANGED)
 _IGNORED = (signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGUSR2)
-_CHANGES = fcntl.DN_MODIFY | fcntl.DN_CREATE | fcntl.DN_RENAME
+_CHANGES = fcntl.DN_MODIFY | fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_DELETE
 
 
 class Wakeups:
@@ -31,6 +31,12 @@ class Wakeups:
             signal.signal(number, signal.SIG_IGN)
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.trusted = self.watch()  # False: poll every second
+
+    def turn_to(self, run_dir: str) -> None:
+        """Watch the directory that is at this path now."""
+        os.close(self._directory)
+        self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.watch()
 
     def watch(self) -> bool:
         """Request one signal for the next change (a flood of lines is one signal). Call it before reading the files."""

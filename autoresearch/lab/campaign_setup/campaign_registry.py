@@ -12,6 +12,7 @@ from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.run_names import key_of
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 from autoresearch.records.rundir import locked, read_json, write_json
@@ -70,6 +71,14 @@ def find(name: str, parts: Parts) -> CampaignDir:
     matching = [one for one in own if one.answers_to(name)] if name else own
     if matching:
         return next((one for one in matching if one.campaign_dir.controlled), matching[0]).campaign_dir
+    removed = [one for one in registered(parts) if one.is_of(here) and (not name or one.answers_to(name))]
+    if gone := next((one for one in removed if campaign_records.is_kept(one.campaign_dir)), None):
+        raise NotFoundError(
+            f"the records of {gone.name} were removed (`git clean`?)",
+            hint="ideas, verdicts and rows can be written again; logs and outputs of its runs are lost",
+            fix=f"autoresearch campaign resume {gone.campaign_dir.path}",
+            code="records_removed",
+        )
     others = [one for one in every if not one.is_of(here) and (not name or one.answers_to(name))]
     elsewhere = ", ".join(str(one.campaign_dir.path) for one in others[:5])
     none = f"{here} has no campaign" if every else "there is no campaign yet"

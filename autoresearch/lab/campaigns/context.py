@@ -10,7 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
@@ -19,6 +19,11 @@ from autoresearch.lab.parts import Parts
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
+
+RECORDS_REMOVED = (
+    "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
+    "runs that are over are lost"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,10 @@ class CampaignContext:
 
     @property
     def state(self) -> CampaignState:
-        """The campaign as its files are now."""
+        """The campaign as its files are now. Raises EnvironmentUnusable, with them written again, if they were removed.
+        """
+        if not self.campaign_dir.spec.exists() and campaign_records.restore(self.campaign_dir):
+            raise EnvironmentUnusable(RECORDS_REMOVED, code="records_removed")
         return self.history.state()
 
     @property

@@ -98,7 +98,8 @@ class Controller:
         self._agent.recover()
         self._sources.reconcile(self._context.state)
         record = self._context.campaign_dir.controller
-        write_json(record, {**(read_json(record) or {}), "ready": True}, durable=False)
+        identity = read_json(record) or {"pid": os.getpid(), "started": time.time()}  # it may have been removed
+        write_json(record, {**identity, "ready": True}, durable=False)
         while not self._ended:
             self._carry_out(next_actions(self._context.state, self._machine()))
 

@@ -7,7 +7,8 @@ from autoresearch.records.appending import FULL
 
 _FULL_DISK = "disk_full"
 _FILES = frozenset((_FULL_DISK, "unwritable", "unreadable", "state_unusable", "git_failed", "slot_stuck"))
-_CODES = _FILES | {"no_tmux", "old_tmux", "tmux_failed", "tmux_unreachable", "session_lost", "no_bash"}
+_TMUX = frozenset(("no_tmux", "old_tmux", "tmux_failed", "tmux_unreachable", "session_lost"))
+_CODES = _FILES | _TMUX | {"no_bash", "records_removed"}
 _WORDS = ("No space left on device", "Disk quota exceeded")  # as git has them
 
 

@@ -1,0 +1,77 @@
+"""The run directory, written again after `git clean` removed all records of a repository while the run lived.
+
+A run directory that was removed alone, beside others that stay, was removed on purpose and is left so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from .basics import clock, read_file, write_all
+
+SETTLED_S = 0.5  # `git clean` is over by then: it would remove what is written again, too
+
+
+class RemovedRecords:
+    """What is needed to write a run directory again: its spec, its lock, and the identity of the directory of all."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.dir = run_dir
+        self.spec = b""  # content of spec.json, once the launch is over
+        self._all = os.path.dirname(os.path.dirname(run_dir))  # reports/auto_research
+        self._held = _opened(self._all)  # open, so that no other directory is given its inode number
+        self._locks: list[int] = []
+        self._gone_at = 0.0  # when the removal was seen
+
+    def learn(self) -> None:
+        """Read the spec as it is executed."""
+        self.spec = read_file(f"{self.dir}/spec.json")
+
+    def are_gone(self) -> bool:
+        """Whether the run directory was removed together with the directory of all records."""
+        gone = bool(self.spec) and not os.path.exists(f"{self.dir}/spec.json")
+        return gone and not _is_at(self._held, self._all)
+
+    def settled(self) -> bool:
+        """Whether they have been gone for a while."""
+        self._gone_at = self._gone_at or clock()
+        return clock() - self._gone_at >= SETTLED_S
+
+    def restore(self) -> None:
+        """Make the directory again, with spec and lock."""
+        os.makedirs(self.dir, exist_ok=True)
+        lock = os.open(f"{self.dir}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._locks.append(lock)  # held until the Runner's end
+        spec = os.open(f"{self.dir}/spec.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        write_all(spec, self.spec)
+        os.close(spec)
+        if self._held >= 0:
+            os.close(self._held)
+        self._held, self._gone_at = _opened(self._all), 0.0
+
+
+def put_back(fd: int, path: str) -> None:
+    """Write what an open file holds to its path, if that is gone: it was removed, and is still written to."""
+    if fd < 0 or os.path.exists(path):
+        return
+    with open(f"/proc/self/fd/{fd}", "rb") as removed, open(f"{path}.tmp", "wb") as file:
+        while piece := removed.read(1 << 20):
+            file.write(piece)
+    os.rename(f"{path}.tmp", path)
+
+
+def _opened(directory: str) -> int:
+    try:
+        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether an open directory is still the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except OSError:
+        return False
