@@ -13,7 +13,7 @@ from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest
 from autoresearch.core.controller.seed_check import Curves, doubt, verdicts_without_test
-from autoresearch.core.controller.sentences import doubt_words, seed_words
+from autoresearch.core.controller.sentences import doubt_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.statistics.confirmation import (
     FUTILE,
@@ -51,7 +51,7 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     if not chosen or baseline is None or not baseline.values:
         return None, "nothing was kept that could be claimed"
     if state.unseeded:
-        return None, seed_words(state)
+        return None, "runs are not known to be more than copies; `campaign status` says what to declare"
     number, budget = len(state.rounds) + 1, state.spec.rules.confirm_runs
     chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
     fitting = next((n for n in range(len(chosen), 0, -1) if design(number, n, budget)), 0)
