@@ -22,9 +22,8 @@ from autoresearch.core.run.trainer import (
     Trainer,
 )
 from autoresearch.readers.console import read_console
-from autoresearch.readers.dict_lines import read_dict_lines
 from autoresearch.readers.found_lines import find_metrics
-from autoresearch.readers.jsonl import read_jsonl
+from autoresearch.readers.jsonl import read_dict_lines, read_jsonl
 from autoresearch.readers.registry import read_by_plugin
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.swanlab_run import read_swanlab

@@ -3,7 +3,7 @@
 As of modelscope/AgentJet d20cce0e (the newest complete tree) and later stored versions of single files:
 ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console format is
 verl's (see `step_line`); validations are printed as step lines as well, the first one twice. The metrics are appended
-to two files, one dict per line (see `readers.dict_lines`). docs/agentjet.md has all rules.
+to two files, one dict per line (see `readers.jsonl`). docs/agentjet.md has all rules.
 
 `task_pass_rate@1` counts answers with a reward of 1 or more. Swarm clients count every reward above 0, so their metric
 has another name here and the two are never compared. The KL is in every line, 0 if it is switched off.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.dict_lines import read_dict_lines
+from autoresearch.readers.jsonl import read_dict_lines
 from autoresearch.readers.read import read_source
 from autoresearch.trainers import registry
 
