@@ -457,3 +457,11 @@ def test_a_plan_says_what_was_read_from_a_launch_script(bench: Any) -> None:
     (bench.repo / "go.sh").write_text((SAMPLES / "slime/examples/search-r1/run_qwen2.5_3B.sh").read_text())
     refused = bench.ask("run", blueprint, "--dry-run", check=3)
     assert "go.sh:4: pkill ends processes by name" in refused["error"]["message"]
+
+
+def test_the_panes_of_earlier_runs_close_but_for_the_last(bench: Any) -> None:
+    sessions = []
+    for name in ("one", "two", "three"):
+        path = bench.blueprint(name=f"{name}.md", title=f"Try {name}", result_dir=str(bench.root / name))
+        sessions.append(bench.ask("run", path)["session"])
+    assert set(bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()) & set(sessions) == {*sessions[1:]}

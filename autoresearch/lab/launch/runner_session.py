@@ -17,7 +17,8 @@ from autoresearch.lab.launch.runner_spec import RUNNER
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.launchers.tmux_session import SessionInfo
-from autoresearch.records.index import state_home
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.rundir import RunDir, write_json
 from autoresearch.runner import debug_log
 
@@ -61,10 +62,29 @@ def await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = t
 
 
 def close_previous(spec: RunSpec, parts: Parts) -> None:
-    """Close the pane of a directory's previous run: it stays readable until its next run starts."""
+    """Close the pane of a directory's previous run, and of the project's earlier ones: the last stays readable."""
     from autoresearch.lab.runs.sessions import close_session
 
     for entry in parts.index.by_directory(spec.result_dir):
         rundir = RunDir(Path(entry.run_dir))
         if entry.run != spec.run and rundir.state() is RunState.ENDED:
             close_session(rundir, parts)
+    if (launched := parts.index.by_id(spec.run)) and not _in_campaign(launched):
+        _close_earlier(launched, parts)
+
+
+def _close_earlier(launched: IndexEntry, parts: Parts) -> None:
+    """Close the panes of the lone runs of the project that are over, but for the newest one, which stays readable."""
+    from autoresearch.lab.runs.sessions import close_session, session_info
+
+    info = session_info(RunDir(Path(launched.run_dir)))
+    ended = parts.launcher(info.socket).list_ended() if info else []
+    entries = (parts.index.by_id(one.session) for one in ended)
+    lone = [one for one in entries if one and one.project == launched.project and not _in_campaign(one)]
+    over = [one for one in lone if RunDir(Path(one.run_dir)).state() is RunState.ENDED]
+    for entry in sorted(over, key=lambda one: one.created)[:-1]:
+        close_session(RunDir(Path(entry.run_dir)), parts)
+
+
+def _in_campaign(entry: IndexEntry) -> bool:
+    return CampaignDir(Path(entry.run_dir).parent).spec.exists()
