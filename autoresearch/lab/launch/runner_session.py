@@ -69,21 +69,21 @@ def close_previous(spec: RunSpec, parts: Parts) -> None:
         rundir = RunDir(Path(entry.run_dir))
         if entry.run != spec.run and rundir.state() is RunState.ENDED:
             close_session(rundir, parts)
-    if (launched := parts.index.by_id(spec.run)) and not _in_campaign(launched):
-        _close_earlier(launched, parts)
+    if (entry := parts.index.by_id(spec.run)) and not _in_campaign(entry):
+        _close_earlier(entry, parts)
 
 
-def _close_earlier(launched: IndexEntry, parts: Parts) -> None:
+def _close_earlier(entry: IndexEntry, parts: Parts) -> None:
     """Close the panes of the lone runs of the project that are over, but for the newest one, which stays readable."""
     from autoresearch.lab.runs.sessions import close_session, session_info
 
-    info = session_info(RunDir(Path(launched.run_dir)))
+    info = session_info(RunDir(Path(entry.run_dir)))
     ended = parts.launcher(info.socket).list_ended() if info else []
-    entries = (parts.index.by_id(one.session) for one in ended)
-    lone = [one for one in entries if one and one.project == launched.project and not _in_campaign(one)]
+    known = (parts.index.by_id(one.session) for one in ended)
+    lone = [one for one in known if one and one.project == entry.project and not _in_campaign(one)]
     over = [one for one in lone if RunDir(Path(one.run_dir)).state() is RunState.ENDED]
-    for entry in sorted(over, key=lambda one: one.created)[:-1]:
-        close_session(RunDir(Path(entry.run_dir)), parts)
+    for one in sorted(over, key=lambda one: one.created)[:-1]:
+        close_session(RunDir(Path(one.run_dir)), parts)
 
 
 def _in_campaign(entry: IndexEntry) -> bool:
