@@ -69,8 +69,9 @@ def close_previous(spec: RunSpec, parts: Parts) -> None:
         rundir = RunDir(Path(entry.run_dir))
         if entry.run != spec.run and rundir.state() is RunState.ENDED:
             close_session(rundir, parts)
-    if (entry := parts.index.by_id(spec.run)) and not _in_campaign(entry):
-        _close_earlier(entry, parts)
+    own = parts.index.by_id(spec.run)
+    if own and not _in_campaign(own):
+        _close_earlier(own, parts)
 
 
 def _close_earlier(entry: IndexEntry, parts: Parts) -> None:
