@@ -112,6 +112,7 @@ def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: 
         raise UsageError("nothing was started: no command that trains was named", code=none.code)
     wrote |= _settings_file(root)
     remarks = [*first.get("remarks", ()), *(_campaign(root, wrote)["remarks"] if campaign else ())]
+    remarks = [one for one in remarks if _COMMIT not in one]  # `first_commit` comes next
     lines = [f"wrote {os.path.relpath(path)}{words and f': {words}'}" for path, words in wrote.items()]
     for line in (*lines, *remarks):
         output.remark(line)

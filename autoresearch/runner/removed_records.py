@@ -20,7 +20,7 @@ class RemovedRecords:
         self.dir = run_dir
         self.spec = b""  # content of spec.json, once the launch is over
         self._all = os.path.dirname(os.path.dirname(run_dir))  # reports/auto_research
-        self._held = _opened(self._all)  # open, so that no other directory is given its inode number
+        self._held = _opened(self._all)  # open: a path or an inode number may be given again
         self._locks: list[int] = []
         self._gone_at = 0.0  # when the removal was seen
 
@@ -31,7 +31,7 @@ class RemovedRecords:
     def are_gone(self) -> bool:
         """Whether the run directory was removed together with the directory of all records."""
         gone = bool(self.spec) and not os.path.exists(f"{self.dir}/spec.json")
-        return gone and not _is_at(self._held, self._all)
+        return gone and _is_deleted(self._held)
 
     def settled(self) -> bool:
         """Whether they have been gone for a while."""
@@ -69,9 +69,9 @@ def _opened(directory: str) -> int:
         return -1
 
 
-def _is_at(fd: int, path: str) -> bool:
-    """Whether an open directory is still the one at this path."""
+def _is_deleted(fd: int) -> bool:
+    """Whether an open directory was removed; one that was moved was not."""
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        return os.readlink(f"/proc/self/fd/{fd}").endswith(" (deleted)")
     except OSError:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,7 +68,7 @@ def find(name: str, parts: Parts) -> CampaignDir:
     if direct.spec.is_file():
         return direct
     here, every = current_project(), known(parts)
-    own = [one for one in every if one.is_of(here)]
+    own = [one for one in every if one.is_of(here)] or _moved(here)
     matching = [one for one in own if one.answers_to(name)] if name else own
     if matching:
         return next((one for one in matching if one.campaign_dir.controlled), matching[0]).campaign_dir
@@ -87,6 +88,16 @@ def find(name: str, parts: Parts) -> CampaignDir:
         hint=f"elsewhere: {elsewhere}" if elsewhere else "its name, its slug or its directory",
         fix="autoresearch campaign --help" if not own else "autoresearch campaign status",
     )
+
+
+def _moved(project: Path) -> list[KnownCampaign]:
+    """The campaigns in a project's records, newest first, for one that was moved: it was registered elsewhere."""
+    found = []
+    for path in (project / "reports" / "auto_research").glob("*/campaign.json"):
+        with contextlib.suppress(NotFoundError):  # damaged
+            spec = campaign_records.declared_spec(CampaignDir(path.parent))
+            found.append(KnownCampaign(spec.name, CampaignDir(path.parent), spec.created, str(project)))
+    return sorted(found, key=lambda one: -one.created)
 
 
 def unfinished(parts: Parts) -> list[KnownCampaign]:

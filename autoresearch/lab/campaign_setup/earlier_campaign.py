@@ -52,7 +52,8 @@ def _with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: P
     old = state.spec
     met = stand_at(replace(state, spec=replace(old, rules=campaign_spec.rules)), campaign_spec.created).met
     over = met if state.phase is CampaignPhase.ENDED and met else ""
-    differs = over or other_terms(old, campaign_spec) or other_code(old.base_commit, campaign_spec, base)
+    moved = "" if os.path.realpath(old.repository) == os.path.realpath(base.checkout.root) else old.repository
+    differs = over or moved or other_terms(old, campaign_spec) or other_code(old.base_commit, campaign_spec, base)
     if not differs:
         goes_on = replace(
             campaign_spec, name=old.name, prefix=old.prefix, directory=str(campaign_dir.path), trees=old.trees,
@@ -60,7 +61,7 @@ def _with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: P
         )  # fmt: skip
         does = "runs already" if campaign_dir.controlled else "goes on"
         return goes_on, f"{old.name} {does}, after {counted(state.attempted, 'idea')}"
-    why = f"is over: {over}" if over else f"had another {differs}"
+    why = f"is over: {over}" if over else f"began when this was {moved}" if moved else f"had another {differs}"
     fresh = named(campaign_spec, free_prefix(campaign_spec.prefix, base.checkout), base.checkout, parts)
     return fresh, f"{fresh.name} begins, as {old.name} {why}"
 

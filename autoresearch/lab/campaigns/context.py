@@ -10,7 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
@@ -38,12 +38,16 @@ class CampaignContext:
 
     @classmethod
     def open(cls, campaign_dir: CampaignDir, parts: Parts, say: Callable[[str], None]) -> CampaignContext:
-        """Raises AutoresearchError if the campaign's repository no longer exists."""
+        """Raises NotFoundError if the campaign's repository no longer exists."""
         history = history_of(campaign_dir)
         spec = history.state().spec
         checkout = repository.find(Path(spec.repository) / spec.codebase)
         if checkout is None:
-            raise AutoresearchError(f"the repository {spec.repository} is gone")
+            raise NotFoundError(
+                f"the repository {spec.repository} is not there any more, and this campaign works in it",
+                hint="move it back and `campaign resume`; where it is now, `autoresearch campaign` begins another one",
+                code="repository_moved",
+            )
         return cls(campaign_dir, history, CommitBuilder.of(spec, checkout), parts, say)
 
     @property

@@ -36,6 +36,13 @@ def find(name: str, parts: Parts) -> RunDir:
         return RunDir(Path(own[0].run_dir))
     if found := _at(name, parts):
         return found
+    if moved := _moved(Path(project), parts):
+        raise NotFoundError(
+            f"{project} was moved from {moved.project}: its earlier runs are found by their directories alone",
+            hint="nothing is lost: rows, logs and metrics are read where they are now",
+            fix=f"autoresearch status {Path(project) / Path(moved.run_dir).relative_to(moved.project)}",
+            code="project_moved",
+        )
     import difflib
 
     names = [word for one in parts.index.recent(NEAR, project) for word in (one.run, one.slug)]
@@ -50,6 +57,15 @@ def find(name: str, parts: Parts) -> RunDir:
         else "a run id, a session name, a slug, a directory, or `last`",
         fix=f"autoresearch status {near[0]}" if near else "autoresearch status",
     )
+
+
+def _moved(project: Path, parts: Parts) -> IndexEntry | None:
+    """The newest run of a project that was at another path when it ran."""
+    for entry in parts.index.recent(NEAR):
+        old, run_dir = Path(entry.project or "/"), Path(entry.run_dir)
+        if old in run_dir.parents and not old.exists() and (project / run_dir.relative_to(old) / "spec.json").exists():
+            return entry
+    return None
 
 
 def _named(name: str, project: str, parts: Parts) -> list[IndexEntry]:

@@ -64,3 +64,22 @@ def test_a_campaign_that_runs_goes_on_and_one_that_is_stopped_can(camp: Any) -> 
     assert gone["message"] == "the records of one were removed (`git clean`?)"
     bench.ask("campaign", "resume", camp.place.path, check=5)  # it has ended; but its records are there again
     assert [row.ending for row in camp.state().rows] == ["finished"] * 2
+
+
+def test_a_repository_that_was_moved_loses_nothing(camp: Any) -> None:
+    """Its campaign is read where it is now, the same line begins another one, and a run is found by its directory."""
+    bench = camp.bench
+    space = {"space": {"lr": [0.2, 0.3]}, "proposer": "grid", "prefix": None}
+    path = camp.file(**space, baseline=1, retests=0, confirm=False)
+    camp.known(bench.ask("campaign", path, "--count", 1, "--yes", "--detach"))
+    camp.over()
+    moved = bench.root / "moved"
+    bench.repo.rename(moved)
+    before, bench.repo = bench.repo, moved
+    assert bench.ask("campaign", "status")["attempted"] == 1
+    refused = bench.ask("status", "last", check=4)["error"]
+    assert refused["message"].startswith(f"{moved} was moved from {before}")
+    assert bench.ask(*refused["fix"].split()[1:3])["ending"] == "finished"
+    (moved / "exp.md").write_text((moved / "exp.md").read_text().replace(str(before), str(moved)))
+    planned = bench.ask("campaign", "campaign.yaml", "--count", 2, "--dry-run")["plan"]["campaign"]
+    assert planned.endswith(f"began when this was {before}")
