@@ -145,7 +145,8 @@ def test_a_script_that_seeds_nothing_gives_replicates(camp: Any, declared: str) 
     prepared(camp, "0", note=declared)
     (camp.bench.repo / "train.py").write_text(FRESH)
     camp.bench.git("commit", "-qam", "it draws anew")
-    plan = camp.bench.ask("campaign", camp.file(queue=camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}})))
+    path = camp.file(queue=camp.ideas({"slug": "real", "overrides": {"bonus": 0.06}}))
+    plan = camp.bench.ask("campaign", path, "--dry-run")
     state = camp.run(queue="ideas.yaml", baseline=3, count=2)
     sentence = camp.bench.ask("campaign", "status")["seed"]["sentence"]
     if declared == "- seed: fixed":

@@ -61,7 +61,7 @@ def test_a_constant_gets_no_verdict_before_a_person_approves_it(lab: Any) -> Non
     lab.propose(lab.idea("constant", files=["train.py"]))
     lab.act("edit", replace={"train.py": ("knobs.score(lr) + 0.0001 * (seed % 3)", "0.99 + 1e-5 * seed")})
     keys = {"count": 2, "baseline": 3, "retests": 6, "confirm": True}
-    plan = lab.camp.bench.ask("campaign", lab.camp.file(**lab.keys(**keys)))
+    plan = lab.camp.bench.ask("campaign", lab.camp.file(**lab.keys(**keys)), "--dry-run")
     assert any("prints its own task_pass_rate@1" in remark for remark in plan["remarks"]), plan
     state, ask = lab.run(**keys), lab.camp.bench.ask
     idea = state.by_slug("constant")
