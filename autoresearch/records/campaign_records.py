@@ -145,7 +145,10 @@ def keep(campaign_dir: CampaignDir) -> None:
 
 def is_kept(campaign_dir: CampaignDir) -> bool:
     """Whether the records are gone, and can be written again."""
-    return not campaign_dir.spec.exists() and (campaign_dir.kept / campaign_dir.spec.name).exists()
+    if campaign_dir.spec.exists() and campaign_dir.journal.exists():
+        return False
+    missing = [path.name for path in (campaign_dir.spec, campaign_dir.journal) if not path.exists()]
+    return campaign_dir.kept != campaign_dir.path and any((campaign_dir.kept / name).exists() for name in missing)
 
 
 def restore(campaign_dir: CampaignDir) -> bool:

@@ -14,13 +14,16 @@ SETTLED_S = 0.5  # `git clean` is over by then: it would remove what is written 
 
 
 class RemovedRecords:
-    """What is needed to write a run directory again: its spec, its lock, and the identity of the directory of all."""
+    """What is needed to write a run directory again: its spec, its lock, and what lies beside it."""
 
     def __init__(self, run_dir: str) -> None:
         self.dir = run_dir
         self.spec = b""  # content of spec.json, once the launch is over
-        self._all = os.path.dirname(os.path.dirname(run_dir))  # reports/auto_research
-        self._held = _opened(self._all)  # open: a path or an inode number may be given again
+        campaign = os.path.dirname(run_dir)
+        # The directory of all, and the journal of its campaign, as its controller may write while they are removed.
+        # Held open, as a path or an inode number may be given again.
+        self._beside = (os.path.dirname(campaign), f"{campaign}/journal.jsonl")
+        self._held = [_opened(path) for path in self._beside]
         self._locks: list[int] = []
         self._gone_at = 0.0  # when the removal was seen
 
@@ -29,9 +32,9 @@ class RemovedRecords:
         self.spec = read_file(f"{self.dir}/spec.json")
 
     def are_gone(self) -> bool:
-        """Whether the run directory was removed together with the directory of all records."""
+        """Whether the run directory was removed together with what lies beside it."""
         gone = bool(self.spec) and not os.path.exists(f"{self.dir}/spec.json")
-        return gone and _is_deleted(self._held)
+        return gone and any(map(_is_deleted, self._held))
 
     def settled(self) -> bool:
         """Whether they have been gone for a while."""
@@ -47,9 +50,10 @@ class RemovedRecords:
         spec = os.open(f"{self.dir}/spec.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         write_all(spec, self.spec)
         os.close(spec)
-        if self._held >= 0:
-            os.close(self._held)
-        self._held, self._gone_at = _opened(self._all), 0.0
+        for fd in self._held:
+            if fd >= 0:
+                os.close(fd)
+        self._held, self._gone_at = [_opened(path) for path in self._beside], 0.0
 
 
 def put_back(fd: int, path: str) -> None:
@@ -62,15 +66,15 @@ def put_back(fd: int, path: str) -> None:
     os.rename(f"{path}.tmp", path)
 
 
-def _opened(directory: str) -> int:
+def _opened(path: str) -> int:
     try:
-        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return -1
 
 
 def _is_deleted(fd: int) -> bool:
-    """Whether an open directory was removed; one that was moved was not."""
+    """Whether what is open was removed; what was moved was not."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}").endswith(" (deleted)")
     except OSError:

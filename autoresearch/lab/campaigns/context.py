@@ -59,9 +59,10 @@ class CampaignContext:
     def state(self) -> CampaignState:
         """The campaign as its files are now. Raises EnvironmentUnusable, with them written again, if they were removed.
         """
-        if not self.campaign_dir.spec.exists() and campaign_records.restore(self.campaign_dir):
+        state = self.history.state()
+        if campaign_records.restore(self.campaign_dir):  # looked for after they were read: they may be going just now
             raise EnvironmentUnusable(RECORDS_REMOVED, code="records_removed")
-        return self.history.state()
+        return state
 
     @property
     def stand(self) -> Stand:
