@@ -16,7 +16,6 @@ from autoresearch.core.text.regex import later
 PPO = "ppo_ray"
 _KIND = "openrlhf_command"  # stored beside the recipe's keys
 COMMAND = later(r"\bopenrlhf[./]cli[./]train_(?P<kind>ppo_ray|sft|dpo|rm)\b")
-_DEEPSPEED = later(r"--num_gpus[= ](?P<n>\d{1,4})\b")
 
 _BAR = r"%\|[^|\r\n]{0,640}\| *"
 _TRAIN_BAR = later(
@@ -47,12 +46,9 @@ BAR_VALIDATION = SignalPattern(
 
 
 def of_command(command: str) -> dict[str, object]:
-    """The kind of training and the number of DeepSpeed processes, as keys beside those of the recipe."""
+    """The kind of training, as a key beside those of the recipe."""
     found = COMMAND.search(command)
-    if found is None:
-        return {}
-    processes = _DEEPSPEED.search(command)
-    return {_KIND: found["kind"], **({"deepspeed_gpus": int(processes["n"])} if processes else {})}
+    return {_KIND: found["kind"]} if found else {}
 
 
 def kind(recipe: Recipe) -> str:
@@ -76,9 +72,8 @@ def read_bar(line: str) -> Reading | None:
 
 def gpus(recipe: Recipe) -> int | None:
     """GPUs of all model groups that do not share GPUs; None if the flags do not determine it."""
-    if kind(recipe) != PPO:
-        known = look_up(recipe, "deepspeed_gpus")
-        return known if isinstance(known, int) else None
+    if kind(recipe) != PPO:  # deepspeed's
+        return None
     if look_up(recipe, "actor.num_gpus_per_node") is None and not true_at(recipe, "train.colocate_all"):
         return None
     together = true_at(recipe, "train.colocate_all")

@@ -33,11 +33,8 @@ from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
 
 _LOOP = "verl_loop"  # stored beside the recipe's keys: sft, sft_ray, apart, or missing for PPO on one pool
-_PROCESSES = "verl_processes"
 _SFT = later(r"\b\w*sft_trainer(?P<ray>_ray)?\b")
 _APART = later(r"\bverl[./]experimental[./](?:fully_async_policy|one_step_off_policy)\b")
-_TORCHRUN = later(r"--nproc[_-]per[_-]node[= ](?P<n>\d{1,4})\b")
-_NODES = later(r"--nnodes[= ](?P<n>\d{1,4})\b")
 _BESIDE = (  # separate resource pools: the key that enables one, and the group with its size
     ("reward.reward_model.enable_resource_pool", "reward.reward_model"),
     ("distillation.enabled", "distillation"),
@@ -272,14 +269,10 @@ def _lint_validation(recipe: Recipe) -> Iterator[Finding]:
 
 
 def of_command(command: str) -> dict[str, object]:
-    """The loop that this command starts, and its number of processes, as keys beside those of the recipe."""
+    """The loop that this command starts, as a key beside those of the recipe."""
     sft = _SFT.search(command)
     if sft:
-        found: dict[str, object] = {_LOOP: "sft_ray" if sft["ray"] else "sft"}
-        processes, nodes = _TORCHRUN.search(command), _NODES.search(command)
-        if processes:
-            found[_PROCESSES] = int(processes["n"]) * (int(nodes["n"]) if nodes else 1)
-        return found
+        return {_LOOP: "sft_ray" if sft["ray"] else "sft"}
     return {_LOOP: "apart"} if _APART.search(command) else {}
 
 
@@ -298,8 +291,8 @@ def names(recipe: Recipe) -> tuple[str, str]:
 def gpus(recipe: Recipe) -> int | None:
     """GPUs of the trainer plus separate ones for rollouts, reward model and teacher; None if unknown."""
     loop = text_of(recipe, _LOOP)
-    if loop == "sft":
-        return whole_number(recipe, _PROCESSES)
+    if loop == "sft":  # torchrun's
+        return None
     usual = 1 if loop == "sft_ray" else 8
     pools = [product(recipe, ("trainer.n_gpus_per_node", usual), ("trainer.nnodes", 1))]
     if loop == "apart":

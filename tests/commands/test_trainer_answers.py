@@ -176,13 +176,13 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
         said = bench.ask(*words, check=6)["error"]
         assert (said["code"], said["message"]) == (
             "too_few_gpus",
-            "the recipe asks for 8 GPUs, and nvidia-smi shows none here",
+            "the run asks for 8 GPUs, and nvidia-smi shows none here",
         )
         assert "--no-gpu-check" in said["hint"]
     assert bench.ask("run", path, "--dry-run", AUTORESEARCH_GPU_CHECK="no")["state"] == "planned"
     for words in (
         ("run", path, "--dry-run", "--no-gpu-check"),
-        ("campaign", path, *space, "--set", "gpu_check=false"),
+        ("campaign", path, *space, "--set", "gpu_check=false", "--dry-run"),
     ):
         assert bench.ask(*words)["state"] == "planned"
     assert bench.git("branch", "--list") == before
@@ -193,12 +193,12 @@ def test_gpus_that_are_not_here_are_missed_before_a_branch_is_made(bench: Any) -
     smi.chmod(0o755)
     search = f"{smi.parent}:{bench.env['PATH']}"
     said = bench.ask("run", path, "--dry-run", check=6, PATH=search)["error"]
-    assert said["message"] == "this machine has 2 GPUs, the recipe asks for 8 GPUs"
+    assert said["message"] == "this machine has 2 GPUs, the run asks for 8 GPUs"
     busy = bench.ask("run", asking(2), "--dry-run", PATH=search)
     assert any("asks for 2 GPUs, and 1 of 2 are free now" in finding for finding in busy["findings"])
     assert not any("GPUs" in finding for finding in bench.ask("run", asking(1), "--dry-run", PATH=search)["findings"])
     leased = bench.ask("run", asking(2), "--dry-run", "--gpus", "1", check=6, PATH=search)["error"]
-    assert leased["message"] == "the recipe asks for 2 GPUs, and this run is given 1"
+    assert leased["message"] == "the run asks for 2 GPUs, and this run is given 1"
     (bench.root / "ray").mkdir()
     (bench.root / "ray" / "ray_current_cluster").write_text("127.0.0.1:6379")
     joined = bench.ask("run", asking(8), "--dry-run", PATH=search, RAY_TMPDIR=str(bench.root))

@@ -113,7 +113,7 @@ def test_what_a_launch_script_says(
     assert settings.trainer.name == trainer
     assert str(found.relative_to(SAMPLES / folder) if found else "") == recipe
     assert settings.objective is not None and settings.objective.metric == metric
-    assert ask.gpus(settings.trainer, settings.whole) == gpus
+    assert ask.gpus(settings.trainer, settings.whole) == (None if metric == "val/loss" else gpus)
     assert settings.gpus_needed({}) == (0 if "sbatch" in command or script_submits else gpus or 0)
     if setting:
         assert settings.whole[setting[0]] == setting[1]
@@ -188,6 +188,31 @@ def test_a_job_that_is_not_waited_for_is_one_finding(tmp_path: Path) -> None:
     codes = [f.code for f in asked("verl", command, tmp_path)[1] if f.code in ("detached", "ray_job_no_wait")]
     assert codes == ["ray_job_no_wait"]
     assert "detached" in {f.code for f in asked("trl", "ray job submit --no-wait -- python x.py", tmp_path)[1]}
+
+
+@pytest.mark.parametrize(
+    ("command", "gpus"),
+    [
+        ("torchrun --standalone --nproc_per_node=8 train.py", 8),
+        ("torchrun --nnodes=2 --nproc-per-node ${N:-4} -m verl.trainer.sft_trainer", 4),
+        ("python -m torch.distributed.run --nproc-per-node 3 train.py", 3),
+        ("accelerate launch --num_processes 4 train.py", 4),
+        ("accelerate launch --num_machines 2 --num_processes 16 train.py", 8),
+        ("accelerate launch --cpu --num_processes 4 train.py", 0),
+        ("deepspeed --num_gpus 4 --module openrlhf.cli.train_sft", 4),
+        ("tune run --nproc_per_node 2 full_finetune_distributed --config llama3_1/8B_full", 2),
+        ("CUDA_VISIBLE_DEVICES=0,1 accelerate launch --config_file fsdp.yaml src/train.py x.yaml", 2),
+        ("CUDA_VISIBLE_DEVICES=0 vllm serve m & export CUDA_VISIBLE_DEVICES=1,2; python train.py", 3),
+        ("CUDA_VISIBLE_DEVICES=4,5,6,7 torchrun --nproc_per_node 2 train.py", 2),
+        ("CUDA_VISIBLE_DEVICES= torchrun --nproc_per_node 4 train.py", 0),
+        ("CUDA_VISIBLE_DEVICES=-1 python train.py", 0),
+        ("torchrun --nproc_per_node=gpu train.py", 0),
+        ("srun torchrun --nproc_per_node 4 train.py", 0),
+        ("python train.py -m", 0),
+    ],
+)
+def test_gpus_of_a_command_that_starts_a_process_for_each(command: str, gpus: int, tmp_path: Path) -> None:
+    assert asked("trl", command, tmp_path)[0].gpus_needed({}) == gpus
 
 
 @pytest.mark.parametrize("by", ["srun --label", "ssh -p 22 h", "sbatch --wait"])

@@ -142,7 +142,7 @@ def test_the_other_trainers_and_their_flags() -> None:
         {}, "deepspeed --num_gpus 4 --module openrlhf.cli.train_sft --adam.lr 5e-6 --eval.dataset /e --eval.steps 40"
     )
     assert OPEN.objective(sft) == Objective("eval_gpt_loss", Direction.MINIMIZE)
-    assert (OPEN.gpus(sft), set(OPEN.space(sft)), OPEN.recording(sft, "/r")) == (4, {"adam.lr"}, None)
+    assert (OPEN.gpus(sft), set(OPEN.space(sft)), OPEN.recording(sft, "/r")) == (None, {"adam.lr"}, None)
     rm = OPEN.settings({}, "deepspeed --module openrlhf.cli.train_rm --ckpt.load_enable")
     assert (OPEN.objective(rm), OPEN.gpus(rm)) == (Objective("loss", Direction.MINIMIZE), None)
     assert OPEN.resumes(rm) == ("./ckpt/checkpoints_rm/latest",)

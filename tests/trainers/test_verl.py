@@ -66,7 +66,7 @@ def test_the_supervised_trainer() -> None:
     )
     found = VERL.settings({}, command)
     assert VERL.objective(found) == Objective("val/loss", Direction.MINIMIZE)
-    assert (VERL.gpus(found), VERL.seed(found), VERL.seed_key_in(found)) == (16, None, "")
+    assert (VERL.gpus(found), VERL.seed(found), VERL.seed_key_in(found)) == (None, None, "")
     assert set(VERL.space(found)) == {"optim.lr"}
     recording = VERL.recording(found, "/r")
     assert recording is not None

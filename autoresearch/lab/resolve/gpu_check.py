@@ -1,9 +1,9 @@
-"""Whether the GPUs that a recipe asks for exist and are free; checked before a branch is created."""
+"""Whether the GPUs that a recipe or a command asks for exist and are free; checked before a branch is created."""
 
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.errors import UsageError
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus
@@ -20,6 +21,12 @@ from autoresearch.trainers import ask, ray_job
 TOO_FEW = "too_few_gpus"
 _HERE = ("127.0.0.1", "localhost", "::1", "", None)
 _STARTS_RAY = ("agentjet", "verl", "nemo_rl")  # by `ray.init`, which joins a running cluster
+_PROCESSES: Mapping[str, str] = {  # of programs that start a process for each GPU: the option that says how many
+    **dict.fromkeys(("torchrun", "torch.distributed.run", "torch.distributed.launch", "tune"), "--nproc-per-node"),
+    "accelerate": "--num-processes",
+    "deepspeed": "--num-gpus",
+}
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ANYWAY = "--no-gpu-check (of a campaign: `--set gpu_check=false`) starts it all the same"
 
 
@@ -76,17 +83,17 @@ class GpuRequest:
         given = remote_gpus.at(target)
         if not given or self.count <= given:
             return ()
-        message = f"the recipe asks for {_gpus(self.count)}, and {target.name} is asked for {given}"
+        message = f"the run asks for {_gpus(self.count)}, and {target.name} is asked for {given}"
         return (_error(message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
 
     def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
         """An error if this machine has too few, a warning if others use them now."""
-        asks = f"the recipe asks for {_gpus(self.count)}"
+        asks = f"the run asks for {_gpus(self.count)}"
         if self.leased:
             if self.count <= self.leased:
                 return ()
             message = f"{asks}, and this run is given {self.leased}"
-            return (_error(message, f"--gpus {self.count}, or a recipe that asks for less; {_ANYWAY}"),)
+            return (_error(message, f"--gpus {self.count}, or a recipe or command that asks for less; {_ANYWAY}"),)
         found = gpus.visible(gpus.find(), environ)
         if self.count > len(found):
             here = f"this machine has {_gpus(len(found))}, {asks}"
@@ -109,14 +116,58 @@ def checks(word: str) -> bool:
     return truth(word) is not False
 
 
-def needed(trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str]) -> int:
-    """GPUs needed on this machine; 0 if the recipe does not say, or if a remote Ray cluster provides them."""
+def needed(
+    trainer: Trainer, whole: Recipe, command: str, environ: Mapping[str, str], commands: Iterable[SimpleCommand]
+) -> int:
+    """GPUs needed on this machine; 0 if nothing says, or if a remote Ray cluster provides them.
+
+    The recipe's word comes first, then those of the commands that start processes.
+    """
     job = ray_job.find(command)
     address = (job.address if job else "") or environ.get("RAY_API_SERVER_ADDRESS") or environ.get("RAY_ADDRESS") or ""
     host = urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
     if address not in ("auto", "local") and host not in _HERE:
         return 0
-    return ask.gpus(trainer, whole) or 0
+    known = ask.gpus(trainer, whole)
+    return started(commands) if known is None else known
+
+
+def started(commands: Iterable[SimpleCommand]) -> int:
+    """How many GPUs commands use: the processes of their launchers, else the GPUs that CUDA_VISIBLE_DEVICES names."""
+    most, named, exported = 0, set[str](), ""
+    for one in commands:
+        if not one.live or one.elsewhere:
+            continue
+        if one.name == "export":
+            exported = next((word for word in one.words if word.startswith(f"{_VISIBLE}=")), exported)
+            continue
+        visible = one.environment.get(_VISIBLE, exported.partition("=")[2] if exported else None)
+        known = visible is not None and "$" not in visible
+        ids = [word.strip() for word in (visible or "").split(",")]
+        if not one.may_train or (known and ids[0] in ("", "-1")):
+            continue
+        count = _processes(one.argv)
+        most = max(most, count or 0)
+        if count is None and known:
+            named |= set(ids)
+    return max(most, len(named))
+
+
+def _processes(argv: Sequence[str]) -> int | None:
+    """The processes that a launcher starts on this machine; None if it does not say, or is none."""
+    module = argv[argv.index("-m") + 1 :][:1] if "-m" in argv else []
+    option = next((_PROCESSES[one] for one in (argv[0].rpartition("/")[2], *module) if one in _PROCESSES), None)
+    if option is None:
+        return None
+    found: dict[str, str] = {}
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, joined, value = word.partition("=")
+        found.setdefault(name.replace("_", "-"), value if joined else following)
+    count = found.get(option, "")
+    if "--cpu" in found or not count.isdecimal():
+        return 0 if "--cpu" in found or count == "cpu" else None
+    machines = found.get("--num-machines", "1")  # accelerate counts the processes of all of them
+    return int(count) // max(1, int(machines) if machines.isdecimal() else 1)
 
 
 def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -231,11 +231,12 @@ class TrainerSettings:
         return (Finding(severity, "output_elsewhere", message, hint, where, line),)
 
     def gpus_needed(self, environ: Mapping[str, str]) -> int:
-        """How many GPUs of this machine the recipe asks for; 0 where it says nothing, or has them elsewhere."""
+        """How many GPUs of this machine recipe or command ask for; 0 if they say nothing, or have them elsewhere."""
         started = self.started
         if started is not None and started.elsewhere:
             return 0
-        return gpu_check.needed(self.trainer, self.whole, self.understood, environ)
+        commands = self.resolved.shell_reading.commands
+        return gpu_check.needed(self.trainer, self.whole, self.understood, environ, commands)
 
     def left_behind(self) -> str:
         """The output of an earlier run that this one would resume from; "" without any, or if that is allowed."""
