@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from autoresearch.core.run.spec import SUBMODULE_EDITS
 from autoresearch.git_repo import file_screen
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.file_classes import NESTED, OWN, Exclusions, FileClasses, Pin, Survey, own_screen
@@ -131,7 +132,7 @@ def _classify(piles: FileClasses, changed_file: _ChangedFile) -> None:
     if changed_file.work_mode == _GITLINK != changed_file.index_mode:  # a repository replaced a file
         piles.leave(path + b"/", NESTED)
     elif b"M" in changed_file.sub or b"U" in changed_file.sub:
-        piles.leave(path + b"/", "uncommitted changes in a submodule; the commit holds its HEAD")
+        piles.leave(path + b"/", SUBMODULE_EDITS)
         if changed_file.change == b".M" and b"C" not in changed_file.sub:
             return
     if not changed_file.on_disk:

@@ -81,7 +81,8 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
 
 def _tree(host_git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
     host_git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
-    left_out: list[str] = []
+    edited = host_git.output("diff-files", "-z", "--name-only").split(b"\0")  # what `add` could not take
+    left_out = [f"{os.fsdecode(path)}/ ({request['submodule_edits']})" for path in edited if path]
     own = [os.path.realpath(path) for path in request["leave_out"]]
     taken = []
     for raw in host_git.output("ls-files", "-z", "--others", "--exclude-standard").split(b"\0"):

@@ -44,6 +44,28 @@ def test_code_outside_of_git_is_said_or_refused(bench: Any) -> None:
     assert bench.ask("run", bench.blueprint(name="two.md"), "--require-snapshot")["no_snapshot"] is None
 
 
+def test_edits_in_a_submodule_are_said_or_refused(bench: Any) -> None:
+    part = bench.root / "part"
+    part.mkdir()
+    bench.git("init", "-q", str(part))
+    (part / "lib.py").write_text("scale = 1\n")
+    bench.git("-C", str(part), "add", "-A")
+    bench.git("-C", str(part), "commit", "-qm", "part")
+    bench.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(part), "sub")
+    bench.git("commit", "-qm", "sub")
+    (bench.repo / "sub" / "lib.py").write_text("scale = 2\n")
+    path = bench.blueprint()
+    lacks = (
+        "the snapshot lacks a part of the code: sub/ (uncommitted changes in a submodule; the commit holds its HEAD)"
+    )
+    refused = bench.ask("run", path, "--require-snapshot", check=6)["error"]
+    assert (refused["code"], refused["message"]) == ("no_snapshot", lacks)
+    assert f"warning: {lacks}" in bench.cli("run", path).stderr
+    assert bench.ask("status", "last")["warnings"] == [lacks]
+    bench.git("-C", str(bench.repo / "sub"), "commit", "-qam", "scale")
+    assert bench.ask("run", path, "--require-snapshot")["warnings"] == []
+
+
 @pytest.mark.parametrize("fault", ["codebase", "command", "recipe"])
 def test_a_refused_blueprint_leaves_a_flag(bench: Any, fault: str) -> None:
     path = _broken(bench, fault)

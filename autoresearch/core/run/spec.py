@@ -11,6 +11,7 @@ from autoresearch.core.run.limits import EVALUATE_S, Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
 
+SUBMODULE_EDITS = "uncommitted changes in a submodule; the commit holds its HEAD"  # in `left_out`: code, not data
 DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left
 
 
@@ -98,3 +99,11 @@ class RunSpec:
     far_paths: dict[str, str] = field(default_factory=dict)  # host with its own code: local -> remote path
     plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
+
+    @property
+    def unkept(self) -> str:
+        """What of the code that runs no commit holds, in one sentence; "" if one holds all of it."""
+        if self.no_snapshot:
+            return f"no snapshot of the code was kept: {self.no_snapshot}"
+        edits = [item for item in self.left_out if SUBMODULE_EDITS in item]
+        return f"the snapshot lacks a part of the code: {', '.join(edits)}" if edits else ""

@@ -99,8 +99,8 @@ def begin(experiment: Experiment) -> Begun:
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
     if not ask.steps_known(run.trainer_settings.trainer):
         remarks.append(f"first step: {run.first_step_rule}")
-    if launched.spec.no_snapshot:
-        remarks.append(f"warning: no snapshot of the code was kept: {launched.spec.no_snapshot}")
+    if launched.spec.unkept:
+        remarks.append(f"warning: {launched.spec.unkept}")
     return Begun(launched, tuple(remarks))
 
 

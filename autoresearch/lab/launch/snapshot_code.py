@@ -23,8 +23,9 @@ def keep_code(resolved_run: ResolvedRun) -> ResolvedRun:
     Raises EnvironmentUnusable instead if a snapshot is required.
     """
     spec = _keep(resolved_run)
+    if spec.unkept:
+        _refuse_if_required(resolved_run, spec.unkept)
     if spec.no_snapshot:
-        _refuse_if_required(resolved_run, spec.no_snapshot)
         journal.append(Path(spec.result_dir), f"no branch: {spec.no_snapshot}")
     return replace(resolved_run, spec=spec)
 
@@ -33,18 +34,20 @@ def check_snapshot(resolved_run: ResolvedRun) -> None:
     """Raise EnvironmentUnusable if a snapshot is required but impossible; leaves only unreferenced objects."""
     if not resolved_run.options.require_snapshot or not resolved_run.resolved.files.here:
         return
-    if resolved_run.options.checkout is None:
-        _refuse_if_required(resolved_run, resolved_run.options.no_git)
-        return
-    try:
-        _snapshot(resolved_run, resolved_run.options.checkout, None)
-    except (ConflictError, EnvironmentUnusable) as error:
-        _refuse_if_required(resolved_run, error.message)
+    spec, checkout = resolved_run.spec, resolved_run.options.checkout
+    if checkout is None:
+        spec = replace(spec, no_snapshot=resolved_run.options.no_git)
+    else:
+        try:
+            spec = replace(spec, left_out=tuple(map(str, _snapshot(resolved_run, checkout, None).left_out)))
+        except (ConflictError, EnvironmentUnusable) as error:
+            spec = replace(spec, no_snapshot=error.message)
+    if spec.unkept:
+        _refuse_if_required(resolved_run, spec.unkept)
 
 
-def _refuse_if_required(resolved_run: ResolvedRun, why: str) -> None:
+def _refuse_if_required(resolved_run: ResolvedRun, message: str) -> None:
     if resolved_run.options.require_snapshot:
-        message = f"no snapshot of the code can be kept: {why}"
         raise EnvironmentUnusable(message, hint="without --require-snapshot it runs, and says so", code="no_snapshot")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.job_launcher import Declined, Unreachable
-from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.spec import SUBMODULE_EDITS, RunSpec
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
@@ -165,6 +165,7 @@ def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, by
                 message=message,
                 leave_out=[theirs] if theirs else [],
                 max_bytes=MAX_BYTES,
+                submodule_edits=SUBMODULE_EDITS,
                 extra={name: data.decode("utf-8", "surrogateescape") for name, data in extra.items()},
             )
     finally:

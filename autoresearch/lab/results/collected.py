@@ -54,10 +54,9 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
     """The outcome of a judged run. `results`: where its document will be."""
     spec, measurement, idle = examined.finished.spec, examined.measurement, examined.idle
     doubt = doubt_of(examined, judgement.noise)
-    unkept = f"no snapshot of the code was kept: {spec.no_snapshot}" if spec.no_snapshot else ""
     end = examined.finished.end  # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
-    warnings = (*filter(None, (unkept, doubt, error, end.idle_gpus)), *examined.foreign, *measurement.warnings)
+    warnings = (*filter(None, (spec.unkept, doubt, error, end.idle_gpus)), *examined.foreign, *measurement.warnings)
     examined = replace(examined, measurement=replace(measurement, warnings=warnings))
     outcome = _outcome(examined, judgement, results)
     if idle and not outcome.failure:
