@@ -40,6 +40,7 @@ _KEPT = r"^core\.(autocrlf|eol|symlinks|ignorecase)$"  # of the repository's set
 _PROGRAM = re.compile(
     r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
 )
+_REQUIRED = re.compile(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
 _RULES = ":(glob)**/.gitattributes"
 
 
@@ -118,8 +119,9 @@ def without_programs(checkout: Checkout) -> tuple[str, ...]:
         for scope, entry in zip(listed[::2], listed[1::2], strict=False)
         if scope in (b"local", b"worktree")
     )
-    own = [name for name in settings if _PROGRAM.fullmatch(name)]
-    return (*(word for name in own for word in ("-c", f"{name}=")), *_lfs(checkout))
+    own = [f"{name}=" for name in settings if _PROGRAM.fullmatch(name)]
+    own += [f"{name}=false" for name in settings if _REQUIRED.fullmatch(name)]
+    return (*(word for setting in own for word in ("-c", setting)), *_lfs(checkout))
 
 
 def _git_directory(made: Path, checkout: Checkout, commit: str) -> Path:

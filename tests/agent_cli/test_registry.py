@@ -44,7 +44,7 @@ def test_asking_and_editing_are_told_apart(name: str, make, ask) -> None:
     argv = {role: make(name).argv(ask(role)) for role in TurnRole}
     if name != "command":
         assert argv[TurnRole.EDIT] == argv[TurnRole.FIX]
-        assert argv[TurnRole.PROPOSE] == argv[TurnRole.REVIEW] == argv[TurnRole.SUMMARISE] == argv[TurnRole.PLAN]
+        assert argv[TurnRole.PROPOSE] == argv[TurnRole.REVIEW] == argv[TurnRole.SUMMARISE]
     environment = {role: make(name).environment(ask(role)) for role in (TurnRole.EDIT, TurnRole.PROPOSE)}
     assert (argv[TurnRole.EDIT], environment[TurnRole.EDIT]) != (argv[TurnRole.PROPOSE], environment[TurnRole.PROPOSE])
 

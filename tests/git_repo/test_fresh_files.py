@@ -11,6 +11,7 @@ import pytest
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 
 from .conftest import Repo
@@ -51,6 +52,7 @@ def replaced(repo: Repo, one: Slot) -> None:
 def filtered(repo: Repo, one: Slot) -> None:
     for name in ("smudge", "clean", "process"):
         repo.git("config", f"filter.mine.{name}", program(repo))
+    repo.git("config", "filter.mine.required", "true")
     attributes(repo, "train.py filter=mine\n")
 
 
@@ -101,6 +103,23 @@ def test_what_it_changed_is_seen_and_nothing_is_started(repo: Repo, trick: Calla
     trick(repo, one)
     (one.path / "train.py").write_bytes(EVIL)
     assert list(one.changed_files()) == ["train.py"]
+    assert not (repo.root.parent / "started").exists()
+
+
+def test_an_object_that_is_missing_is_not_fetched_by_a_program(repo: Repo) -> None:
+    commit, one = repo.git("rev-parse", "HEAD").strip(), slot_of(repo)
+    blob = repo.git("rev-parse", "HEAD:train.py").strip()
+    (repo.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for setting, value in (
+        ("core.repositoryformatversion", "1"),
+        ("extensions.partialClone", "evil"),
+        ("remote.evil.promisor", "true"),
+        ("remote.evil.url", str(repo.root)),
+        ("remote.evil.uploadpack", program(repo)),
+    ):
+        repo.git("config", setting, value)
+    with pytest.raises(GitFailed):
+        one.switch(commit)
     assert not (repo.root.parent / "started").exists()
 
 

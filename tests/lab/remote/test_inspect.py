@@ -128,8 +128,7 @@ def test_a_canary_in_a_long_queue(local_jobs: Any, tmp_path: Path, why: str) -> 
 @pytest.mark.system
 def test_a_canary_whose_files_never_come(local_jobs: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """A job that ran where our directory is not: its launcher says that it is over, and nothing is there."""
-    monkeypatch.setattr(canaries, "RUNNER", tmp_path / "nothing")
-    (tmp_path / "nothing").mkdir()
+    monkeypatch.setattr(canaries, "runner_files", dict)
     clock: Callable[[], float] = Turning()
     sent = send_canary(PLACE, local_jobs, tmp_path / "reports", clock=clock, sleep=lambda _: None)
     assert [one.code for one in sent.findings] == ["canary_lost"]
