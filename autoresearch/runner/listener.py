@@ -8,6 +8,7 @@ from .basics import NEVER, clock, parse_object, positive, real, whole
 from .event_log import EventLog
 from .line_patterns import LinePattern, Scanner, group
 from .log_follower import LogFollower
+from .output_copy import OutputCopy
 from .progress_limits import ProgressLimits
 from .spec import Spec
 from .text import number, plain
@@ -31,6 +32,7 @@ class Listener:
         self.pace = ProgressLimits(runner_spec)
         self.follower = LogFollower(f"{run_dir}/run.log")
         self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
+        self.output: OutputCopy | None = None  # of a command that sends its output elsewhere
         self.scanner = Scanner(())
         self.finder = _finder(runner_spec)
         self._summary = ""
@@ -46,9 +48,15 @@ class Listener:
             if self.finder is None or s["kind"] != "step"
         )
 
+    def copy_to(self, log: int) -> None:
+        """From now on, copy the trainer's output into the log, if its command sends it into a file."""
+        if self.spec.output:
+            self.output = OutputCopy(self.spec.output, self.spec.within, log)
+
     def scan(self, budget: float) -> bool:
         """Scan what is new in the log for about `budget` seconds at most; False if there is more."""
         until = clock() + budget
+        copied = self.output is None or self.output.copy(until)
         for chunk in self.follower.poll():
             self.pace.printed(clock())
             self._take_in(chunk, self.follower.offset - len(chunk))
@@ -62,7 +70,7 @@ class Listener:
             self.pace.printed(clock())
         self._unfinished = unfinished
         self.peek_at = clock() + PEEK_S if unfinished else NEVER
-        return True
+        return copied
 
     def peek(self) -> None:
         """Scan the unfinished line as it is."""
@@ -71,6 +79,8 @@ class Listener:
 
     def read_the_rest(self) -> None:
         """Scan all that is left, including an unfinished line; if that takes too long, only the last megabytes."""
+        if self.output is not None:
+            self.output.finish(clock() + FINAL_SCAN_S)
         if not self.scan(FINAL_SCAN_S):
             self.follower.offset += max(0, self.follower.behind() - 4 * LogFollower.LONGEST)
             self.scan(0.1 * FINAL_SCAN_S)

@@ -46,6 +46,10 @@ class LogFollower:
         """Number of bytes in the file that were not yielded yet."""
         return max(0, os.fstat(self._fd).st_size - self.offset) if self._fd >= 0 else 0
 
+    def real_path(self) -> str:
+        """Where the open file lies, whatever links lead to it; "" if none is open."""
+        return os.readlink(f"/proc/self/fd/{self._fd}") if self._fd >= 0 else ""
+
     def close(self) -> None:
         """Close the file; the next poll reopens it and continues."""
         if self._fd >= 0:

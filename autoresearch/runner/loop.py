@@ -75,10 +75,11 @@ class Loop:
         """Sleep until something happens, at the latest until `until`, and handle it."""
         now = clock()
         look_at = max(now, self._scan_after) if self._dirty else NEVER
-        poll_at = NEVER if self.wakeups.trusted else now + 1.0
+        trusted = self.wakeups.trusted and self.listener.output is None  # the directory of that file is not watched
+        poll_at = NEVER if trusted else now + 1.0
         timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
         came = self.wakeups.wait(min(until, look_at, poll_at, *timers) - now)
-        self._dirty = self._dirty or CHANGED in came or not self.wakeups.trusted
+        self._dirty = self._dirty or CHANGED in came or not trusted
         for number in came:
             self._take_signal(number)
         if self._dirty and clock() >= self._scan_after:

@@ -136,7 +136,8 @@ class Runner:
         if self.stopping.decision or os.path.exists(f"{self.dir}/environment"):
             given = Spec(parse_object(read_file(f"{self.dir}/spec.json")) or {"run": "", "command": ""})
             # settings that are known only at the launch
-            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "before_training", "max_s", "timed_by"):
+            for name in ("leases", "lease_shares", "inside", "evaluate_inside", "within", "before_training", "max_s",
+                         "timed_by"):  # fmt: skip
                 setattr(self.spec, name, getattr(given, name))
             self.gpus = self._gpus(given)
             return
@@ -218,6 +219,7 @@ class Runner:
         self.prepare()
         if stopping.decision:
             return
+        self.listener.copy_to(self.log)
         pid = loop.start(Command(spec.start, spec.cwd, self.env, spec.inside), self.log, self.leases.fds)
         loop.started_trainer(pid)
         self.gpus.start()

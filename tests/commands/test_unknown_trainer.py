@@ -141,3 +141,25 @@ def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_n
     run = bench.ask("run", path)["run"]
     refused = bench.ask(*words, check=2)["error"]
     assert f"{run} printed train_accuracy, held-out_accuracy" in refused["hint"]
+
+
+@pytest.mark.parametrize("redirected", ["> $LOG_DIR/run.log 2>&1", '>> "$LOG_DIR/run.log" 2>&1', "&> $LOG_DIR/run.log"])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_output_that_the_command_sends_into_a_file_is_read(bench: Any, redirected: str, crashes: bool) -> None:
+    end = "raise RuntimeError('the sampler is gone')" if crashes else ""
+    steps = "for n in range(1, 6):\n    print(f'step {n} reward {n / 10} loss {1 / n}', flush=True)\n"
+    path = bench.unknown(f"{steps}{end}\n", metric="reward")
+    (bench.repo / "train.sh").write_text(f'LOG_DIR=logs\nmkdir -p "$LOG_DIR"\npython odd.py {redirected}\n')
+    path.write_text(path.read_text().replace("- command: python odd.py", "- command: bash train.sh"))
+    old = bench.repo / "logs/run.log"
+    old.parent.mkdir()
+    old.write_text("step 99 reward 0.99 of an earlier run\n")
+    done = bench.ask("run", path, check=10 if crashes else 0)
+    log = (Path(done["run_dir"]) / "run.log").read_text()
+    assert ("step 5 reward 0.5" in log, "earlier run" in log) == (True, False)
+    events = (Path(done["run_dir"]) / "events.jsonl").read_text()
+    if crashes:
+        assert (done["verdict"], done["failure_line"]) == ("crash", "RuntimeError: the sampler is gone")
+    else:
+        assert (done["verdict"], done["metrics"]["reward"]) == ("keep", 0.5)
+        assert '"first_step"' in events

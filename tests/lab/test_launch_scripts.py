@@ -154,18 +154,26 @@ def test_slimes_script_is_refused_however_it_is_started(command: str, tmp_path: 
     assert {f.where for f in findings if f.severity == "error"} == {"examples/search-r1/run_qwen2.5_3B.sh"}
 
 
-def test_output_that_goes_into_a_file_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
+def test_output_that_goes_into_an_unknown_file_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
     train = "uv run examples/run_grpo.py --config examples/configs/grpo_smoke.yaml"
-    _, findings = asked("nemo-rl", f'LOG_DIR=/logs; {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
+    _, findings = asked("nemo-rl", f'LOG_DIR=$(date +%s); {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
     (finding,) = [f for f in findings if f.severity == "error"]
     assert (finding.code, finding.line) == ("output_elsewhere", 8)
-    line = f'set -o pipefail; {train} 2>&1 | tee "/logs/run.log"'
+    line = f'set -o pipefail; {train} 2>&1 | tee "$(date +%s)/run.log"'
     assert finding.hint.startswith(f"write `{line}`")
     assert not [f for f in asked("nemo-rl", line, tmp_path)[1] if f.severity == "error"]
-    (warning,) = [f for f in asked("trl", "python own.py > log 2>&1", tmp_path)[1] if f.code == "output_elsewhere"]
-    assert warning.severity == "warning"
+    (warning,) = [f for f in asked("trl", "python own.py > /dev/null", tmp_path)[1] if f.code == "output_elsewhere"]
+    assert (warning.severity, "tee" in warning.hint) == ("warning", False)
     for command in (f"{train} 2> errors", f"{train} > >(tee log)", "mkdir x > log; " + train):
-        assert "output_elsewhere" not in {f.code for f in asked("nemo-rl", command, tmp_path)[1]}
+        settings, findings = asked("nemo-rl", command, tmp_path)
+        assert ("output_elsewhere" in {f.code for f in findings}, settings.output) == (False, "")
+    for redirected in ("> logs/a 2>&1", ">> logs/a", "&> logs/a", f"> {tmp_path}/logs/a"):
+        settings, findings = asked("nemo-rl", f"{train} {redirected}", tmp_path)
+        assert "output_elsewhere" not in {f.code for f in findings}
+        home = tmp_path if str(tmp_path) in redirected else settings.resolved.codebase
+        assert settings.output == f"{home}/logs/a"
+    settings, _ = asked("nemo-rl", f'LOG_DIR=/logs; {train} > "$LOG_DIR/run.log" 2>&1', tmp_path)
+    assert settings.output == "/logs/run.log"
 
 
 def test_a_script_without_a_place_for_a_seed_gets_a_variable(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def keys_of_runner(resolved_run: ResolvedRun, *, ahead: bool) -> dict[str, objec
         "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
         "await_launch": "ahead" if ahead else "now",
         "first_step": resolved_run.resolved.blueprint.notes.first_step,
+        "output": resolved_run.trainer_settings.output,
         "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
     }
 

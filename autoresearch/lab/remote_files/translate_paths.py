@@ -16,7 +16,7 @@ from autoresearch.core.text.path_words import AFTER, BEFORE, HOMES, escaped
 PLAIN = re.compile(r"/[\w@%+=:,./-]*\Z", re.ASCII)  # allowed form of a remote path
 _PATH = re.compile(BEFORE + r"(?P<path>/[^\s\"'`:,;|&<>()\[\]{}#\\*?$]+)")
 # The keys of spec.json that hold paths, or texts with paths; the remote Runner reads no path from any other.
-_TEXTS = ("command", "start", "cwd", "recipe", "interpreter", "result_dir", "evaluate_in")
+_TEXTS = ("command", "start", "cwd", "recipe", "interpreter", "result_dir", "evaluate_in", "output")
 _LISTS = ("prepare", "cleanup", "evaluate")
 _OURS = ("ledger", "blueprint", "notes", "environment")  # local records, of no use to the remote side
 _LISTED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")  # variables that list directories

@@ -210,23 +210,43 @@ class TrainerSettings:
         known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
         return (*(f for f in self.resolved.findings if not (known and f.code == "detached")), *own)
 
+    @property
+    def _last(self) -> SimpleCommand | None:
+        """The command whose output is the training's, so far as it can be known."""
+        trains = [one for one in self.resolved.shell_reading.commands if one.live and one.may_train]
+        return self.started or (trains[-1] if trains else None)
+
+    @property
+    def output(self) -> str:
+        """The absolute path of the file that the trainer's output goes into; "" if into none, or it is not known."""
+        last = self._last
+        if last is None or not last.outputs or last.cwd is None or last.elsewhere or not self.resolved.files.here:
+            return ""
+        if self.resolved.blueprint.notes.swarm is not None:
+            return ""
+        file = last.outputs[-1]
+        known = not set(file) & set("$`*?[~") and not file.startswith("/dev/")
+        return str((self.resolved.codebase / last.cwd / file).absolute()) if known else ""
+
     def _redirected(self) -> tuple[Finding, ...]:
-        """Whether the trainer's output goes into a file, where no step of it is seen.
+        """Whether the trainer's output goes into a file that is not known, where no step of it is seen.
 
         An error for a known trainer, whose steps would never come; a warning where nobody knows what prints them.
         """
-        blueprint, started = self.resolved.blueprint, self.started
-        trains = [one for one in self.resolved.shell_reading.commands if one.live and one.may_train]
-        last = started or (trains[-1] if trains else None)
+        blueprint, started, last = self.resolved.blueprint, self.started, self._last
         if last is None or not last.outputs or blueprint.notes.swarm is not None or blueprint.notes.source:
+            return ()
+        if self.output:  # copied into the log
             return ()
         where, line = last.where or blueprint.name, last.line
         line += 0 if last.where else blueprint.lines.get("exp_launch_command", 1) - 1
-        file = last.outputs[0]
+        file = last.outputs[-1]
         message = f"the output of {last.name} goes into {file}, where this run would see no step of it"
         written = self.command[last.start : last.stop]
         shown = f"set -o pipefail; {written}" if last.stop and len(written) < MOST_SHOWN else "set -o pipefail; ..."
         hint = f'write `{shown} 2>&1 | tee "{file}"`, or take the redirection out: the run keeps a log of its own'
+        if file.startswith("/dev/"):
+            hint = "take the redirection out: the run keeps a log of its own"
         severity = Severity.ERROR if started else Severity.WARNING
         return (Finding(severity, "output_elsewhere", message, hint, where, line),)
 
