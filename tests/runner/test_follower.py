@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.runner.basics import clock
 from autoresearch.runner.log_follower import LogFollower
+from autoresearch.runner.output_copy import OutputCopy
 
 
 def read(follower: LogFollower) -> bytes:
@@ -152,3 +154,18 @@ def test_closed_descriptors(tmp_path: Path, after: bytes) -> None:
     read(follower)
     follower.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_output_is_copied_into_the_log_unless_a_link_leads_out_of_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    log, output = tmp_path / "log", tmp_path / "inside/output"
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    (tmp_path / "secret").write_text("")
+    output.symlink_to("../secret")
+    for within in ([str(tmp_path / "inside")], []):
+        copy = OutputCopy(str(output), within, fd)
+        with (tmp_path / "secret").open("a") as file:
+            file.write("one\ntwo")
+        copy.finish(clock() + 60.0)
+        assert log.read_text() == ("" if within else "one\ntwo")
+    os.close(fd)
