@@ -150,7 +150,8 @@ def test_output_that_the_command_sends_into_a_file_is_read(bench: Any, redirecte
     steps = "for n in range(1, 6):\n    print(f'step {n} reward {n / 10} loss {1 / n}', flush=True)\n"
     path = bench.unknown(f"{steps}{end}\n", metric="reward")
     (bench.repo / "train.sh").write_text(f'LOG_DIR=logs\nmkdir -p "$LOG_DIR"\npython odd.py {redirected}\n')
-    path.write_text(path.read_text().replace("- command: python odd.py", "- command: bash train.sh"))
+    path.write_text(path.read_text().replace("python odd.py", "bash train.sh"))
+    assert "bash train.sh" in path.read_text()
     old = bench.repo / "logs/run.log"
     old.parent.mkdir()
     old.write_text("step 99 reward 0.99 of an earlier run\n")
