@@ -110,7 +110,9 @@ def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
     from autoresearch.lab.resolve.blueprint_file import is_blueprint
 
     folder = path.absolute().parent
-    if path.suffix != ".md" or path.exists() or not folder.is_dir() or any(map(is_blueprint, folder.glob("*.md"))):
+    if path.suffix != ".md" or os.path.lexists(path) or not folder.is_dir():
+        return False
+    if any(map(is_blueprint, folder.glob("*.md"))):
         return False
     missing = NotFoundError(f"there is no blueprint {path}", fix="autoresearch init", code="no_blueprint")
     first_files(missing, path.absolute(), asking=asking, yes=yes, campaign=False)

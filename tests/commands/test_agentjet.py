@@ -36,7 +36,7 @@ rate = 0.1 + 0.0001234 * int(common["kl_loss_coef"] * 10000)
 validate(0, 0.05)
 for step in (1, 2):
     append("train_print_to_markdown_file_path",
-           f"{{'critic/real_reward': np.float64(0.5), 'actor/kl_loss': nan, 'training/global_step': {step}}}")
+           f"{{'critic/real_reward': np.float64(0.5), 'actor/kl_loss': 0.001, 'training/global_step': {step}}}")
     print(f"(TaskRunner pid=5) step:{step} - critic/real_reward:0.500 - actor/kl_loss:0.001", flush=True)
 validate(2, rate)
 """

@@ -546,8 +546,8 @@ def test_a_trainer_whose_numbers_are_gone(bench: Any) -> None:
         step(2, reward="nan", kl="nan"); validation(2, "nan")
         """
     )
-    payload = bench.ask("run", blueprint, check=13)
-    assert (payload["ending"], payload["verdict"]) == ("finished", "crash")
+    payload = bench.ask("run", blueprint, check=10)
+    assert (payload["verdict"], payload["failure"]) == ("crash", "diverged")
     assert payload["metrics"]["task_pass_rate@1"] is None and payload["metrics"]["best"] == 0.9
     assert "nan" in [e["event"] for e in bench.ask("logs", payload["run"], "--events")["events"]]
     assert bench.settled(payload, "finished")["metric"]["value"] is None
@@ -655,7 +655,7 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         **{(name,): () for name in ("report", "doctor", "init", "queue", "clean", "demo")},
         ("mcp",): ("--print-config", "codex"),
         **{("campaign", name): () for name in ("status", "pause", "stop", "confirm")},
-        ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas"),
+        ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas", "--dry-run"),
         ("campaign", "skip"): ("some-idea",),
         ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
         ("campaign", "add"): ("--set", "lr=0.1"),

@@ -119,7 +119,7 @@ def test_a_pool_that_cannot_be(bench: Any, keys: dict[str, object], words: tuple
 
 
 def where(bench: Any, *args: object, **env: str) -> tuple[str, str]:
-    plan = bench.ask("campaign", *args, **env)
+    plan = bench.ask("campaign", *args, "--dry-run", **env)
     return plan["plan"]["where"], plan["plan"]["each run"]
 
 
@@ -155,7 +155,7 @@ def test_notes_of_a_queue_are_overruled_and_that_is_said(bench: Any) -> None:
     path = campaign(bench)
     bench.blueprint(name="ideas/elsewhere.md", notes="- launcher: slurm")
     bench.blueprint(name="ideas/here.md")
-    (remark,) = [one for one in bench.ask("campaign", path)["remarks"] if "launcher" in one]
+    (remark,) = [one for one in bench.ask("campaign", path, "--dry-run")["remarks"] if "launcher" in one]
     assert "in the notes of elsewhere.md is not read" in remark
 
 
@@ -172,7 +172,7 @@ def test_a_note_says_where_a_run_goes(bench: Any) -> None:
 def test_a_campaign_overrules_a_note_and_says_so(bench: Any) -> None:
     path = campaign(bench, launcher="local:2")
     bench.blueprint(notes="- launcher: slurm")
-    said = bench.ask("campaign", path, PATH=without(bench, *SLURM))
+    said = bench.ask("campaign", path, "--dry-run", PATH=without(bench, *SLURM))
     (remark,) = [one for one in said["remarks"] if "launcher" in one]
     assert "the blueprint says `launcher: slurm`, and the campaign decides" in remark
     assert said["plan"]["where"].startswith("local:2")

@@ -135,7 +135,7 @@ def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_n
     refused = bench.ask(*words, check=2)["error"]
     assert refused["code"] == "no_metric" and "one run lists what it prints: autoresearch run " in refused["hint"]
     run = bench.ask("run", path)["run"]
-    said = bench.ask(*words)["plan"]["objective"]
+    said = bench.ask(*words, "--dry-run")["plan"]["objective"]
     assert said == f"held-out_accuracy, maximize  (none was named; run {run} printed it)"
     bench.unknown(script.replace("loss", "train accuracy"))
     run = bench.ask("run", path)["run"]

@@ -34,5 +34,5 @@ def test_a_constant_reward_discards_nothing(camp: Any) -> None:
     assert (list(stuck.judged), len(worse.judged)) == ([], 1)
     assert [row.seed for row in state.baseline.rows] == [0, 0, 1]
     report = (Path(camp.place.path) / "report.md").read_text()
-    assert "equal to the last digit. The training seeds itself, or nothing in it is random." in report
+    assert "Runs are equal, whatever their seed" in report
     assert "No signal (the reward never changed, or the gradient was zero): #2 lr=0.5." in report

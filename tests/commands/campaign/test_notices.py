@@ -107,7 +107,7 @@ def test_a_controller_that_ends_on_an_error_says_so(camp: Any, hook: Any) -> Non
     camp.bench.until(lambda: hook.posts)
     (repo / ".git-moved").rename(repo / ".git")
     assert hook.titles == ["one: its controller ended on an error"]
-    assert "is gone" in hook.posts[0]["message"] and "campaign resume one" in hook.posts[0]["message"]
+    assert "is not there any more" in hook.posts[0]["message"] and "campaign resume one" in hook.posts[0]["message"]
     camp.bench.until(lambda: not senders(camp))
     camp.go.touch()
 

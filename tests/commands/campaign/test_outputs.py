@@ -48,7 +48,7 @@ def kept(row: Any) -> list[str]:
 def test_what_every_run_wrote_is_there_at_the_end(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.1")
     keys = {"space": {"lr": [0.2, 0.3, 0.4]}, "count": 4, **FAST}
-    plan = camp.bench.ask("campaign", camp.file(**keys))["plan"]
+    plan = camp.bench.ask("campaign", camp.file(**keys), "--dry-run")["plan"]
     assert "(out out)" in plan["outputs"] and "20 GB in all (keep_gb)" in plan["outputs"]
     state = camp.run(**keys)
     assert [kept(row) for row in state.rows] == [["notes.txt", "out/w.npz"]] * 4, camp.said()
@@ -80,7 +80,7 @@ def test_a_winner_larger_than_the_limit_is_kept(camp: Any) -> None:
 
 def test_a_place_that_all_runs_share_is_warned_of(camp: Any) -> None:
     project(camp.bench, f"python train.py --out {camp.bench.root}/shared")
-    said = camp.bench.ask("campaign", camp.file(space={"lr": [0.2, 0.3]}, count=2, **FAST))
+    said = camp.bench.ask("campaign", camp.file(space={"lr": [0.2, 0.3]}, count=2, **FAST), "--dry-run")
     assert any(f"all runs write to the same place (out {camp.bench.root}/shared)" in word for word in said["remarks"])
     shutil.rmtree(camp.bench.root / "shared", ignore_errors=True)
 

@@ -41,7 +41,7 @@ def project(bench: Any, command: str, **files: str) -> None:
 def test_flags_of_the_command_and_of_the_program_alone(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.1")
     space = {"lr": [0.2, 0.3], "batch_size": [16]}
-    plan = camp.bench.ask("campaign", camp.file(space=space, count=3, **FAST))["plan"]
+    plan = camp.bench.ask("campaign", camp.file(space=space, count=3, **FAST), "--dry-run")["plan"]
     assert plan["seeds"].startswith("flag --seed, from 3,")
     state = camp.run(space=space, count=3, **FAST)
     assert [row.command for row in state.rows] == [
