@@ -7,7 +7,7 @@ NEW    := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c "$(NEW)" >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-.PHONY: demo wheel test test-all test-real check house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
+.PHONY: demo wheel test test-all test-real test-gpu check house bench docs screenshots setup tmux tools trl ray aider skills-ref mcp notebook agents clean always
 
 setup: $(STAMP) tmux
 
@@ -50,6 +50,10 @@ test-all: setup
 test-real: setup
 	@$(MAKE) --no-print-directory --keep-going -j2 trl ray aider skills-ref mcp notebook agents || echo "some of it is missing: see above" >&2
 	@PATH="$$PATH:/usr/sbin:/sbin" $(BIN)/python -m pytest -m real --dist loadfile --no-loadscope-reorder -r s --durations=5
+
+# On a host with a GPU, with or without a network; GPU_PYTHON=/path/to/python names one that has torch.
+test-gpu: setup
+	@$(BIN)/python -m pytest -m real tests/commands/test_gpu.py -n 0 -vv -rs --durations=0 --durations-min=0.5
 
 tools:
 	@sh tests/install_tools.sh
