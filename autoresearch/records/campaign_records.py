@@ -39,6 +39,10 @@ from autoresearch.records.rundir import is_locked, read_json, write_atomically, 
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
+_REMOVED = (
+    "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
+    "runs that are over are lost"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,8 @@ def is_kept(campaign_dir: CampaignDir) -> bool:
 def restore(campaign_dir: CampaignDir) -> bool:
     """Write the records of a removed campaign again, from what was kept; False if nothing is missing, or kept.
 
-    The ledger is restored from the evidence (`records.evidence`); logs and outputs of runs that are over are lost.
+    The ledger is restored from the evidence (`records.evidence`); logs and outputs of runs that are over are lost. The
+    new log says so, as it may be a collector that is first to notice, and not the controller.
     """
     if not is_kept(campaign_dir):
         return False
@@ -162,6 +167,8 @@ def restore(campaign_dir: CampaignDir) -> bool:
     for path in (campaign_dir.journal, campaign_dir.verdicts, campaign_dir.spec):  # last what says that all is there
         if (copy := campaign_dir.kept / path.name).exists():
             write_atomically(path, copy.read_bytes())
+    with contextlib.suppress(OSError), campaign_dir.log.open("a", encoding="utf-8") as log:
+        log.write(f"{time.strftime('%H:%M:%S')} {_REMOVED}\n")
     return True
 
 

@@ -20,11 +20,6 @@ from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 
-RECORDS_REMOVED = (
-    "somebody removed the records (`git clean`?): ideas, verdicts and rows were written again; logs and outputs of "
-    "runs that are over are lost"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class CampaignContext:
@@ -61,7 +56,7 @@ class CampaignContext:
         """
         state = self.history.state()
         if campaign_records.restore(self.campaign_dir):  # looked for after they were read: they may be going just now
-            raise EnvironmentUnusable(RECORDS_REMOVED, code="records_removed")
+            raise EnvironmentUnusable("the records were gone: recovering as after a crash", code="records_removed")
         return state
 
     @property

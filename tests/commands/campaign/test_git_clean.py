@@ -12,6 +12,7 @@ import pytest
 from tests.commands.test_true_records import rows
 
 pytestmark = pytest.mark.system
+SAID = "somebody removed the records (`git clean`?)"
 
 
 def clean(bench: Any) -> None:
@@ -57,12 +58,14 @@ def test_a_campaign_that_runs_goes_on_and_one_that_is_stopped_can(camp: Any) -> 
     state = camp.over()
     assert [row.ending for row in state.rows] == ["finished"] * 2, camp.said()
     assert not any("tampered" in row.flags for row in state.rows)
+    assert SAID in camp.said()
 
     shutil.rmtree(bench.repo / "reports")
     gone = bench.ask("campaign", "status", check=4)["error"]
     assert gone["message"] == "the records of one were removed (`git clean`?)"
     bench.ask("campaign", "resume", camp.place.path, check=5)  # it has ended; but its records are there again
     assert [row.run_id for row in camp.state().rows] == [row.run_id for row in state.rows], camp.said()
+    assert SAID in camp.said()  # whoever wrote them again
 
 
 def test_a_repository_that_was_moved_loses_nothing(camp: Any) -> None:
