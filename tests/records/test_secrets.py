@@ -151,6 +151,7 @@ def test_near_misses_stay(text: str) -> None:
 @pytest.mark.parametrize("kind", SECRETS)
 def test_secrets_of_every_kind(kind: str) -> None:
     text, secret = SECRETS[kind]
+    assert secret in text
     for around in (text, f"E   RuntimeError: {text}", f"{text}\nnext line", f'log("{kind}") {text}'):
         masked = mask_text(around)
         assert secret not in masked
