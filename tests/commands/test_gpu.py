@@ -1,4 +1,7 @@
-"""What only a real GPU shows: `make test-gpu`, on a host that may have no network. Skipped where there is none."""
+"""What only a real GPU shows: `make test-gpu`, on a host that may have no network.
+
+Skipped where the driver, torch or bubblewrap is missing: a stand-in for them would show nothing about CUDA.
+"""
 
 from __future__ import annotations
 
