@@ -23,7 +23,14 @@ def test_eight_ideas_on_two_hosts_whose_connections_are_cut(sshd: Any, camp: Any
     where = {"metrics_jsonl_path": "out/metrics.jsonl", "experiment_name": "tiny"}
     text = "".join(f"{key}: {value}\n" for key, value in {**recipe, **more, **where}.items())
     (bench.repo / "tiny.yaml").write_text(text)
-    command = "python -m autoresearch.tinygrpo --conf tiny.yaml"
+    started = bench.root / "started"
+    started.mkdir()
+    # after the baseline, which is alone, no run trains before three were started: two fill the first host
+    together = f"""touch "{started}/$$"
+    [ "$(ls "{started}" | wc -l)" -eq 1 ] || until [ "$(ls "{started}" | wc -l)" -ge 4 ]; do sleep 0.1; done
+    """
+    (bench.repo / "together.sh").write_text(together)
+    command = "sh together.sh && python -m autoresearch.tinygrpo --conf tiny.yaml"
     path = bench.blueprint("tiny", name="tiny.md", command=command, trainer="tinygrpo")
     path.write_text(path.read_text().replace("- path: NA", "- path: tiny.yaml"))
     hosts = "".join(
