@@ -14,10 +14,12 @@ from tests.test_house import (
     PACKAGE,
     ROOT,
     Source,
+    lines_of_rooms,
     no_import_cycle,
     no_vague_names,
     one_class_one_meaning,
     one_parameter_one_class,
+    read_budgets,
     targets,
 )
 
@@ -38,10 +40,48 @@ def commands_and_options() -> tuple[int, int]:
     return len(shown), options
 
 
+def read_sources(folder: str) -> list[Source]:
+    """All Python files below a folder of the repository."""
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    return [Source(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
+
+
+def share_of_imports(sources: list[Source]) -> float:
+    """The lines of import statements, of all lines that are neither blank nor a comment nor a docstring."""
+    imports = code = 0
+    for source in sources:
+        spans = [(n.lineno, n.end_lineno or n.lineno) for n in ast.walk(source.tree) if isinstance(n, ast.stmt)]
+        docs = {
+            line
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+            for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+        }
+        lines = {line for first, last in spans for line in range(first, last + 1)} - docs
+        texts = source.text.splitlines()
+        code += sum(bool(texts[line - 1].strip()) and not texts[line - 1].strip().startswith("#") for line in lines)
+        imports += sum(
+            (node.end_lineno or node.lineno) - node.lineno + 1
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        )
+    return imports / code
+
+
+def print_budgets(sources: list[Source]) -> None:
+    """A table of rooms: files, lines, the budget of today, the goal."""
+    budgets = read_budgets()
+    rooms = lines_of_rooms(sources + read_sources("tests"), budgets)
+    print(f"{'room':<40}{'files':>6}{'lines':>8}{'budget':>8}{'goal':>8}")
+    for budget in budgets:
+        files, lines = rooms[budget["room"]]
+        print(f"{budget['room']:<40}{files:>6}{lines:>8}{budget['lines']:>8}{budget['goal']:>8}")
+
+
 def main() -> None:
     """Print them."""
-    paths = sorted((ROOT / PACKAGE).rglob("*.py"))
-    sources = [Source(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
+    sources = read_sources(PACKAGE)
+    print_budgets(sources)
     modules = {source.module for source in sources}
     imports = sorted(len({m for m, _ in targets(s, modules)} - {s.module}) for s in sources)
     folders = Counter(source.path.rpartition("/")[0].removeprefix(f"{PACKAGE}/") for source in sources)
@@ -49,6 +89,7 @@ def main() -> None:
     classes = sum(isinstance(node, ast.ClassDef) for source in sources for node in ast.walk(source.tree))
     commands, options = commands_and_options()
     print(f"files {len(sources)}, lines {lines}, classes {classes}")
+    print(f"imports: {share_of_imports(sources):.0%} of the code")
     print(f"import circles, those for type checkers counted: {len(no_import_cycle(sources))}")
     print(f"class names with several meanings: {len(one_class_one_meaning(sources))}")
     print(f"parameters that stand for several classes: {len(one_parameter_one_class(sources))}")
