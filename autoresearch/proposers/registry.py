@@ -23,7 +23,7 @@ NAMES = ("queue", "grid", "random", "tpe")
 class ProposerInputs:
     """All that a proposer may ask of a campaign; what a proposer does not need may be left out."""
 
-    directory: Path  # of the campaign: an optimiser keeps its journal there
+    directory: Path  # of the campaign, for what an optimiser may have to keep
     objective: Objective
     read_yaml: ReadYaml
     lines: Lines = lambda data: {}
@@ -78,7 +78,6 @@ def proposer(name: str, inputs: ProposerInputs) -> Proposer:
     return Tpe(
         inputs.space,
         inputs.objective,
-        inputs.directory,
         baseline=inputs.baseline,
         seed=inputs.seed,
         parallel=inputs.parallel,

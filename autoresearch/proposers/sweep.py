@@ -55,25 +55,32 @@ class RandomSweep:
     def __init__(self, space: Space, baseline: Mapping[str, object], seed: int = 0) -> None:
         """Raises UsageError `bad_space` where the space holds one point."""
         need_search(space)
-        self._space, self._baseline, self._seed = space, baseline, seed
+        self.space, self.baseline, self.seed = space, baseline, seed
         self._last = -1  # the highest number asked for in this life
-        self._asked: dict[str, str] = {}  # in this life: fingerprint -> slug
+        self.asked: dict[str, Hypothesis] = {}  # in this life, by fingerprint
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         """The next point that was neither attempted nor asked for; None when none is left."""
-        known = tried(attempts, self._baseline) | self._asked.keys()
+        known = tried(attempts, self.baseline) | self.asked.keys()
         numbers = [int(token) for token in tokens(self.name, attempts) if token.isdecimal()]
         number = max([self._last, *numbers]) + 1
-        point = untried(self._space, self._baseline, known, f"{self._seed}:{number}")
+        point = self.choose(number, known, attempts) or untried(
+            self.space, self.baseline, known, f"{self.seed}:{number}"
+        )
         if point is None:
             return None
-        idea = hypothesis(self.name, str(number), point, self._baseline, slugs(attempts, self._asked.values()))
-        self._asked[overrides.fingerprint(point, self._baseline)] = idea.slug
+        taken = slugs(attempts, [idea.slug for idea in self.asked.values()])
+        idea = hypothesis(self.name, str(number), point, self.baseline, taken)
+        self.asked[overrides.fingerprint(point, self.baseline)] = idea
         self._last = number
         return idea
 
+    def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
+        """The point of the idea of this number, with no fingerprint in `known`; None leaves it to chance."""
+        return None
+
     def tell(self, attempt: Attempt) -> None:
-        """Chance learns nothing."""
+        """Nothing is remembered that the attempts do not say."""
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -71,26 +66,3 @@ def read_yaml() -> Callable[[bytes, str], object]:
             raise BlueprintError(f"{name}: not YAML", code="bad_yaml") from bad
 
     return read
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
-    """Start a Python program of its own; what still lives at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(text: str) -> subprocess.Popen[str]:
-        root = Path(__file__).parents[2]
-        environment = {**os.environ, "PYTHONPATH": str(root)}
-        arguments = [sys.executable, "-W", "error", "-c", text]
-        pipe = subprocess.PIPE
-        started.append(subprocess.Popen(arguments, cwd=tmp_path, env=environment, stdin=pipe, stdout=pipe, text=True))
-        return started[-1]
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream:
-                stream.close()
