@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
-from autoresearch.lab.results import public_frames
+from autoresearch.lab.results import frames
 
 if TYPE_CHECKING:
-    from autoresearch.lab.results.metric_frame import DataFrame
+    from autoresearch.lab.results.frames import DataFrame
 
 __all__ = [
     "AutoresearchError",
@@ -43,7 +43,7 @@ def runs(*, all: bool = False, limit: int = 1000) -> DataFrame:
 
     all: of every project of this account. limit: so many at most.
     """
-    return public_frames.runs_frame(real_parts(), every_project=all, limit=limit)
+    return frames.runs_frame(real_parts(), every_project=all, limit=limit)
 
 
 def ledger(campaign: str = "") -> DataFrame:
@@ -52,7 +52,7 @@ def ledger(campaign: str = "") -> DataFrame:
     campaign: a name, a directory, a run, or a file; "" is the campaign that runs here, else the newest. The frame's
     `attrs` hold `campaign`, `path`, `metric`, `direction` and `units`. Raises NotFoundError.
     """
-    return public_frames.ledger_frame(campaign, real_parts())
+    return frames.ledger_frame(campaign, real_parts())
 
 
 def metrics(run: str = "last") -> DataFrame:
@@ -61,7 +61,7 @@ def metrics(run: str = "last") -> DataFrame:
     run: a run ID, a slug, a directory, or `last`. The frame's `attrs` hold `run`, `metric`, `direction` and `warnings`.
     Raises NotFoundError.
     """
-    return public_frames.metrics_frame(run, real_parts())
+    return frames.metrics_frame(run, real_parts())
 
 
 def run(

@@ -36,7 +36,7 @@ def show(
     from autoresearch.core.run.ledger_row import LedgerRow
     from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.campaign_report import formatting
-    from autoresearch.lab.results.ledger_file import ledger_path
+    from autoresearch.lab.results.frames import ledger_path
     from autoresearch.records import ledger_views
     from autoresearch.records.campaign_records import CampaignDir, entries
     from autoresearch.records.ledger import Ledger

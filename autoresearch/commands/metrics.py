@@ -42,15 +42,15 @@ def metrics(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Metrics by step, validations, and the source that was believed."""
-    from autoresearch.lab.results import metric_frame
+    from autoresearch.lab.results import frames
 
     if out:
-        metric_frame.check_name(Path(out))
+        frames.check_name(Path(out))
     name, found = _read(run, log, trainer, source, metric)
     found = found.filtered(key or ())
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
-    written = metric_frame.write(found.shown, Path(out)) if out else None
+    written = frames.write(found.shown, Path(out)) if out else None
     payload = _payload(found, last)
     if as_json and out:  # which is where to read them
         left = len(payload["steps"]) + len(payload["validations"])

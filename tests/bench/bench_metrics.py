@@ -28,13 +28,13 @@ OURS = """
 import sys, time
 from pathlib import Path
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.lab.results.metric_frame import frame
+from autoresearch.lab.results.frames import of_readings
 from autoresearch.readers.read import read_source
 from autoresearch.trainers import registry
 import pandas
 verl = registry.by_name("verl")
 began = time.process_time()
-table = frame(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl).readings)
+table = of_readings(read_source(Source(SourceFormat(sys.argv[1]), sys.argv[2]), Path(), 0, verl).readings)
 print(time.process_time() - began, len(table), table.iloc[:, 2:].sum().sum())
 """
 BLOCKS = """

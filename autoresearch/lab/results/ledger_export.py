@@ -20,7 +20,7 @@ from typing import Any
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError, UsageError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.results.ledger_file import ledger_path
+from autoresearch.lab.results import frames
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
@@ -46,7 +46,7 @@ def export(name: str, form: str, out: Path, parts: Parts) -> Exported:
     """
     if form not in FORMS:
         raise UsageError(f"--to {form!r} is none of {', '.join(FORMS)}", code="bad_format")
-    path = ledger_path(name, parts)
+    path = frames.ledger_path(name, parts)
     if not path.is_file():
         raise NotFoundError(f"{path}: there is no ledger yet", hint="its first row comes with the end of its first run")
     rows = list(Ledger(path).rows())
@@ -65,15 +65,13 @@ def _gpus(campaign_dir: CampaignDir) -> int | None:
 
 def _csv(rows: list[LedgerRow], campaign_dir: CampaignDir, out: Path, remarks: list[str]) -> None:
     """RFC 4180: CRLF, quotes where needed. Numbers in full, times in ISO 8601, what is unknown is empty."""
-    from autoresearch.lab.results.metric_frame import COLUMNS, record_of
-
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(frames.COLUMNS)
     gpus = _gpus(campaign_dir)
     for row in rows:
-        record = record_of(row, gpus)
-        writer.writerow([_cell(record[name], kind) for name, kind in COLUMNS.items()])
+        record = frames.record_of(row, gpus)
+        writer.writerow([_cell(record[name], kind) for name, kind in frames.COLUMNS.items()])
     with _file(out) as temporary:
         temporary.write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
@@ -87,9 +85,7 @@ def _cell(value: Any, kind: str) -> str:
 
 
 def _parquet(rows: list[LedgerRow], campaign_dir: CampaignDir, out: Path, remarks: list[str]) -> None:
-    from autoresearch.lab.results.metric_frame import of_rows
-
-    frame = of_rows(rows, _gpus(campaign_dir))
+    frame = frames.of_rows(rows, _gpus(campaign_dir))
     with _file(out) as temporary, _library("parquet", "pyarrow"):
         frame.to_parquet(temporary, index=False, engine="pyarrow")
 

@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.results import metric_frame
+from autoresearch.lab.results import frames
 
 READINGS = (
     Reading(SignalKind.VALIDATION, 0, {"val/acc": 0.25}),
@@ -20,25 +20,25 @@ READINGS = (
 
 
 def test_every_digit_is_kept() -> None:
-    table = metric_frame.frame(READINGS)
+    table = frames.of_readings(READINGS)
     assert list(table.columns) == ["step", "kind", "val/acc", "loss", "kl"]
-    assert [str(kind) for kind in table.dtypes[["step", "loss"]]] == ["int64", "float64"]
+    assert [str(kind) for kind in table.dtypes[["step", "loss"]]] == ["Int64", "Float64"]
     assert table["loss"][1] == 0.1 + 0.2 and table["val/acc"].isna().tolist() == [False, True, True]
 
 
 def test_a_step_beyond_all_reason_is_the_largest_there_is() -> None:
-    table = metric_frame.frame([Reading(SignalKind.STEP, 10**30, {"loss": 1.0})])
+    table = frames.of_readings([Reading(SignalKind.STEP, 10**30, {"loss": 1.0})])
     assert table["step"].tolist() == [(1 << 63) - 1]
 
 
 def test_nothing_is_a_frame_too(tmp_path: Path) -> None:
-    assert list(metric_frame.frame(()).columns) == ["step", "kind"]
-    assert metric_frame.write((), tmp_path / "empty.csv") == 0
+    assert list(frames.of_readings(()).columns) == ["step", "kind"]
+    assert frames.write((), tmp_path / "empty.csv") == 0
     assert (tmp_path / "empty.csv").read_text() == "step,kind\n"
 
 
 def test_lines_keep_every_digit_and_have_no_nan(tmp_path: Path) -> None:
-    assert metric_frame.write(READINGS, tmp_path / "m.jsonl") == 3
+    assert frames.write(READINGS, tmp_path / "m.jsonl") == 3
     rows = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
     assert rows[1:] == [
         {"step": 1, "kind": "step", "loss": 0.1 + 0.2, "kl": None},
@@ -48,12 +48,12 @@ def test_lines_keep_every_digit_and_have_no_nan(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="must end in one of"):
-        metric_frame.check_name(tmp_path / "m.xlsx")
+        frames.check_name(tmp_path / "m.xlsx")
     (tmp_path / "file").touch()
     with pytest.raises(EnvironmentUnusable, match="cannot be written"):
-        metric_frame.write(READINGS, tmp_path / "file" / "m.csv")
+        frames.write(READINGS, tmp_path / "file" / "m.csv")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     monkeypatch.setitem(__import__("sys").modules, "fastparquet", None)
     with pytest.raises(EnvironmentUnusable, match="pyarrow"):
-        metric_frame.write(READINGS, tmp_path / "m.parquet")
+        frames.write(READINGS, tmp_path / "m.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

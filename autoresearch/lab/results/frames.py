@@ -1,0 +1,218 @@
+"""Frames for pandas: a run's readings, a ledger, a project's runs; and the readings as a file. Only this file knows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.git_repo.checkout import current_project
+from autoresearch.lab.parts import Parts
+from autoresearch.lab.runs import sessions
+from autoresearch.records import campaign_records, spec_file
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.index import IndexEntry
+from autoresearch.records.ledger import Ledger
+from autoresearch.records.rundir import RunDir
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as DataFrame  # for those who hand frames on
+
+FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
+_OURS = ("step", "kind")
+_MOST = (1 << 63) - 1  # int64; a log may hold any number
+UNITS = {
+    "elapsed_s": "s",
+    "first_step_s": "s",
+    "gpu_hours": "h",
+    "memory_gb": "10**9 bytes",
+    "agent_usd": "USD",
+    "agent_tokens": "tokens",
+}
+_TYPES = {"int": "Int64", "int | None": "Int64", "float | None": "Float64", "str": "string"}
+_TIMES = ("created", "started", "ended")
+COLUMNS = {
+    ("elapsed_s" if one.name == "elapsed_min" else one.name): "time" if one.name in _TIMES else _TYPES[str(one.type)]
+    for one in fields(LedgerRow)
+    if one.name != "schema"
+} | {"gpu_hours": "Float64"}
+"""Column -> type, of a ledger."""
+
+
+def typed(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
+    """A frame with a row for each record. columns: name -> Int64, Float64, string, or `time` (seconds since the epoch).
+
+    A missing value, None and "" are NA; a number that is NaN stays NaN. Times are datetimes in UTC. `attrs["units"]`
+    names the unit of each column that has one.
+    """
+    import pandas
+
+    frame = pandas.DataFrame(
+        {name: _column([record.get(name) for record in records], kind) for name, kind in columns.items()}
+    )
+    frame.attrs["units"] = {name: unit for name, unit in UNITS.items() if name in columns}
+    return frame
+
+
+def _column(values: Sequence[Any], kind: str) -> Any:
+    import numpy
+    import pandas
+
+    if kind == "time":
+        times = pandas.to_datetime(pandas.Series(values, dtype="float64"), unit="s", utc=True, errors="coerce")
+        return times.astype("datetime64[us, UTC]")  # pandas 2 has ns by default, pandas 3 what it takes
+    if kind == "string":
+        return pandas.array([None if value in (None, "") else str(value) for value in values], dtype="string")
+    missing = numpy.array([value is None for value in values], dtype=bool)
+    if kind == "Int64":
+        whole = [0 if value is None else max(-_MOST, min(int(value), _MOST)) for value in values]
+        return pandas.arrays.IntegerArray(numpy.array(whole, dtype="int64"), missing)
+    numbers = numpy.array([0.0 if value is None else float(value) for value in values], dtype="float64")
+    return pandas.arrays.FloatingArray(numbers, missing)
+
+
+def of_rows(rows: Iterable[LedgerRow], gpus: int | None = None) -> DataFrame:
+    """The rows of a ledger in their order. gpus: of each run; None where nobody knows."""
+    return typed([record_of(row, gpus) for row in rows], COLUMNS)
+
+
+def record_of(row: LedgerRow, gpus: int | None = None) -> dict[str, Any]:
+    """A row with the names and units of the frame's columns."""
+    record = {one.name: getattr(row, one.name) for one in fields(LedgerRow)}
+    minutes = record.pop("elapsed_min")
+    hours = None if minutes is None or gpus is None else minutes / 60.0 * gpus
+    return {**record, "elapsed_s": None if minutes is None else minutes * 60.0, "gpu_hours": hours}
+
+
+def of_readings(readings: Iterable[Reading]) -> DataFrame:
+    """A row for each reading: `step`, `kind` ("step" or "validation"), and a Float64 column for each metric.
+
+    What was not printed at a step is NA; what was printed as NaN is NaN.
+    """
+    records = [{**one.metrics, "step": one.step, "kind": one.kind.value} for one in readings]
+    names = dict.fromkeys(name for record in records for name in record if name not in _OURS)
+    return typed(records, {"step": "Int64", "kind": "string", **dict.fromkeys(names, "Float64")})
+
+
+def check_name(path: Path) -> None:
+    """Raise UsageError for an unsupported file type, before any work is done."""
+    if path.suffix.lower() not in FORMATS:
+        raise UsageError(f"--out {path}: the name must end in one of {', '.join(FORMATS)}", code="bad_format")
+
+
+def write(readings: Iterable[Reading], path: Path) -> int:
+    """Write readings into a file whose suffix names the format; returns the number of rows. Replaces an existing file.
+
+    Raises EnvironmentUnusable if it cannot be written, and for parquet without pyarrow. JSONL leaves out missing
+    metrics, and has null for non-finite ones.
+    """
+    check_name(path)
+    found, kind = tuple(readings), path.suffix.lower()
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == ".jsonl":
+            _write_lines(found, temporary)
+        elif kind == ".parquet":
+            of_readings(found).to_parquet(temporary, index=False)
+        else:
+            of_readings(found).to_csv(temporary, index=False, sep="\t" if kind == ".tsv" else ",")
+        temporary.replace(path)
+    except ImportError:
+        raise EnvironmentUnusable(
+            "parquet needs pyarrow, which is not installed", hint="or --out FILE.csv", fix="pip install pyarrow"
+        ) from None
+    except OSError as error:
+        raise EnvironmentUnusable(f"{path} cannot be written: {error.strerror or error}", code="unwritable") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return len(found)
+
+
+def _write_lines(readings: Iterable[Reading], path: Path) -> None:
+    """Without pandas, which writes at most fifteen digits, and a null for each metric missing from a line."""
+    with path.open("w", encoding="utf-8") as file:
+        for reading in readings:
+            metrics = {k: v if math.isfinite(v) else None for k, v in reading.metrics.items() if k not in _OURS}
+            row = {"step": reading.step, "kind": reading.kind.value, **metrics}
+            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def runs_frame(parts: Parts, *, every_project: bool, limit: int) -> DataFrame:
+    """See `autoresearch.runs`."""
+    entries = parts.index.recent(limit, "" if every_project else str(current_project()))
+    rows: dict[str, LedgerRow] = {}
+    for path in {Path(entry.run_dir).parent / "results.tsv" for entry in entries}:
+        rows |= {row.run_id: row for row in Ledger(path).rows()} if path.is_file() else {}
+    records = [_record(entry, rows.get(entry.run)) for entry in entries]
+    first = {"run": "string", "slug": "string", "state": "string", "created": "time"}
+    return typed(records, first | {name: kind for name, kind in COLUMNS.items() if name != "run_id"})
+
+
+def _record(entry: IndexEntry, row: LedgerRow | None) -> dict[str, Any]:
+    rundir = RunDir(Path(entry.run_dir))
+    known = {"run": entry.run, "slug": entry.slug, "created": entry.created, "run_dir": entry.run_dir}
+    try:
+        spec = spec_file.read(rundir)
+    except (OSError, NotFoundError):
+        return {**(record_of(row) if row else {}), **known, "state": "gone", "result_dir": entry.result_dir}
+    names = ("campaign", "trainer", "seed", "branch", "commit", "command", "result_dir", "index", "replicate")
+    of_spec = {name: getattr(spec, name) for name in names}
+    of_spec["metric_name"] = spec.objective.metric if spec.objective else None
+    return {**of_spec, **(record_of(row, len(spec.gpus)) if row else {}), **known, "state": rundir.state().value}
+
+
+def ledger_frame(name: str, parts: Parts) -> DataFrame:
+    """See `autoresearch.ledger`."""
+    path = ledger_path(name, parts)
+    campaign_dir = CampaignDir(path.parent)
+    spec = campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
+    frame = of_rows(Ledger(path).rows() if path.is_file() else (), spec.gpus_per_run if spec else None)
+    frame.attrs |= {"path": str(path), "campaign": spec.name if spec else None}
+    if spec:
+        frame.attrs |= {"metric": spec.objective.metric, "direction": spec.objective.direction.value}
+    return frame
+
+
+def metrics_frame(name: str, parts: Parts) -> DataFrame:
+    """See `autoresearch.metrics`."""
+    from autoresearch.lab.results.readout import of_run
+
+    recorded = sessions.recorded(name, parts)
+    readout, objective = of_run(recorded), recorded.spec.objective
+    frame = of_readings(readout.best.readings)
+    frame.attrs |= {
+        "run": recorded.spec.run,
+        "metric": objective.metric if objective else None,
+        "direction": objective.direction.value if objective else None,
+        "warnings": list(readout.warnings),
+    }
+    return frame
+
+
+def ledger_path(name: str, parts: Parts) -> Path:
+    """The ledger that a name means: a campaign's, the one that a run is in, or a file, which may not exist yet.
+
+    "" is the campaign that runs here, else the newest. Raises NotFoundError.
+    """
+    if name.endswith(".tsv"):
+        return Path(name).absolute()
+    from autoresearch.lab.campaign_setup import campaign_registry
+
+    if not name:
+        return campaign_registry.find(name, parts).ledger
+    try:
+        return Path(sessions.spec_of(sessions.find(name, parts)).ledger)
+    except NotFoundError as unknown:
+        with contextlib.suppress(NotFoundError):
+            return campaign_registry.find(name, parts).ledger
+        raise unknown from None
