@@ -45,6 +45,14 @@ _END = later(
     r"|\b(?:finish|complet)\w*\b[^.!?]{0,30}\btrain|\bearly.?stop|\bconverged\b|\bfinal (?:eval|valid|test|metric|re)"
     r"|\bsav(?:ed|ing)\b[^.!?]{0,40}\b(?:model|checkpoint|weights|policy|adapter)"
 )
+# that all of it is over, and not a part of it, such as an epoch; that it is saved proves nothing
+_NO_PART = r"(?:(?!epoch|step|iter|batch|round|phase|stage|fold|worker)[^.!?]){0,40}"
+_OVER = later(
+    rf"(?i)\btrain(?:ing|er)?\b{_NO_PART}\b(?:finish|complet|done\b|ended\b|over\b|success)"
+    rf"|\b(?:finish|complet)\w*\b{_NO_PART}\btrain(?:ing)?\b(?!{_NO_PART}(?:epoch|step|iter|batch|round|phase|stage|fold))"
+    r"|\bearly.?stop(?:p|s\b)"
+)
+_EARLY = later(r"(?i)\bearly.?stop|\bconverged\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,31 +102,36 @@ class LogEnd:
     """How a log ends, for a run whose exit code says that all is well.
 
     exception: its last word, which no step, no metric and no end of the training follows. unfinished: the last step
-    line of a count that stops short, such as `step 3/10`, if no end of the training follows.
+    line of a count that stops short, such as `step 3/10`, if no end of the training follows. over: the line that says
+    that the training is over, if its last count does not stop short and no step and no exception follows.
     """
 
     exception: Failure | None = None
     unfinished: str = ""
+    over: str = ""
 
 
 def end_of(path: Path, harmless: Sequence[str] = ()) -> LogEnd:
     """How a log ends, from its last megabyte. harmless: as in `last_words`."""
     search, counts = Search(harmless), dict[str, tuple[int, int, int]]()
-    exception, unfinished = None, ""
+    exception, unfinished, over, short = None, "", "", False
     for raw in _indented(path):
         before = search.final
         search.look(raw, LogPosition())
         if search.final is not before:
-            exception = search.final
+            exception, over = search.final, ""
             continue
         line = metric_lines.body(raw)
         if search.wants_all or line.startswith(_TRACKERS):
             continue
         if _END.search(line):
             exception, unfinished = None, ""
+            if _OVER.search(line) and (not short or _EARLY.search(line)):
+                over = line
         elif (pairs := metric_lines.parse(line)) and (pairs.steps or (pairs.metrics and pairs.bare)):
-            exception, unfinished = None, _stops_short(line, pairs, counts)
-    return LogEnd(exception, unfinished)
+            exception, unfinished, over = None, _stops_short(line, pairs, counts), ""
+            short = bool(unfinished)
+    return LogEnd(exception, unfinished, over)
 
 
 def _indented(path: Path) -> Iterator[str]:

@@ -30,7 +30,7 @@ from autoresearch.readers.swanlab_run import read_swanlab
 from autoresearch.readers.swarm_val import read_swarm_val
 from autoresearch.readers.tensorboard import event_files, read_tensorboard
 from autoresearch.readers.tensorboard import size as tensorboard_size
-from autoresearch.readers.tracker_dirs import newest
+from autoresearch.readers.tracker_dirs import is_several, newest
 from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
 from autoresearch.readers.whole_log import read_whole_log
@@ -157,7 +157,8 @@ def _no_number(path: Path, name: str, text: str) -> str:
 def size_of(source: Source, base: Path = Path()) -> int:
     """Current size of a source in bytes, which before a run's start is what does not belong to the run. 0 if missing.
 
-    Also 0 for a trainer state, which is rewritten each time, a tracker, which creates a directory per run, and a glob.
+    Also 0 for a trainer state, which is rewritten each time, a tracker, which creates a directory per run, and a glob
+    of TensorBoard's directories. Of a glob of files of lines, the size of the newest.
     """
     path = base / source.path
     if source.format is SourceFormat.TENSORBOARD:
@@ -165,7 +166,8 @@ def size_of(source: Source, base: Path = Path()) -> int:
     if source.format is SourceFormat.TRAINER_STATE or source.format in TRACKERS:
         return 0
     try:
-        return path.stat().st_size
+        file = newest(SourceFormat(source.format), path) if is_several(source) else path
+        return file.stat().st_size if file else 0
     except OSError:
         return 0
 
@@ -173,15 +175,18 @@ def size_of(source: Source, base: Path = Path()) -> int:
 def mark_of(source: Source, size: int) -> str:
     """A fingerprint of the first `size` bytes of an appended file; it changes if the file is rewritten.
 
-    "" if `size` is 0, and for formats that are never rewritten in place.
+    "" if `size` is 0, and for formats that are never rewritten in place. Of a glob, the path of the newest file follows
+    after a blank.
     """
     if not size or source.format not in _APPENDED:
         return ""
+    several = newest(SourceFormat(source.format), Path(source.path)) if is_several(source) else None
     try:
-        with open_readable(Path(source.path)) as file:
+        with open_readable(several or Path(source.path)) as file:
             begin = file.read(min(size, _MARKED))
             file.seek(max(0, size - _MARKED))
-            return hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
+            digest = hashlib.sha256(begin + file.read(min(size, _MARKED))).hexdigest()[:16]
+            return f"{digest} {several}" if several else digest
     except OSError:
         return ""
 

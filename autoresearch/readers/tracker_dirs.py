@@ -1,10 +1,13 @@
-"""Find the run directories of W&B and SwanLab, one per run below `wandb/` or `swanlog/`."""
+"""Find what a run wrote among what other runs did: directories of W&B and SwanLab, and files that a pattern names."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.run.trainer import Source, SourceFormat
 
 _HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
 _FILES = {  # a run has at least one of these
@@ -12,15 +15,22 @@ _FILES = {  # a run has at least one of these
     SourceFormat.SWANLAB: ("*.swanlab", "logs/*/*.log"),
 }
 _RUNS = ("run-*", "offline-run-*")
+_LINES = {SourceFormat.JSONL: (".jsonl", ".ndjson", ".json"), SourceFormat.DICT_LINES: (".txt", ".log")}
+_MOST_FILES = 20_000  # looked at below a directory, or for a pattern
 _SAME_SECOND = 1.0  # seconds; some file systems round times down
 
 
 def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path | None:
     """The most recently written run: `where` itself if it is a run or a file of one, else the newest run below it.
 
-    where: a run, the directory of all runs, or its parent directory. since: Unix time in seconds; runs last written
-    before it are ignored. None if there is no run.
+    where: a run, the directory of all runs, or its parent directory. Of lines, the newest file that a pattern matches,
+    or that lies below a directory: Hydra gives each run a directory named after its date. since: Unix time in seconds;
+    runs last written before it are ignored. None if there is no run.
     """
+    if source_format in _LINES:
+        files = [(_written(file), str(file), file) for file in islice(_files(source_format, where), _MOST_FILES)]
+        fresh = [file for file in files if file[0] >= since - _SAME_SECOND]
+        return max(fresh)[2] if fresh else None
     if where.is_file() or _is_run(source_format, where):
         return where if _written(where) >= since - _SAME_SECOND else None
     found: list[tuple[float, str, Path]] = []
@@ -29,6 +39,24 @@ def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path
         found += [(_written(run), run.name, run) for run in runs]
     wanted = [run for run in found if run[0] >= since - _SAME_SECOND]
     return max(wanted)[2] if wanted else None
+
+
+def is_several(source: Source) -> bool:
+    """Whether it names one file of several, so that which of them is the run's shows only when it was written."""
+    lines = source.format in _LINES and (bool(set(source.path) & set("*?[")) or Path(source.path).is_dir())
+    return lines or source.format in _HOME
+
+
+def _files(source_format: SourceFormat, where: Path) -> Iterator[Path]:
+    """The files that a pattern matches; of a directory, those below it that are named as their format is."""
+    if where.is_dir():
+        for directory, _, names in os.walk(where):
+            yield from (Path(directory, name) for name in names if name.endswith(_LINES[source_format]))
+        return
+    first = next((n for n, part in enumerate(where.parts) if set(part) & set("*?[")), 0)
+    if first:
+        below = Path(*where.parts[:first])
+        yield from (path for path in below.glob(str(Path(*where.parts[first:]))) if path.is_file())
 
 
 def _is_run(source_format: SourceFormat, path: Path) -> bool:

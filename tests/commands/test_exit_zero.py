@@ -1,4 +1,4 @@
-"""Runs whose command exits with 0, and what became of their training all the same."""
+"""Runs whose exit code says something else than their training: 0 of one that failed, a stall of one that was over."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ STEPS = 'for s in range(1, 6): print(f"step {s} reward {s * .1:.2f}", flush=True
 DIES = "raise RuntimeError('no more')\n"
 
 
-def ran(bench: Any, script: str, command: str, metric: str = "reward", check: int | None = None) -> Any:
+def ran(bench: Any, script: str, command: str, metric: str = "reward", check: int | None = None, *args: str) -> Any:
     (bench.repo / "train.py").write_text(script)
     notes = f"- metric: {metric}\n- direction: {'minimize' if metric == 'loss' else 'maximize'}"
     path = bench.unknown("", notes=notes)
     path.write_text(path.read_text().replace("python odd.py", command))
-    return bench.ask("run", path, check=check)
+    return bench.ask("run", path, *args, check=check)
 
 
 @pytest.mark.parametrize("command", ["bash run.sh", "python train.py; echo done", "python train.py || true"])
@@ -107,3 +107,33 @@ def test_a_loss_that_is_no_number_is_a_divergence(bench: Any, line: str) -> None
 def test_a_policy_that_is_no_number(bench: Any, line: str, failure: str | None) -> None:
     lines = [line.format(s=s, v="nan" if s > 3 else 0.1, m=int(s > 3)) for s in range(1, 6)]
     assert ran(bench, f"print({chr(10).join(lines)!r}, flush=True)\n", "python train.py")["failure"] == failure
+
+
+HANG = "import time\ntime.sleep(600)\n"
+STALLS = ("--stall-timeout", "2s", "--grace", "60s")
+
+
+@pytest.mark.waits
+def test_a_training_that_is_over_and_then_hangs_is_measured_and_flagged(bench: Any) -> None:
+    done = ran(bench, (CASES / "hang-after-end/train.py").read_text(), "python train.py", "reward", 0, *STALLS)
+    assert (done["ending"], done["verdict"], done["metrics"]["reward"]) == ("stalled", "keep", 0.5)
+    assert any("hung until the stall limit" in text for text in done["warnings"])
+    (row,) = bench.ask("ledger", "show", done["run"])["rows"]
+    assert (row["status"], row["ending"]) == ("keep", "stalled")
+    assert "hung until the stall limit" in row["flags"]
+
+
+BEFORE_THE_END = {
+    "nothing said": STEPS,
+    "a checkpoint": STEPS + "print('saved model to ckpt', flush=True)\n",
+    "an epoch": STEPS + "print('Training epoch 5 completed in 3 s', flush=True)\n",
+    "of ten steps": STEPS.replace("{s}", "{s}/10") + "print('Training finished', flush=True)\n",
+    "another step": "print('Training finished')\n" + STEPS,
+}
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("script", BEFORE_THE_END.values(), ids=list(BEFORE_THE_END))
+def test_a_hang_before_the_end_is_a_crash(bench: Any, script: str) -> None:
+    done = ran(bench, script + HANG, "python train.py", "reward", 10, *STALLS)
+    assert (done["ending"], done["verdict"], done["failure"]) == ("stalled", "crash", "stall")

@@ -12,6 +12,8 @@ NO_STEP = "no_step"
 """The failure of a run whose trainer exited with 0 and, though its lines are known, printed no training step."""
 LEFT_TRAINING = "left_training"
 """The cause of a run whose command ended while what it started was still printing steps, and was ended then."""
+HUNG_AFTER_END = "its training had ended, and then its process hung until the stall limit"
+"""Said of a run that was ended as stalled though its log says that the training is over: judged as a finished one."""
 NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault

@@ -69,7 +69,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
     judgement = judge(
         finished.spec,
-        finished.end,
+        examined.judged_end,
         examined.value,
         examined.steps,
         state,

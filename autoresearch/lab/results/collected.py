@@ -10,6 +10,7 @@ from autoresearch.core.controller.scheduler import tried_again
 from autoresearch.core.run.ending import (
     EVALUATION_FAILED,
     FROM_ITS_PLACE,
+    HUNG_AFTER_END,
     METRIC_UNREAD,
     NO_STEP,
     PENDING,
@@ -44,8 +45,8 @@ class Collected:
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
         examined = self.examined
-        idle = examined.finished.end.idle_gpus
-        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy, idle)
+        idle, hung = examined.finished.end.idle_gpus, HUNG_AFTER_END if examined.hung_after_end else ""
+        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy, idle, hung)
         row = _row(self.outcome, self.judgement, self.examined)
         return charged(replace(row, flags="; ".join(filter(None, flags))), state)
 
@@ -56,7 +57,9 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
     doubt = doubt_of(examined, judgement.noise)
     end = examined.finished.end  # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
-    warnings = (*filter(None, (spec.unkept, doubt, error, end.idle_gpus)), *examined.foreign, *measurement.warnings)
+    hung = HUNG_AFTER_END if examined.hung_after_end else ""
+    own = filter(None, (spec.unkept, doubt, error, end.idle_gpus, hung))
+    warnings = (*own, *examined.foreign, *measurement.warnings)
     examined = replace(examined, measurement=replace(measurement, warnings=warnings))
     outcome = _outcome(examined, judgement, results)
     if idle and not outcome.failure:
@@ -193,7 +196,7 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
 def describe(outcome: Outcome, reason: str = "") -> str:
     """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
     purpose = " ".join(outcome.spec.purpose.split())[:200]
-    if outcome.exit.ending in BADLY:
+    if outcome.exit.ending in BADLY and not outcome.hung_after_end:
         return f"{purpose} [{outcome.exit.ending.wording}: {outcome.failure or outcome.exit.reason}]"[:300]
     if outcome.failure in UNMEASURED:
         reason = f"{outcome.failure}: {outcome.failure_line}"

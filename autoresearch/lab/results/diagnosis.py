@@ -13,7 +13,7 @@ from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, killed_from_o
 from autoresearch.core.diagnosis.failure_kinds import FailureKind
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.run.ending import LEFT_TRAINING, Ending
+from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
@@ -64,6 +64,8 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
         return diagnosis(last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer)), cause)
     if failed := failed_evaluation(spec, end, log, trainer):
         return Diagnosis(failed)
+    if end.ending is Ending.STALLED and (over := end_of(log, ask.harmless(trainer)).over):
+        return Diagnosis(Failure(FailureKind.STALL, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.run.ending import TAMPERED, Ending
+from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.no_signal import no_signal
@@ -82,6 +82,17 @@ class ExaminedRun:
         seen = end.last_step if end.last_step is not None else (end.steps_seen or None)
         measured = [reading.step for reading in self.measurement.steps[-1:] if reading.step >= 0]
         return max([*measured, *([] if seen is None else [seen])], default=None)
+
+    @property
+    def hung_after_end(self) -> bool:
+        """Whether its training was over when it hung, so that it is measured as one that finished."""
+        return self.failure is not None and self.failure.note == HUNG_AFTER_END
+
+    @property
+    def judged_end(self) -> ExitRecord:
+        """The exit record as the judge takes it."""
+        end = self.finished.end
+        return replace(end, ending=Ending.FINISHED) if self.hung_after_end else end
 
     @property
     def idle(self) -> str:

@@ -23,7 +23,7 @@ from autoresearch.readers.read import (
     size_of,
 )
 from autoresearch.readers.step_numbers import merged
-from autoresearch.readers.tracker_dirs import newest
+from autoresearch.readers.tracker_dirs import is_several, newest
 from autoresearch.readers.whole_log import read_whole_log
 from autoresearch.trainers.evaluation import Evaluation
 
@@ -119,16 +119,23 @@ def sources_of(spec: RunSpec, log: Path) -> list[Source]:
 
 
 def _own(spec: RunSpec, source: Source) -> Source | None:
-    if source.format in TRACKERS:
+    if is_several(source):
         found = newest(SourceFormat(source.format), Path(source.path), spec.created)
-        return replace(source, path=str(found)) if found else None
-    grown = size_of(source) != _held(spec).get(source.path, 0)
+        if found is None or source.format in TRACKERS:
+            return replace(source, path=str(found)) if found else None
+        source = replace(source, path=str(found))
+    grown = size_of(source) != _before(spec).get(source.path, (0, ""))[0]
     return source if grown or changed_at(source) > spec.created else None
 
 
-def _held(spec: RunSpec) -> dict[str, int]:
-    """Bytes that each source held before the run."""
-    return {s.path: n for s, n in zip(spec.sources, spec.source_offsets, strict=False)}
+def _before(spec: RunSpec) -> dict[str, tuple[int, str]]:
+    """Bytes that each file held before the run, and their fingerprint; of several, the file that was the newest."""
+    marks = (*spec.source_marks, *[""] * len(spec.sources))
+    held = {}
+    for source, size, mark in zip(spec.sources, spec.source_offsets, marks, strict=False):
+        digest, _, newest_then = mark.partition(" ")
+        held[newest_then or source.path] = size, digest
+    return held
 
 
 def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
@@ -164,10 +171,12 @@ def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
 
 def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
     """Bytes at the start of each source that an earlier run wrote; none for a rewritten file."""
-    held, marks = _held(spec), {s.path: mark for s, mark in zip(spec.sources, spec.source_marks, strict=False)}
-    whole = {s.path: n for s in sources if size_of(s) > (n := held.get(s.path, 0))}
-    anew = [s.path for s in sources if (mark := marks.get(s.path)) and mark != mark_of(s, held[s.path])]
-    return {path: n for path, n in whole.items() if path not in anew}
+    offsets = {}
+    for source in sources:
+        size, mark = _before(spec).get(source.path, (0, ""))
+        if size_of(source) > size and not (mark and mark != mark_of(source, size)):
+            offsets[source.path] = size
+    return offsets
 
 
 def _judge(best: Best, objective: Objective | None) -> Measurement:

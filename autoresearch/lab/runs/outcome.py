@@ -41,6 +41,11 @@ class Outcome:
         return self.exit.ending is Ending.FINISHED and self.failure not in not_that
 
     @property
+    def hung_after_end(self) -> bool:
+        """Whether it was measured and judged though a stall limit ended it: its training was over."""
+        return self.exit.ending is Ending.STALLED and self.verdict is not Verdict.CRASH
+
+    @property
     def standing(self) -> str:
         """`pending` while more runs of its idea are owed, else the verdict."""
         return PENDING if self.pending else self.verdict.value
@@ -54,7 +59,8 @@ class Outcome:
     def exit_code(self) -> int:
         """The exit code of a blocking `run`."""
         good = self.measured or self.verdict is Verdict.KEEP
-        return exit_code(self.exit.ending, measured=good, crashed=self.crashed)
+        ending = Ending.FINISHED if self.hung_after_end else self.exit.ending
+        return exit_code(ending, measured=good, crashed=self.crashed)
 
 
 def load(rundir: RunDir) -> Outcome | None:
