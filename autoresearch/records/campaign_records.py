@@ -1,24 +1,4 @@
-"""The directory of a campaign: all its file names, and its journal.
-
-campaign.json     the settings at the start (CampaignSpec); never changed
-journal.jsonl     the history of its ideas, one object per line, by its controller; authoritative about ideas
-requests.jsonl    users' requests (pause, stop, skip, add, set), by any command; read by the controller
-successors.jsonl  campaigns that begin when this one is over
-verdicts.jsonl    later claims about rows of the ledger: confirmed, demoted, undecided, deterministic, smoke, marked
-results.tsv       the ledger; authoritative about runs
-controller.lock   held by flock by the controller while it lives
-controller.json   the controller's identity: pid, start, boot id
-controller.log    the controller's output
-controller.sessions.json   the tmux session of the last controller, to be closed by the next one
-judge.lock        held by flock while a run is judged and its row is written
-queue/            ideas added by `campaign add`
-tpe.journal       the optimiser's own file
-turns/            the agent's prompts and answers
-disk.json         what its recorded runs keep and left, in bytes; written by its controller after each run
-waiting.json      what the campaign is waiting for (a usage limit, an outage), while it does
-<experiment>/     run directories
-finish.flag       at the end of the campaign
-"""
+"""The directory of a campaign: all its files, and its journal."""
 
 from __future__ import annotations
 
@@ -35,7 +15,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line, sync_directory
-from autoresearch.records.rundir import is_locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import FileIn, is_locked, read_json, write_atomically, write_json
 
 # an idea's code and settings, which must be read back unmasked (a queue with a secret in them is refused)
 EXECUTED = frozenset({"files", "patches", "blueprint", "overrides"})
@@ -47,33 +27,25 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class CampaignDir:
-    """Every path of one campaign."""
+    """The directory of one campaign, with the path of every file in it; each run has a directory of its own there."""
 
     path: Path
 
-    @property
-    def spec(self) -> Path:
-        return self.path / "campaign.json"
-
-    @property
-    def journal(self) -> Path:
-        return self.path / "journal.jsonl"
-
-    @property
-    def requests(self) -> Path:
-        return self.path / "requests.jsonl"
-
-    @property
-    def successors(self) -> Path:
-        return self.path / "successors.jsonl"
-
-    @property
-    def verdicts(self) -> Path:
-        return self.path / "verdicts.jsonl"
-
-    @property
-    def ledger(self) -> Path:
-        return self.path / "results.tsv"
+    spec = FileIn("campaign.json")  # the settings at the start (CampaignSpec); never changed
+    journal = FileIn("journal.jsonl")  # the history of its ideas, by its controller; authoritative about ideas
+    requests = FileIn("requests.jsonl")  # users' requests (pause, stop, skip ...), by any command
+    successors = FileIn("successors.jsonl")  # campaigns that begin when this one is over
+    # Later claims about rows of the ledger: confirmed, demoted, undecided, deterministic, smoke, marked.
+    verdicts = FileIn("verdicts.jsonl")
+    ledger = FileIn("results.tsv")  # authoritative about runs
+    controller = FileIn("controller.json")  # the controller's identity: pid, start, boot id
+    log = FileIn("controller.log")
+    judge_lock = FileIn("judge.lock")  # held by flock while a run is judged and its row is written
+    queue = FileIn("queue")  # ideas added by `campaign add`
+    turns = FileIn("turns")  # the agent's prompts and answers
+    disk = FileIn("disk.json")  # what its recorded runs keep and left, in bytes; written after each run
+    waiting = FileIn("waiting.json")  # what the campaign is waiting for (a usage limit, an outage), while it does
+    flag = FileIn("finish.flag")  # at the end of the campaign
 
     @property
     def kept(self) -> Path:
@@ -87,39 +59,8 @@ class CampaignDir:
 
     @property
     def lock(self) -> Path:
+        """Held by flock by the controller while it lives."""
         return self.kept / "controller.lock"
-
-    @property
-    def controller(self) -> Path:
-        return self.path / "controller.json"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "controller.log"
-
-    @property
-    def judge_lock(self) -> Path:
-        return self.path / "judge.lock"
-
-    @property
-    def queue(self) -> Path:
-        return self.path / "queue"
-
-    @property
-    def turns(self) -> Path:
-        return self.path / "turns"
-
-    @property
-    def disk(self) -> Path:
-        return self.path / "disk.json"
-
-    @property
-    def waiting(self) -> Path:
-        return self.path / "waiting.json"
-
-    @property
-    def flag(self) -> Path:
-        return self.path / "finish.flag"
 
     @property
     def controlled(self) -> bool:

@@ -1,25 +1,4 @@
-"""The run directory: all its file names, and how to write the files safely.
-
-spec.json      the run's settings; complete before anything is started. The Runner executes it, so it is the only file
-               with unmasked commands: mode 0600, and masked once the run is collected
-launching      held by flock by the CLI while it launches this run
-environment    the trainer's environment, NUL separated, mode 0600; the Runner reads and removes it
-lock           held by flock by the Runner while it lives; its mtime is the heartbeat
-runner.json    the Runner's identity, once the launch is over: pid, start time, boot id, host, the trainer's pid
-session.json   where it was started: launcher, session, socket, attach command
-run.log        stdout and stderr of prepare commands, trainer and cleanup commands, as they were printed
-evaluation.log stdout and stderr of the evaluation; created anew when it begins, after the trainer's end
-events.jsonl   one object per line, appended by the Runner and by interventions
-inbox.jsonl    signals from outside the log, appended by the CLI, read by the Runner
-stop           a stop request: {"how": "now"|"drain", "reason": ...}
-exit.json      the exit record; written last by the Runner, by renaming the reserved exit.rec
-exit.foreign.json  an exit record that the Runner did not write, moved aside
-collected.json the collector's results; its presence means that ledger row and finish flag are written
-collect.lock   held by flock while collecting
-order.json     for a remote run: its target, and the launcher's handle of it (records/order_file.py)
-observed.json  ... its status when last observed
-far/           ... its remote run directory, if the target shares the file system
-"""
+"""The run directory: all its files, and how to write files safely."""
 
 from __future__ import annotations
 
@@ -46,90 +25,48 @@ STARTING_S = 20.0  # a Runner that has not taken its lock after this long has fa
 
 
 @dataclass(frozen=True, slots=True)
+class FileIn:
+    """The path of a file in a directory that a class stands for by its `path`."""
+
+    name: str
+
+    def __get__(self, directory: Any, kind: type) -> Path:
+        """Its path there."""
+        return Path(directory.path / self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class RunDir:
-    """Every path of one run is a property of this object."""
+    """The directory of one run, with the path of every file in it."""
 
     path: Path
 
-    @property
-    def spec(self) -> Path:
-        return self.path / "spec.json"
-
-    @property
-    def launching(self) -> Path:
-        return self.path / "launching"
-
-    @property
-    def environment(self) -> Path:
-        return self.path / "environment"
-
-    @property
-    def lock(self) -> Path:
-        return self.path / "lock"
-
-    @property
-    def runner(self) -> Path:
-        return self.path / "runner.json"
-
-    @property
-    def session(self) -> Path:
-        return self.path / "session.json"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "run.log"
-
-    @property
-    def evaluation(self) -> Path:
-        return self.path / "evaluation.log"
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events.jsonl"
-
-    @property
-    def inbox(self) -> Path:
-        return self.path / "inbox.jsonl"
-
-    @property
-    def stop(self) -> Path:
-        return self.path / "stop"
-
-    @property
-    def exit_record(self) -> Path:
-        return self.path / "exit.json"
-
-    @property
-    def foreign_exit(self) -> Path:
-        return self.path / "exit.foreign.json"
-
-    @property
-    def collected(self) -> Path:
-        return self.path / "collected.json"
-
-    @property
-    def outputs(self) -> Path:
-        return self.path / "outputs"
-
-    @property
-    def outputs_record(self) -> Path:
-        return self.path / "outputs.json"
-
-    @property
-    def collect_lock(self) -> Path:
-        return self.path / "collect.lock"
-
-    @property
-    def order(self) -> Path:
-        return self.path / "order.json"
-
-    @property
-    def observed(self) -> Path:
-        return self.path / "observed.json"
-
-    @property
-    def far(self) -> Path:
-        return self.path / "far"
+    # The run's settings; complete before anything is started. The Runner executes it, so it is the only file with
+    # unmasked commands: mode 0600, and masked once the run is collected.
+    spec = FileIn("spec.json")
+    launching = FileIn("launching")  # held by flock by the CLI while it launches this run
+    # The trainer's environment, NUL separated, mode 0600; the Runner reads and removes it.
+    environment = FileIn("environment")
+    lock = FileIn("lock")  # held by flock by the Runner while it lives; its mtime is the heartbeat
+    # The Runner's identity, once the launch is over: pid, start time, boot id, host, the trainer's pid.
+    runner = FileIn("runner.json")
+    session = FileIn("session.json")  # where it was started: launcher, session, socket, attach command
+    log = FileIn("run.log")  # stdout and stderr of prepare commands, trainer and cleanup commands, as printed
+    # stdout and stderr of the evaluation; created anew when it begins, after the trainer's end.
+    evaluation = FileIn("evaluation.log")
+    events = FileIn("events.jsonl")  # one object per line, appended by the Runner and by interventions
+    inbox = FileIn("inbox.jsonl")  # signals from outside the log, appended by the CLI, read by the Runner
+    stop = FileIn("stop")  # a stop request: {"how": "now"|"drain", "reason": ...}
+    exit_record = FileIn("exit.json")  # written last by the Runner, by renaming the reserved exit.rec
+    foreign_exit = FileIn("exit.foreign.json")  # an exit record that the Runner did not write, moved aside
+    # The collector's results; its presence means that ledger row and finish flag are written.
+    collected = FileIn("collected.json")
+    collect_lock = FileIn("collect.lock")  # held by flock while collecting
+    outputs = FileIn("outputs")  # what is kept of its outputs
+    outputs_record = FileIn("outputs.json")
+    order = FileIn("order.json")  # of a remote run: its target, and the launcher's handle (records/order_file.py)
+    observed = FileIn("observed.json")  # of a remote run: its status when last observed
+    far = FileIn("far")  # of a remote run: its remote directory, if the target shares the file system
 
     @property
     def removed(self) -> bool:
