@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
@@ -25,7 +25,18 @@ class GpuUse:
 
 
 @dataclass(frozen=True, slots=True)
-class RunLine:
+class _Line:
+    """What can be said of one thing, flat."""
+
+    def _flat(self, without: Collection[str]) -> dict[str, Any]:
+        """The fields by name: what is "" is not known, and durations have one decimal."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in without}
+        durations = {name: round(x, 1) for name, x in values.items() if name.endswith("_s") and x is not None}
+        return {name: None if value == "" else value for name, value in values.items()} | durations
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine(_Line):
     """One run. Durations are as of now; `since` and `ended` are wall times; None means unknown."""
 
     run: str
@@ -75,47 +86,19 @@ class RunLine:
 
     def to_json(self) -> dict[str, Any]:
         """The flat JSON object; names that `status` also uses are the same."""
-        return {
-            "run": self.run,
-            "state": self.state.value,
+        return self._flat(without=("kind", "member", "upwards", "created")) | {
             "place": self.place.removeprefix(f"{self.kind}:"),
             "launcher": self.kind,
-            "job": self.job or None,
-            "node": self.node or None,
-            "reason": self.reason or None,
-            "since": self.since,
             "unreachable_since": self.since if self.state is RunState.UNREACHABLE else None,
-            "campaign": self.campaign or None,
-            "slug": self.slug or None,
-            "name": self.name or None,
             "index": self.index or None,
-            "replicate": self.replicate,
-            "why": self.why or None,
-            "step": self.step,
-            "metric_name": self.metric_name or None,
-            "metric_value": self.metric_value,
             "gpus": [gpu.uuid for gpu in self.gpus],
             "gpu_indices": [gpu.index for gpu in self.gpus],
             "gpu_memory_mib": [gpu.used_mib for gpu in self.gpus],
-            "gpu_count": self.gpu_count,
-            "elapsed_s": _rounded(self.elapsed_s),
-            "left_s": _rounded(self.left_s),
-            "limit": self.limit or None,
-            "newest_output": self.newest_output or None,
-            "queue_s": _rounded(self.queue_s),
-            "ending": self.ending or None,
-            "verdict": self.verdict or None,
-            "ended": self.ended,
-            "session": self.session or None,
-            "branch": self.branch or None,
-            "run_dir": self.run_dir,
-            "result_dir": self.result_dir or None,
-            "trouble": self.trouble or None,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceLine:
+class PlaceLine(_Line):
     """One target: its slots, their use, and whether it answers."""
 
     place: str
@@ -137,24 +120,17 @@ class PlaceLine:
 
     def to_json(self) -> dict[str, Any]:
         """The flat object."""
-        return {
+        return self._flat(without=("kind",)) | {
             "place": self.place.removeprefix(f"{self.kind}:"),
             "launcher": self.kind,
             "slots": self.slots or None,
-            "used": self.used,
             "free": self.free,
-            "pending": self.pending,
-            "unreachable_since": self.unreachable_since,
-            "reason": self.reason or None,
-            "followed": self.followed,
-            "trouble": self.trouble or None,
             "gpus": self.gpus or None,
-            "gpus_leased": self.gpus_leased,
         }
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignLine:
+class CampaignLine(_Line):
     """One campaign that is running or still has live runs."""
 
     name: str
@@ -174,21 +150,7 @@ class CampaignLine:
 
     def to_json(self) -> dict[str, Any]:
         """The flat object."""
-        return {
-            "campaign": self.name,
-            "state": self.state,
-            "attempted": self.attempted,
-            "remaining": self.remaining,
-            "deadline_s": _rounded(self.deadline_s),
-            "best": self.best or None,
-            "best_index": self.best_index,
-            "best_value": self.best_value,
-            "best_label": self.best_label or None,
-            "metric_name": self.metric_name or None,
-            "running": self.running,
-            "directory": self.directory,
-            "trouble": self.trouble or None,
-        }
+        return {"campaign": self.name} | self._flat(without=("name", "best_name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +248,3 @@ SORTS: dict[str, Callable[[RunLine], tuple[Any, ...]]] = {
     "metric": lambda line: (line.metric_name, *_last(line.metric_value, -1.0 if line.upwards else 1.0), *_home(line)),
     "run": lambda line: (line.run,),
 }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
