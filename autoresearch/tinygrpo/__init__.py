@@ -5,7 +5,6 @@ autoregressive policy by GRPO on a verifiable task. `python -m autoresearch.tiny
 `docs/tinygrpo.md` has the formulas, the recipe keys and measured curves.
 
 The package imports nothing from the rest of `autoresearch`, only the standard library, numpy and yaml. Its modules, in
-import order: `recipe`, `recipe_file` (what the user may set), `tasks` (prompts and verifiers), `policy`, `adam` (the
-network), `grpo` (the loss), `learner` (state and base model), `rollout`, `validation` (the phases), `report` (lines
-and files), `faults` (simulated failures), `training` (the loop).
+import order: `recipe` (what the user may set), `tasks` (prompts and verifiers), `policy` (the network and Adam), `grpo`
+(state, rollouts, loss), `training` (the loop and its output).
 """

@@ -17,32 +17,18 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
 
 import numpy as np  # noqa: E402
 
-from autoresearch.tinygrpo.recipe import RecipeError, keys_as_markdown  # noqa: E402
-from autoresearch.tinygrpo.recipe_file import read_recipe  # noqa: E402
-from autoresearch.tinygrpo.report import open_report  # noqa: E402
-from autoresearch.tinygrpo.training import train  # noqa: E402
+from autoresearch.tinygrpo.recipe import RecipeError, keys_as_markdown, read_recipe  # noqa: E402
+from autoresearch.tinygrpo.training import open_report, train  # noqa: E402
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, train, and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m autoresearch.tinygrpo",
-        description="Train a tiny policy by GRPO on a verifiable task.",
-    )
-    parser.add_argument(
-        "--conf", type=Path, metavar="FILE", help="the recipe, a YAML file (default: all defaults)"
-    )
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="KEY=VALUE",
-        help="keys that win over the file's",
-    )
-    parser.add_argument(
-        "--keys", action="store_true", help="print what a recipe may say, as a markdown table"
-    )
+    prog, description = "python -m autoresearch.tinygrpo", "Train a tiny policy by GRPO on a verifiable task."
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    add = parser.add_argument
+    add("--conf", type=Path, metavar="FILE", help="the recipe, a YAML file (default: all defaults)")
+    add("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="keys that win over the file's")
+    add("--keys", action="store_true", help="print what a recipe may say, as a markdown table")
     options = parser.parse_args(arguments)
     if options.keys:
         print(keys_as_markdown())

@@ -1,4 +1,4 @@
-"""Group Relative Policy Optimization: advantages, the loss, and its gradient by hand.
+"""Group Relative Policy Optimization: the state of a run, its rollouts, the loss, and the loss's gradient by hand.
 
 Sources: GRPO from Shao et al., "DeepSeekMath" (arXiv:2402.03300, 2024); the clipped ratio from Schulman et
 al., "Proximal Policy Optimization Algorithms" (arXiv:1707.06347, 2017), with separate lower and upper bounds
@@ -14,15 +14,34 @@ temperature), the distribution that the answers were sampled from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from autoresearch.tinygrpo.arrays import Bools, Floats, Ints, log_softmax, one_hot, take_tokens
+from autoresearch.tinygrpo.policy import Adam, Policy, log_softmax, one_hot
 from autoresearch.tinygrpo.recipe import Recipe
+from autoresearch.tinygrpo.tasks import TASKS_BY_NAME, Bools, Floats, Ints, Task, answer_mask
 
 STD_EPSILON = 1e-6
+SFT_BATCH = 64
+SFT_LR = 3e-3
+SFT_GRAD_CLIP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A run's state. Training changes `policy`, `adam` and `rng` in place; `reference` is the frozen base model."""
+
+    recipe: Recipe
+    task: Task
+    train_prompts: Ints
+    validation_prompts: Ints
+    policy: Policy
+    reference: Policy
+    adam: Adam
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +60,13 @@ class Batch:
 
     def part(self, rows: Ints) -> Batch:
         """The batch reduced to these rows."""
-        return replace(
-            self,
-            prompts=self.prompts[rows],
-            answers=self.answers[rows],
-            mask=self.mask[rows],
-            advantages=self.advantages[rows],
-            old_logp=self.old_logp[rows],
-            ref_logp=self.ref_logp[rows],
+        return Batch(
+            self.prompts[rows],
+            self.answers[rows],
+            self.mask[rows],
+            self.advantages[rows],
+            self.old_logp[rows],
+            self.ref_logp[rows],
         )
 
 
@@ -95,14 +113,19 @@ def token_weights(mask: Bools, loss_agg: str) -> npt.NDArray[np.float64]:
 
 def token_logp(logits: Floats, answers: Ints, temperature: float) -> Floats:
     """Log-probability (N, L) of each answer token under softmax(logits / temperature)."""
-    return take_tokens(log_softmax(logits / temperature), answers)
+    return _take_tokens(log_softmax(logits / temperature), answers)
+
+
+def _take_tokens(values: Floats, tokens: Ints) -> Floats:
+    """`values[..., tokens]` along the last axis: (N, L, V) and (N, L) give (N, L)."""
+    return np.take_along_axis(values, tokens[..., None], axis=-1)[..., 0]
 
 
 def grpo_loss(logits: Floats, batch: Batch, recipe: Recipe) -> Loss:
     """The loss in this module's docstring for logits (N, L, V), with its gradient."""
     logp_all = log_softmax(logits / recipe.temperature)
     probabilities = np.exp(logp_all)
-    logp = take_tokens(logp_all, batch.answers)
+    logp = _take_tokens(logp_all, batch.answers)
     weights = token_weights(batch.mask, recipe.loss_agg).astype(logits.dtype)
     advantages = batch.advantages[:, None]
 
@@ -134,3 +157,91 @@ def grpo_loss(logits: Floats, batch: Batch, recipe: Recipe) -> Loss:
         clip_fraction=mean(clipped.astype(logits.dtype)),
         ppo_kl=mean(batch.old_logp - logp),
     )
+
+
+def make_learner(recipe: Recipe) -> Learner:
+    """Make data and base model from `data_seed`, and all later random numbers from `seed`.
+
+    Raises RecipeError if the task has too few prompts.
+    """
+    task = TASKS_BY_NAME[recipe.task]
+    for_data, for_base = (np.random.default_rng([recipe.data_seed, stream]) for stream in (1, 2))
+    train, validation = task.split(recipe.train_prompts, recipe.val_tasks, for_data)
+    reference = make_base_model(task, train, recipe, for_base)
+    policy = reference.copy()
+    rng = np.random.default_rng([recipe.seed, 4])
+    return Learner(recipe, task, train, validation, policy, reference, Adam(policy.flat), rng)
+
+
+def make_base_model(task: Task, prompts: Ints, recipe: Recipe, rng: np.random.Generator) -> Policy:
+    """A policy trained for `sft_steps` on answers with a share of `sft_noise` wrong tokens, and END after END."""
+    policy = Policy.at_random(task.sizes, recipe.hidden, rng)
+    adam = Adam(policy.flat)
+    for _ in range(recipe.sft_steps):
+        chosen = prompts[rng.integers(0, len(prompts), SFT_BATCH)]
+        answers = task.demonstrations(chosen, rng)
+        replaced = rng.random(answers.shape) < recipe.sft_noise
+        answers = np.where(replaced, rng.integers(0, task.sizes.answer_alphabet, answers.shape), answers)
+        answers = np.where(answer_mask(answers, task.sizes.end), answers, task.sizes.end)
+        logits, seen = policy.forward(chosen, answers)
+        gradient = policy.backward(seen, cross_entropy_gradient(logits, answers, task.sizes.end))
+        adam.update(gradient, SFT_LR, SFT_GRAD_CLIP)
+    return policy
+
+
+def cross_entropy_gradient(logits: Floats, answers: Ints, end: int) -> Floats:
+    """Gradient (N, L, V) of the mean negative log-likelihood of the answers' tokens."""
+    weights = token_weights(answer_mask(answers, end), "token-mean").astype(logits.dtype)
+    chosen = one_hot(answers, logits.shape[-1], logits.dtype)
+    return weights[..., None] * (np.exp(log_softmax(logits)) - chosen)
+
+
+def roll_out(learner: Learner) -> tuple[Batch, dict[str, float]]:
+    """Draw `batch_size` training prompts, sample `group_size` answers to each, and grade them.
+
+    Returns also the statistics of the answers, under verl's names.
+    """
+    recipe, task, train = learner.recipe, learner.task, learner.train_prompts
+    prompts = train[learner.rng.integers(0, len(train), recipe.batch_size)]
+    repeated = np.repeat(prompts, recipe.group_size, axis=0)
+    answers = learner.policy.sample(repeated, recipe.temperature, learner.rng)
+    grades = task.grade(repeated, answers)
+    rewards = grades.rewards(recipe.format_reward).reshape(len(prompts), recipe.group_size)
+    old_logits, _ = learner.policy.forward(repeated, answers)
+    ref_logits, _ = learner.reference.forward(repeated, answers)
+    batch = Batch(
+        prompts=repeated,
+        answers=answers,
+        mask=answer_mask(answers, task.sizes.end),
+        advantages=group_advantages(rewards, recipe.norm_adv_by_std).reshape(-1).astype(old_logits.dtype),
+        old_logp=token_logp(old_logits, answers, recipe.temperature),
+        ref_logp=token_logp(ref_logits, answers, recipe.temperature),
+    )
+    correct = grades.correct.reshape(rewards.shape)
+    unfinished = batch.mask[:, -1] & (answers[:, -1] != task.sizes.end)
+    return batch, {
+        # Score and reward are equal, because the KL is part of the loss and not of the reward.
+        **_spread("critic/score", rewards),
+        **_spread("critic/rewards", rewards),
+        **_spread("critic/advantages", batch.advantages),
+        "critic/success_rate": float(correct.mean()),
+        "batch/solve_none": float((~correct).all(axis=1).mean()),
+        "batch/solve_all": float(correct.all(axis=1).mean()),
+        **_spread("response_length", batch.mask.sum(axis=1)),
+        "response_length/clip_ratio": float(unfinished.mean()),
+    }
+
+
+def _spread(name: str, values: Floats) -> dict[str, float]:
+    return {f"{name}/{how}": float(getattr(values, how)()) for how in ("mean", "max", "min")}
+
+
+def update_policy(learner: Learner, batch: Batch, lr: float) -> Iterator[tuple[Loss, float]]:
+    """Perform one optimiser update per mini-batch; yields its loss and the gradient's norm."""
+    recipe, policy = learner.recipe, learner.policy
+    for _ in range(recipe.ppo_epochs):
+        for rows in np.array_split(learner.rng.permutation(len(batch.answers)), recipe.mini_batches):
+            part = batch.part(rows)
+            logits, seen = policy.forward(part.prompts, part.answers)
+            loss = grpo_loss(logits, part, recipe)
+            yield loss, learner.adam.update(policy.backward(seen, loss.d_logits), lr, recipe.grad_clip)

@@ -1,21 +1,41 @@
-"""The recipe: every key with its default, its range and its meaning.
+"""The recipe: every key with its default, its range and its meaning, and how it is read from YAML and `key=value`.
 
-The dataclass is the only list of keys; reading a file (`recipe_file`), the error messages and the table in
-`docs/tinygrpo.md` are derived from it.
+The dataclass is the only list of keys; the reader, its error messages and the table in `docs/tinygrpo.md` are derived
+from it.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 Value = bool | int | float | str
-T = TypeVar("T", bool, int, float, str)
 
 TASKS = ("countdown", "sort", "modadd")
 FAULTS = ("none", "oom", "crash", "nan", "hang", "ignore_term", "kill", "slow")
 LOSS_AGGREGATIONS = ("token-mean", "seq-mean-token-mean")
+
+# Names of the same settings in other GRPO trainers; used only to suggest tinygrpo's key.
+FOREIGN_NAMES = {
+    "batch_size": ("train_batch_size",),
+    "clip_high": ("clip_ratio", "clip_ratio_high"),
+    "clip_low": ("clip_ratio_low",),
+    "entropy_coef": ("entropy_coeff",),
+    "group_size": ("num_repeat", "num_generations", "rollout_n", "n"),
+    "hidden": ("hidden_size",),
+    "kl_coef": ("kl_loss_coef", "beta"),
+    "loss_agg": ("loss_agg_mode",),
+    "lr": ("learning_rate", "optim.lr"),
+    "norm_adv_by_std": ("norm_adv_by_std_in_grpo",),
+    "total_steps": ("steps", "max_steps", "total_training_steps"),
+    "train_prompts": ("n_train",),
+}
 
 
 class RecipeError(ValueError):
@@ -28,9 +48,9 @@ class RecipeRule:
 
     kind: type
     meaning: str
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
+    at_least: float = -math.inf
+    above: float = -math.inf
+    at_most: float = math.inf
     one_of: tuple[str, ...] = ()
 
     def accepted(self) -> str:
@@ -38,36 +58,31 @@ class RecipeRule:
         if self.one_of:
             return "one of " + ", ".join(self.one_of)
         noun = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[self.kind]
-        bounds = [
-            f"{word} {bound:g}"
-            for word, bound in (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
-            if bound is not None
-        ]
-        return " ".join([noun, " and ".join(bounds)]).strip()
+        bounds = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
+        return f"{noun} {' and '.join(f'{word} {bound:g}' for word, bound in bounds if math.isfinite(bound))}".strip()
 
-    def accepts(self, value: Value) -> bool:
-        """Whether a value of the right type is allowed."""
-        if isinstance(value, str):
-            return not self.one_of or value in self.one_of
-        return (
-            math.isfinite(value)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.above is None or value > self.above)
-            and (self.at_most is None or value <= self.at_most)
-        )
+    def read(self, value: object) -> Value | None:
+        """The value as this key's kind; None if it is not allowed or does not convert without a change of meaning."""
+        if isinstance(value, bool) or self.kind is bool:
+            return value if isinstance(value, bool) and self.kind is bool else None
+        if self.kind is str:
+            # A number such as `2026` or an empty value is also accepted as text.
+            text = "" if value is None else value
+            allowed = isinstance(text, (str, int, float)) and (not self.one_of or text in self.one_of)
+            return str(text) if allowed else None
+        if self.kind is float and isinstance(value, str):  # YAML 1.1 parses `1e-3` (no dot) as text
+            try:
+                value = float(value)
+            except ValueError:
+                return None
+        if not isinstance(value, (int, float) if self.kind is float else int) or not math.isfinite(value):
+            return None
+        allowed = self.at_least <= value <= self.at_most and value > self.above
+        return (float(value) if self.kind is float else value) if allowed else None
 
 
-def _key(
-    default: T,
-    meaning: str,
-    *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    one_of: tuple[str, ...] = (),
-) -> T:
-    rule = RecipeRule(type(default), meaning, at_least, above, at_most, one_of)
-    return field(default=default, metadata={"rule": rule})
+def _key(default: Any, meaning: str, **accepted: Any) -> Any:
+    return field(default=default, metadata={"rule": RecipeRule(type(default), meaning, **accepted)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +155,64 @@ def keys_as_markdown() -> str:
         text = str(value).lower() if isinstance(value, bool) else str(value) or '""'
         rows.append(f"| `{key}` | `{text}` | {rule.accepted()} | {rule.meaning} |")
     return "\n".join(rows)
+
+
+def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
+    """The recipe of a YAML file, or all defaults without one, with `key=value` overrides on top.
+
+    Raises RecipeError for anything invalid, in one sentence that names file, line and key.
+    """
+    values: dict[str, Value] = {}
+    for key, value, where in _file_entries(path) if path else ():
+        if key in values:
+            raise RecipeError(f"{where}: key '{key}' is given twice.")
+        values[key] = _checked(key, value, where)
+    for word in overrides:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise RecipeError(f"--set: '{word}' is not of the form key=value.")
+        try:
+            value = yaml.safe_load(text) if text else ""
+        except yaml.YAMLError:
+            value = text
+        values[key.strip()] = _checked(key.strip(), value, "--set")
+    return Recipe(**values)  # type: ignore[arg-type]  # every value was checked against its key's rule
+
+
+def nearest_key(key: str) -> str:
+    """The valid key that an unknown key most likely means."""
+    name = key.lower().replace("-", "_")
+    for valid, foreign in FOREIGN_NAMES.items():
+        if name in foreign:
+            return valid
+    return max(RULES, key=lambda valid: (name in valid, difflib.SequenceMatcher(None, name, valid).ratio()))
+
+
+def _file_entries(path: Path) -> Iterator[tuple[str, object, str]]:
+    """Each key and value of a recipe file, with its `file:line`."""
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise RecipeError(f"{path}: cannot read the recipe: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise RecipeError(f"{path}: the recipe is not UTF-8 text.") from None
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{path}: not valid YAML: {' '.join(str(error).split())}.") from None
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise RecipeError(f"{path}:{root.start_mark.line + 1}: a recipe is a list of 'key: value' lines.")
+    build = yaml.SafeLoader("")
+    for key, value in root.value:
+        where = f"{path}:{key.start_mark.line + 1}"
+        yield str(build.construct_object(key)), build.construct_object(value, deep=True), where
+
+
+def _checked(key: str, value: object, where: str) -> Value:
+    """The value as the key's kind; raises RecipeError if the key is unknown or refuses it."""
+    if key not in RULES:
+        raise RecipeError(f"{where}: unknown key '{key}'; the nearest valid key is '{nearest_key(key)}'.")
+    read = RULES[key].read(value)
+    if read is None:
+        raise RecipeError(f"{where}: '{key}' must be {RULES[key].accepted()}, not {value!r}.")
+    return read

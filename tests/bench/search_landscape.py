@@ -162,16 +162,16 @@ def _right_answers(point: Mapping[str, float], seed: int) -> Iterator[int]:
 def _one_base_model() -> None:
     """All runs of the table have the same base model: it is trained once and copied."""
     import tests.bench.tinygrpo_landscape  # noqa: F401 - first: it holds numpy to one thread
-    from autoresearch.tinygrpo import learner
+    from autoresearch.tinygrpo import grpo
 
-    make, made = learner.make_base_model, []
+    make, made = grpo.make_base_model, []
 
     def copied(*given: Any) -> Any:
         if not made:
             made.append(make(*given))
         return made[0].copy()
 
-    learner.make_base_model = copied
+    grpo.make_base_model = copied
 
 
 if __name__ == "__main__":

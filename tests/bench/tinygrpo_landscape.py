@@ -25,10 +25,8 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from autoresearch.tinygrpo.recipe import RULES, Recipe  # noqa: E402
-from autoresearch.tinygrpo.recipe_file import read_recipe  # noqa: E402
-from autoresearch.tinygrpo.report import open_report  # noqa: E402
-from autoresearch.tinygrpo.training import train  # noqa: E402
+from autoresearch.tinygrpo.recipe import RULES, Recipe, read_recipe  # noqa: E402
+from autoresearch.tinygrpo.training import open_report, train  # noqa: E402
 
 PLACE = Path("docs/tinygrpo")
 SEEDS = range(4)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.tinygrpo.__main__ import main
-from autoresearch.tinygrpo.recipe import RULES, Recipe, RecipeError
-from autoresearch.tinygrpo.recipe_file import FOREIGN_NAMES, nearest_key, read_recipe
+from autoresearch.tinygrpo.recipe import FOREIGN_NAMES, RULES, Recipe, RecipeError, nearest_key, read_recipe
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -18,10 +17,6 @@ def recipe_of(text: str, folder: Path) -> Recipe:
     path = folder / "recipe.yaml"
     path.write_text(text)
     return read_recipe(path)
-
-
-def test_without_a_file_the_defaults_hold() -> None:
-    assert read_recipe(None) == Recipe()
 
 
 def test_a_file_sets_keys_and_an_override_wins(tmp_path: Path) -> None:
@@ -33,17 +28,13 @@ def test_a_file_sets_keys_and_an_override_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["1e-3", "0.001", "1.0e-3", "'0.001'"])
 def test_numbers_may_be_written_as_people_write_them(text: str, tmp_path: Path) -> None:
-    assert recipe_of(f"lr: {text}\n", tmp_path).lr == 0.001
-
-
-def test_a_whole_number_serves_as_a_number(tmp_path: Path) -> None:
-    value = recipe_of("kl_coef: 1\n", tmp_path).kl_coef
-    assert (value, type(value)) == (1.0, float)
+    recipe = recipe_of(f"lr: {text}\nkl_coef: 1\n", tmp_path)
+    assert (recipe.lr, recipe.kl_coef, type(recipe.kl_coef)) == (0.001, 1.0, float)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n"])
 def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
-    assert recipe_of(text, tmp_path) == Recipe()
+    assert recipe_of(text, tmp_path) == Recipe() == read_recipe(None)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +48,9 @@ def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
             "seed: 1\ntotal_step: 5\n",
             "recipe.yaml:2: unknown key 'total_step'; the nearest valid key is 'total_steps'.",
         ),
-        ("lr: fast\n", "recipe.yaml:1: 'lr' must be a number above 0, not 'fast'."),
         ("lr: 0\n", "recipe.yaml:1: 'lr' must be a number above 0, not 0."),
+        ("lr: fast\n", "recipe.yaml:1: 'lr' must be a number above 0, not 'fast'."),
         ("lr: .nan\n", "recipe.yaml:1: 'lr' must be a number above 0, not nan."),
-        ("entropy_coef: .inf\n", "recipe.yaml:1: 'entropy_coef' must be a number, not inf."),
-        ("lr: true\n", "recipe.yaml:1: 'lr' must be a number above 0, not True."),
-        ("lr:\n", "recipe.yaml:1: 'lr' must be a number above 0, not None."),
         ("lr: [0.1]\n", "recipe.yaml:1: 'lr' must be a number above 0, not [0.1]."),
         ("seed: 1.5\n", "recipe.yaml:1: 'seed' must be a whole number at least 0, not 1.5."),
         ("seed: true\n", "recipe.yaml:1: 'seed' must be a whole number at least 0, not True."),
@@ -73,7 +61,6 @@ def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
         ),
         ("val_before_train: 1\n", "recipe.yaml:1: 'val_before_train' must be true or false, not 1."),
         ("task: chess\n", "recipe.yaml:1: 'task' must be one of countdown, sort, modadd, not 'chess'."),
-        ("metrics_jsonl_path: [a]\n", "recipe.yaml:1: 'metrics_jsonl_path' must be a text, not ['a']."),
         ("lr: 0.1\nlr: 0.2\n", "recipe.yaml:2: key 'lr' is given twice."),
         ("- lr\n", "recipe.yaml:1: a recipe is a list of 'key: value' lines."),
         ("lr: {\n", "recipe.yaml: not valid YAML: "),
@@ -109,20 +96,15 @@ def test_an_unusable_recipe_ends_with_code_2(tmp_path: Path, capsys: pytest.Capt
     assert err == f"tinygrpo: {tmp_path}/missing.yaml: cannot read the recipe: No such file or directory.\n"
 
 
-def test_too_many_prompts_end_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--set", "train_prompts=100000"]) == 2
-    assert "countdown has only" in capsys.readouterr().err
-
-
 def test_names_of_other_trainers_point_at_keys_that_exist() -> None:
-    assert set(FOREIGN_NAMES.values()) <= set(RULES)
-    assert not set(FOREIGN_NAMES) & set(RULES)
+    assert set(FOREIGN_NAMES) <= set(RULES)
+    assert not {name for names in FOREIGN_NAMES.values() for name in names} & set(RULES)
     assert nearest_key("Learning-Rate") == "lr"
 
 
 def test_every_default_keeps_its_own_rule() -> None:
     defaults = Recipe()
-    assert all(rule.accepts(getattr(defaults, key)) for key, rule in RULES.items())
+    assert all(rule.read(getattr(defaults, key)) == getattr(defaults, key) for key, rule in RULES.items())
 
 
 @pytest.mark.parametrize("name", ["quickstart", "campaign", "countdown-full"])

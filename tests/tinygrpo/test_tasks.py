@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from autoresearch.tinygrpo.recipe import TASKS, RecipeError
-from autoresearch.tinygrpo.tasks import Task, answer_mask, split_prompts, task_named
+from autoresearch.tinygrpo.tasks import TASKS_BY_NAME, Task, answer_mask
 
 RIGHT, WELL_FORMED, WRONG = (True, True), (False, True), (False, False)
 
 
 def grade(name: str, prompt: list[int], answer: list[int]) -> tuple[bool, bool]:
-    task = task_named(name)
+    task = TASKS_BY_NAME[name]
     filled = answer + [task.sizes.end] * (task.sizes.answer_slots - len(answer))
     grades = task.grade(np.array([prompt]), np.array([filled]))
     return bool(grades.correct[0]), bool(grades.well_formed[0])
@@ -25,20 +25,16 @@ A, B, C, PLUS, MINUS, TIMES = range(6)
     ("prompt", "answer", "expected"),
     [
         ([2, 3, 5, 30], [A, TIMES, B, TIMES, C], RIGHT),
-        ([2, 3, 5, 30], [C, TIMES, A, TIMES, B], RIGHT),
         ([2, 3, 5, 6], [A, TIMES, B], RIGHT),  # not every number is needed
         ([2, 3, 5, 25], [A, PLUS, B, TIMES, C], RIGHT),  # from left to right: (2 + 3) * 5
         ([2, 3, 5, 17], [A, PLUS, B, TIMES, C], WELL_FORMED),  # as school would have it
         ([2, 3, 5, 4], [A, MINUS, B, PLUS, C], RIGHT),  # below zero on the way
-        ([2, 3, 5, 2], [C, MINUS, B], RIGHT),
         ([2, 3, 5, 2], [B, MINUS, C], WELL_FORMED),  # -2
         ([3, 3, 5, 9], [A, TIMES, B], RIGHT),  # two numbers of the same value
         ([3, 3, 5, 9], [A, TIMES, A], WRONG),  # one number twice
-        ([2, 3, 5, 10], [A, PLUS, B, PLUS, C], RIGHT),
         ([2, 3, 5, 11], [A, PLUS, B, PLUS, C], WELL_FORMED),  # off by one
         ([2, 3, 5, 5], [A, PLUS, B, PLUS], WRONG),  # no number after the last operator
         ([2, 3, 5, 5], [A, PLUS, B, PLUS, C, PLUS], WRONG),  # no END
-        ([2, 3, 5, 5], [PLUS, A, B], WRONG),
         ([2, 3, 5, 5], [A, B, PLUS], WRONG),
         ([2, 3, 5, 5], [], WRONG),
         ([2, 3, 5, 5], [C], RIGHT),  # such prompts are never drawn
@@ -53,12 +49,8 @@ def test_countdown(prompt: list[int], answer: list[int], expected: tuple[bool, b
     [
         ([5, 2, 7, 8, 8, 8], [2, 5, 7], RIGHT),
         ([5, 2, 7, 8, 8, 8], [2, 7, 5], WELL_FORMED),
-        ([5, 2, 7, 8, 8, 8], [7, 5, 2], WELL_FORMED),
         ([5, 2, 7, 8, 8, 8], [2, 5], WRONG),
         ([5, 2, 7, 8, 8, 8], [2, 5, 7, 7], WRONG),
-        ([5, 2, 7, 8, 8, 8], [2, 5, 6], WRONG),
-        ([5, 2, 7, 8, 8, 8], [], WRONG),
-        ([1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1], RIGHT),
         ([1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1], WRONG),  # the right set, the wrong counts
         ([1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 1, 1, 1], WRONG),  # no END
     ],
@@ -73,10 +65,8 @@ def test_sort(prompt: list[int], answer: list[int], expected: tuple[bool, bool])
         ([1, 2, 3], [6], RIGHT),
         ([30, 30, 30], [28], RIGHT),
         ([10, 10, 11], [0], RIGHT),
-        ([10, 10, 11], [30], WELL_FORMED),
         ([1, 2, 3], [5], WELL_FORMED),
         ([1, 2, 3], [6, 6], WRONG),  # no END
-        ([1, 2, 3], [], WRONG),
     ],
 )
 def test_modadd(prompt: list[int], answer: list[int], expected: tuple[bool, bool]) -> None:
@@ -85,7 +75,7 @@ def test_modadd(prompt: list[int], answer: list[int], expected: tuple[bool, bool
 
 @pytest.fixture(params=TASKS)
 def task(request: pytest.FixtureRequest) -> Task:
-    return task_named(request.param)
+    return TASKS_BY_NAME[request.param]
 
 
 def test_every_demonstration_is_right(task: Task) -> None:
@@ -115,14 +105,14 @@ def test_random_answers_are_rarely_right_and_right_ones_are_well_formed(task: Ta
 
 
 def test_training_and_validation_share_no_prompt(task: Task) -> None:
-    split = split_prompts(task, 1000, 128, np.random.default_rng(0))
-    train, validation = ({tuple(p) for p in part.tolist()} for part in (split.train, split.validation))
+    split = task.split(1000, 128, np.random.default_rng(0))
+    train, validation = ({tuple(p) for p in part.tolist()} for part in split)
     assert (len(train), len(validation)) == (1000, 128)
     assert not train & validation
 
 
 def test_countdown_prompts_ascend_and_never_show_their_target() -> None:
-    prompts = task_named("countdown").prompts(5000, np.random.default_rng(0))
+    prompts = TASKS_BY_NAME["countdown"].prompts(5000, np.random.default_rng(0))
     assert (np.diff(prompts[:, :3], axis=1) >= 0).all()
     assert (prompts[:, :3] != prompts[:, 3:]).all()
     assert (prompts[:, 3].min(), prompts[:, 3].max()) == (1, 40)
@@ -131,13 +121,13 @@ def test_countdown_prompts_ascend_and_never_show_their_target() -> None:
 def test_countdown_demonstrations_vary() -> None:
     rng = np.random.default_rng(0)
     prompts = np.tile([2, 3, 5, 10], (200, 1))
-    answers = task_named("countdown").demonstrations(prompts, rng)
+    answers = TASKS_BY_NAME["countdown"].demonstrations(prompts, rng)
     assert len({tuple(a) for a in answers.tolist()}) > 5
 
 
 def test_more_prompts_than_there_are_is_an_error() -> None:
     with pytest.raises(RecipeError, match="'train_prompts' \\+ 'val_tasks' is 5128, but countdown has only"):
-        split_prompts(task_named("countdown"), 5000, 128, np.random.default_rng(0))
+        TASKS_BY_NAME["countdown"].split(5000, 128, np.random.default_rng(0))
 
 
 def test_the_mask_keeps_the_first_end_and_nothing_after_it() -> None:
