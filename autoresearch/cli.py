@@ -109,7 +109,6 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
         {
             "show": ("skill:show", "A page of the skill, for this version; without a topic, the list."),
             "install": ("skill:install", "Write the skill where coding agents look for it."),
-            "eval": ("skill_eval:evaluate", "Let an agent try the skill's evals, with and without the skill."),
         },
     ),
     "config": (

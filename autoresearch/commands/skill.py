@@ -18,7 +18,7 @@ def show(
 ) -> int:
     """Print one page of the skill, as it is for this version of the command."""
     from autoresearch import __version__
-    from autoresearch.lab.skill_evals import skill
+    from autoresearch.lab import skill
 
     if name:
         page = skill.topic(name)
@@ -47,7 +47,7 @@ def install(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
-    from autoresearch.lab.skill_evals import skill
+    from autoresearch.lab import skill
 
     if scope not in ("project", "user"):
         raise UsageError(f"--scope {scope}: there is no such scope", hint="project or user")

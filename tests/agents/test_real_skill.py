@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autoresearch.lab.skill_evals import skill
+from autoresearch.lab import skill
 from tests.agents.taught import ACCEPTED, LET_THROUGH, REFUSED, command_lines, forms, texts
 
 if TYPE_CHECKING:
@@ -214,17 +214,7 @@ def test_an_eval_by_a_real_agent(
 ) -> None:
     agent = agent_home(name)
     model_server.answer_with(follows)
-    argv = [
-        sys.executable,
-        "-m",
-        "autoresearch",
-        "skill",
-        "eval",
-        "--agent",
-        name,
-        "--set",
-        f"agent_model={agent.model}",
-    ]
+    argv = [sys.executable, "-m", "skills.evaluate", "--agent", name, "--model", agent.model]
     argv += ["--task", "run-a-blueprint", "--out", str(tmp_path / "out"), "--json"]
     root = str(Path(__file__).parents[2])
     done = subprocess.run(argv, env=os.environ | {"PYTHONPATH": root}, cwd=tmp_path, capture_output=True, text=True)

@@ -42,7 +42,6 @@ ON_A_RUN: Sequence[Line] = (
     ("report", 4),  # there is no campaign and no plan
     ("skill show run", 0),
     ("skill install --agent claude", 0),
-    ("skill eval --agent nobody", 2),
     ("scaffold blackbox sc", 2),
     ("scaffold check sc", 4),
     ("init .", 0),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.skill_evals import skill
+from autoresearch.lab import skill
 from autoresearch.lab.yaml_files import parse_mapping
 from tests.agents.taught import ACCEPTED, REFUSED, command_lines, fenced, refusals, spans, texts
 
@@ -92,7 +92,7 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
     for name in set(cli.COMMANDS) - left_out:
         assert f"autoresearch {name}" in taught, name
     # a dashboard is a person's; an agent reads `ledger show`
-    not_for_agents = {("ledger", "export"), ("config", "show"), ("skill", "install"), ("skill", "eval")}
+    not_for_agents = {("ledger", "export"), ("config", "show"), ("skill", "install")}
     not_for_agents.add(("campaign", "start"))
     for group, (_, subs) in cli.GROUPS.items():
         for sub in set(subs) - left_out if group not in left_out else ():

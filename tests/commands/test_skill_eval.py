@@ -6,24 +6,33 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.evals import WITH, WITHOUT
-from autoresearch.lab.skill_evals import evaluation
+from skills import evaluate
+from skills.grading import WITH, WITHOUT
 
 REPO = Path(__file__).parents[2]
 SKILL = REPO / "skills/autoresearch"
 STAND_IN = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'skill_agent.py'))} {{prompt_file}}"
-TASKS = evaluation.tasks()
+TASKS = evaluate.tasks()
 
 
-def measure(bench: Any, *words: object, check: int = 0) -> dict[str, Any]:
-    line = ["--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out", *words]
-    return dict(bench.ask("skill", "eval", *line, check=check))
+def program(bench: Any, *words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "skills.evaluate", *map(str, words), "--json"]
+    env = {**bench.env, **environ, "PYTHONPATH": str(REPO)}
+    return subprocess.run(argv, cwd=bench.repo, env=env, capture_output=True, text=True)
+
+
+def measure(bench: Any, *words: object, **environ: str) -> dict[str, Any]:
+    line = ["--agent", "command", "--command", STAND_IN, "--out", bench.root / "out", *words]
+    done = program(bench, *line, **environ)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 def graded(bench: Any, task: str, variant: str, number: int = 1) -> dict[str, bool | None]:
@@ -50,13 +59,13 @@ def test_there_are_tasks_and_near_misses() -> None:
     wants = [dict(check or {}).get("skill") for task in TASKS for _, check in task.assertions]
     assert len(TASKS) >= 12 and wants.count(True) >= 8 and wants.count(False) >= 2
     assert all(any(check is not None for _, check in task.assertions) for task in TASKS)
-    queries = evaluation.tasks(triggers=True)
+    queries = evaluate.tasks(triggers=True)
     assert [t.assertions[0][1] for t in queries].count({"skill": True}) == len(queries) / 2 == 10
 
 
 def test_no_query_quotes_the_description() -> None:
     description = (SKILL / "SKILL.md").read_text().partition("description: ")[2].partition("\n")[0].lower()
-    for query in evaluation.tasks(triggers=True):
+    for query in evaluate.tasks(triggers=True):
         words = re.findall(r"\w+", query.prompt.lower())
         pieces = [" ".join(words[n : n + 6]) for n in range(len(words) - 5)]
         assert not any(piece in " ".join(re.findall(r"\w+", description)) for piece in pieces), query.prompt
@@ -121,10 +130,10 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
     home = bench.root / "home"
     home.mkdir()
     bench.ask("skill", "install", "--scope", "user", "--dir", home)
-    line = ["--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out", "--task", "12"]
-    error = bench.ask("skill", "eval", *line, check=5, HOME=str(home))["error"]
-    assert str(home) in error["message"] and "--variant with" in error["hint"]
-    assert bench.ask("skill", "eval", *line, "--variant", "with", HOME=str(home))["attempts"] == 1
+    line = ["--agent", "command", "--command", STAND_IN, "--out", bench.root / "out", "--task", "12"]
+    refused = program(bench, *line, HOME=str(home))
+    assert refused.returncode == 5 and str(home) in refused.stderr and "--variant with" in refused.stderr
+    assert measure(bench, "--task", "12", "--variant", "with", HOME=str(home))["attempts"] == 1
 
 
 @pytest.mark.system
@@ -134,24 +143,22 @@ def test_a_skill_of_the_user_would_spoil_the_comparison(bench: Any) -> None:
         (("--task", "no-such"), 4),
         (("--variant", "sideways"), 2),
         (("--attempts", 0), 2),
-        (("--set", "turn_timeout=soon"), 2),
+        (("--seconds", "soon"), 2),
         (("--agent", "nobody"), 2),
         (("--agent", "codex", "--task", "12"), 7),
     ],
 )
 def test_what_cannot_be_measured_is_said(bench: Any, words: tuple[object, ...], code: int) -> None:
-    error = bench.ask(
-        "skill", "eval", "--agent", "command", "--set", f"agent_command={STAND_IN}", "--out", bench.root / "out",
-        *words,
-        check=code, PATH=os.defpath,
-    )["error"]  # fmt: skip
-    assert error["hint"] and len(error["message"]) < 500
+    line = ["--agent", "command", "--command", STAND_IN, "--out", bench.root / "out", *words]
+    done = program(bench, *line, PATH=os.defpath)
+    assert done.returncode == code and done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.system
 def test_they_are_listed_without_an_agent(bench: Any) -> None:
-    assert [one["name"] for one in bench.ask("skill", "eval")["evals"]] == [task.name for task in TASKS]
-    assert len(bench.ask("skill", "eval", "--triggers")["evals"]) == 20
+    listed = json.loads(program(bench).stdout)["evals"]
+    assert [one["name"] for one in listed] == [task.name for task in TASKS]
+    assert len(json.loads(program(bench, "--triggers").stdout)["evals"]) == 20
 
 
 @pytest.mark.real
@@ -187,6 +194,4 @@ def test_every_check_can_hold_and_can_fail(bench: Any) -> None:
     ],
 )
 def test_what_counts_as_having_read_it(printed: str, read: bool) -> None:
-    from autoresearch.lab.skill_evals.attempt import _SKILL_READ
-
-    assert bool(_SKILL_READ.search(printed.encode())) is read
+    assert bool(evaluate.SKILL_READ.search(printed.encode())) is read

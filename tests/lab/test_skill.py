@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from autoresearch.errors import ConflictError, UsageError
-from autoresearch.lab.skill_evals import skill
+from autoresearch.lab import skill
 
 REAL = ".agents/skills/autoresearch"
 LINK = ".claude/skills/autoresearch"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.evals import (
+from skills.grading import (
     WITH,
     WITHOUT,
     EvalEvidence,
