@@ -67,16 +67,7 @@ def _recorded(finished: FinishedRun) -> Outcome | None:
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     directory, foreign = _document_dir(finished)
     examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
-    judgement = judge(
-        finished.spec,
-        examined.judged_end,
-        examined.value,
-        examined.steps,
-        state,
-        examined.idle,
-        needs_metric=examined.needs_metric,
-        series=examined.measurement.series,
-    )
+    judgement = judge(examined.measured, state)
     run = collected_run(examined, judgement, directory / "results.md")
     failpoint("collect.measured")
     run = replace(run, outcome=replace(run.outcome, results=_write_results(run)))

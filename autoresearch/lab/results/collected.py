@@ -31,6 +31,11 @@ from autoresearch.records.secrets import mask_text
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
 MOST_WARNINGS = 8  # of a measurement, kept in the records
+_OF_SPEC = (
+    *("index", "replicate", "commit", "parent_commit", "parent_branch", "launcher", "command", "trainer", "sandbox"),
+    *("seed", "seed_by", "result_dir", "fix_of", "campaign", "driven_by"),
+)
+"""Columns of the ledger that hold what the spec of the run does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,45 +131,31 @@ def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> Ledge
     spec, end, rundir = outcome.spec, outcome.exit, finished.rundir
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
     return LedgerRow(
-        index=spec.index,
+        **{name: getattr(spec, name) for name in _OF_SPEC},
         branch=spec.branch if spec.commit else "",  # otherwise it was killed before the branch was created
-        parent_commit=spec.parent_commit,
-        commit=spec.commit,
         recipe=spec.recipe_in_commit or spec.recipe,
         metric_name=spec.objective.metric if spec.objective else "",
         metric_value=outcome.metric_value,
         memory_gb=round(memory / 1e9, 3) if memory else None,
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
-        launcher=spec.launcher,
         job_id=_job_id(finished),
-        command=spec.command,
         log_path=str(rundir.log),
         status=outcome.verdict.value,
         standing=outcome.standing,
         description=describe(outcome, judgement.reason),
         run_id=spec.run,
-        replicate=spec.replicate,
         ending=end.ending.value,
         returncode=end.returncode,
-        seed=spec.seed,
-        seed_by=spec.seed_by,
-        parent_branch=spec.parent_branch,
         metric_noise=judgement.noise,
         metric_step=outcome.metric_step,
         best_value=outcome.best_value,
         steps=examined.steps,
         first_step_s=end.first_step_s,
         failure=outcome.failure,
-        trainer=spec.trainer,
-        result_dir=spec.result_dir,
         run_dir=str(rundir.path),
-        fix_of=spec.fix_of,
-        campaign=spec.campaign,
-        driven_by=spec.driven_by,
         started=end.started or spec.created,
         ended=end.ended,
         run_urls=" ".join(outcome.run_urls),
-        sandbox=spec.sandbox,
     )
 
 

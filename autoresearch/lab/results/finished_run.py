@@ -14,6 +14,7 @@ from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.no_signal import no_signal
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
+from autoresearch.lab.results.judge import MeasuredRun
 from autoresearch.lab.results.measure import Measurement, measure, traceback_of
 from autoresearch.records import events, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -41,7 +42,6 @@ class FinishedRun:
     def hung(self) -> bool:
         """Whether a stall was reported before its end, and no signal followed."""
         return open_stall(events.read(self.rundir.events)[0]) is not None
-
 
     def clear_secrets(self) -> None:
         """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
@@ -89,20 +89,23 @@ class ExaminedRun:
         return self.failure is not None and self.failure.note == HUNG_AFTER_END
 
     @property
-    def judged_end(self) -> ExitRecord:
-        """The exit record as the judge takes it."""
-        end = self.finished.end
-        return replace(end, ending=Ending.FINISHED) if self.hung_after_end else end
-
-    @property
     def idle(self) -> str:
         """Why it had nothing to learn from; "" if it had."""
         return no_signal(self.measurement.steps)
 
     @property
-    def needs_metric(self) -> bool:
-        """Whether a run without a metric is a failed one."""
-        return self.finished.spec.objective is not None or self.failure is not None or bool(self.tampered)
+    def measured(self) -> MeasuredRun:
+        """What the judge is to know of it."""
+        spec, end = self.finished.spec, self.finished.end
+        return MeasuredRun(
+            spec,
+            replace(end, ending=Ending.FINISHED) if self.hung_after_end else end,
+            self.value,
+            self.steps,
+            self.idle,
+            needs_metric=spec.objective is not None or self.failure is not None or bool(self.tampered),
+            series=self.measurement.series,
+        )
 
 
 def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:

@@ -62,90 +62,99 @@ def judging(spec: RunSpec) -> Iterator[CampaignState | None]:
         yield history_of(campaign_dir).state()
 
 
-def judge(
-    spec: RunSpec,
-    end: ExitRecord,
-    value: float | None,
-    steps: int | None,
-    state: CampaignState | None,
-    idle: str = "",
-    needs_metric: bool = True,
-    series: Sequence[tuple[int, float]] = (),
-) -> Judgement:
-    """The verdict on one finished run. `idle`: why it had nothing to learn from, "" if it had.
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """All that the judge knows of a run that is over."""
 
-    `needs_metric`: False for a run without a named metric that did not fail. `series`: (step, value) of the objective.
-    """
+    spec: RunSpec
+    end: ExitRecord
+    value: float | None  # of the objective
+    steps: int | None
+    idle: str = ""  # why it had nothing to learn from, "" if it had
+    needs_metric: bool = True  # False for a run without a named metric that did not fail
+    series: Sequence[tuple[int, float]] = ()  # (step, value) of the objective
+
+    @property
+    def counted(self) -> float | None:
+        """The metric, if it counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
+        if self.end.ending is Ending.MAX_TIME:
+            counts = self.spec.timed_by not in ("timeout", DEADLINE)
+        else:
+            counts = lone_verdict(self.end.ending, measured=True) is Verdict.KEEP
+        return self.value if counts else None
+
+
+def judge(measured: MeasuredRun, state: CampaignState | None) -> Judgement:
+    """The verdict on one finished run. `state`: of its campaign; None for a run of its own."""
+    spec, end = measured.spec, measured.end
     idea = next((i for i in state.ideas if i.index == spec.index), None) if state else None
     if state is None or idea is None:
-        verdict = lone_verdict(end.ending, measured=value is not None, needs_metric=needs_metric)
-        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and value is None else ""
+        verdict = lone_verdict(end.ending, measured=measured.value is not None, needs_metric=measured.needs_metric)
+        reason = NOTHING_MEASURED if verdict is Verdict.KEEP and measured.value is None else ""
         return Judgement(verdict, f"stopped: {end.reason}" if end.ending is Ending.STOPPED else reason)
-    if value is not None and _counts(spec, end) and _fell_back(end, state):
+    if measured.counted is not None and _fell_back(end, state):
         reason = f"{end.idle_gpus}, and the baseline used one: it measures nothing of the idea"
         return Judgement(Verdict.CRASH, reason, failure=CPU_FALLBACK)
-    stopped = _stopped(spec, end, state)
+    stopped = _stopped(measured, state)
     if spec.why == "confirm" and stopped:
         return replace(stopped, judged=False)
     if spec.why == "confirm":
-        fresh = value if lone_verdict(end.ending, measured=value is not None) is Verdict.KEEP else None
-        verdict = Verdict.CRASH if fresh is None else Verdict(idea.status or Verdict.DISCARD)
+        fresh = lone_verdict(end.ending, measured=measured.value is not None) is Verdict.KEEP
+        verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and measured.value is not None else Verdict.CRASH
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
     if is_pruned(end):  # before the smoke rule: it was ended because it was judged
         return Judgement(Verdict.DISCARD, end.reason, failure=PRUNED)
     if foreign := _foreign(spec, state):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
-    counted = value if _counts(spec, end) else None
-    if idle and counted is not None and not idea.hypothesis.is_baseline:
-        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {idle}; it judges nothing", judged=False)
-    smoke = "smoke" in spec.claims or (steps is not None and steps < state.spec.min_steps)
-    copied = "" if counted is None or smoke else _copied(spec, counted, series, state, idea)
-    values = past_values(idea) if copied else [*past_values(idea), counted]
+    if measured.idle and measured.counted is not None and not idea.hypothesis.is_baseline:
+        return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {measured.idle}; it judges nothing", judged=False)
+    smoke = "smoke" in spec.claims or (measured.steps is not None and measured.steps < state.spec.min_steps)
+    copied = "" if smoke else _copied(measured, state, idea)
+    values = past_values(idea) if copied else [*past_values(idea), measured.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
-    flag = "; ".join(filter(None, (flag, _flat(series, state, idea))))
+    flag = "; ".join(filter(None, (flag, _flat(measured, state, idea))))
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
-def _stopped(spec: RunSpec, end: ExitRecord, state: CampaignState) -> Judgement | None:
+def _stopped(measured: MeasuredRun, state: CampaignState) -> Judgement | None:
     """The verdict on a run that somebody stopped, or that ended with its campaign; None for any other."""
-    if end.ending is Ending.MAX_TIME and spec.timed_by == DEADLINE:
+    if measured.end.ending is Ending.MAX_TIME and measured.spec.timed_by == DEADLINE:
         return Judgement(Verdict.DISCARD, "stopped: the campaign's deadline had come", failure=CAMPAIGN_STOPPED)
-    if end.ending is not Ending.STOPPED:
+    if measured.end.ending is not Ending.STOPPED:
         return None
     with_campaign = CAMPAIGN_STOPPED if state.stop_mode == "stop" else ""
-    return Judgement(Verdict.DISCARD, f"stopped: {end.reason}", failure=with_campaign)
+    return Judgement(Verdict.DISCARD, f"stopped: {measured.end.reason}", failure=with_campaign)
 
 
-def _copied(
-    spec: RunSpec, value: float, series: Sequence[tuple[int, float]], state: CampaignState, idea: Idea
-) -> str:
+def _copied(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
     """What shows that a first re-test repeats the first run, as a clause; "" if it does not, or if it is not certain.
 
     Curves are read only if the two values are closer than those of different seeds usually are.
     """
-    seed = next((run.seed for run in idea.runs if run.run == spec.run), None)
-    sd = noise_without(state, idea).sd
-    if spec.why != "retest" or seed is None or state.seed_check is None or len(idea.values) != 1 or sd is None:
+    if measured.counted is None or measured.spec.why != "retest" or state.seed_check is None or len(idea.values) != 1:
         return ""
-    if abs(value - idea.values[0]) > sd / NEARLY:
+    seed = next((one.seed for one in idea.runs if one.run == measured.spec.run), None)
+    sd = noise_without(state, idea).sd
+    if seed is None or sd is None or abs(measured.counted - idea.values[0]) > sd / NEARLY:
         return ""
     from autoresearch.lab.campaigns.seed_curves import copy_of_first
 
-    return copy_of_first(state, idea, SeededRun(seed, tuple(series)))
+    return copy_of_first(state, idea, SeededRun(seed, tuple(measured.series)))
 
 
-def _flat(series: Sequence[tuple[int, float]], state: CampaignState, idea: Idea) -> str:
+def _flat(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
     """The flag of an edited idea whose objective is the same at every step, while the baseline's is not; else ""."""
-    if not (state.spec.self_reported and idea.edited) or len(series) < FLAT_FROM or len({v for _, v in series}) > 1:
+    values = [value for _, value in measured.series]
+    if not (state.spec.self_reported and idea.edited) or len(values) < FLAT_FROM or len(set(values)) > 1:
         return ""
     from autoresearch.lab.campaigns.seed_curves import baseline_is_flat
 
-    return "" if baseline_is_flat(state) else f"{FLAT}its objective is {series[0][1]:.4g} at all {len(series)} steps"
+    return "" if baseline_is_flat(state) else f"{FLAT}its objective is {values[0]:.4g} at all {len(values)} steps"
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:
@@ -169,10 +178,3 @@ def _fell_back(end: ExitRecord, state: CampaignState) -> bool:
 def is_pruned(end: ExitRecord) -> bool:
     """Whether a campaign ended the run because of its curve: the Runner keeps the cause of the stop request."""
     return end.ending is Ending.STOPPED and end.cause == PRUNED
-
-
-def _counts(spec: RunSpec, end: ExitRecord) -> bool:
-    """Whether the metric counts after this ending: a campaign's --timeout is a failure, exp_max_time is not."""
-    if end.ending is Ending.MAX_TIME:
-        return spec.timed_by not in ("timeout", DEADLINE)
-    return lone_verdict(end.ending, measured=True) is Verdict.KEEP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,13 @@ class Outcome:
     spec: RunSpec
     exit: ExitRecord
     verdict: Verdict
-    metric_value: float | None
-    metric_step: int | None
-    best_value: float | None
-    metric_source: str
-    failure: str  # failure class, "" if none
-    failure_line: str
     results: Path
+    metric_value: float | None = None
+    metric_step: int | None = None
+    best_value: float | None = None
+    metric_source: str = ""
+    failure: str = ""  # failure class, "" if none
+    failure_line: str = ""
     warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
     run_urls: tuple[str, ...] = ()  # the run's pages in trackers
     steps_read: str = ""  # which lines were taken for steps, where nobody declared any
@@ -63,6 +63,9 @@ class Outcome:
         return exit_code(ending, measured=good, crashed=self.crashed)
 
 
+_COLLECTED = {one.name for one in fields(Outcome)} - {"spec", "exit"}
+
+
 def load(rundir: RunDir) -> Outcome | None:
     """The outcome of a collected run; None while its records are unfinished."""
     done = read_json(rundir.collected)
@@ -81,48 +84,19 @@ def where_now(spec: RunSpec, document: Path) -> Path:
 
 def collected(outcome: Outcome) -> dict[str, Any]:
     """The content of collected.json: all of an outcome that neither spec nor exit record hold."""
-    return {
-        "schema": 1,
-        "run": outcome.spec.run,
-        "verdict": outcome.verdict.value,
-        "metric_value": outcome.metric_value,
-        "metric_step": outcome.metric_step,
-        "best_value": outcome.best_value,
-        "metric_source": outcome.metric_source,
-        "failure": outcome.failure,
-        "failure_line": outcome.failure_line,
-        "results": str(outcome.results),
-        "warnings": list(outcome.warnings),
-        "run_urls": list(outcome.run_urls),
-        "steps_read": outcome.steps_read,
-        "verdict_reason": outcome.verdict_reason,
-        "pending": outcome.pending,
-    }
+    own = {name: getattr(outcome, name) for name in _COLLECTED}
+    return {"schema": 1, "run": outcome.spec.run, **own, "results": str(outcome.results)}
 
 
 def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome | None:
     """An outcome from the three records of a run; None if the last one is malformed."""
+    known: dict[str, Any] = {name: done[name] for name in _COLLECTED & done.keys()}
+    known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
     try:
-        verdict, results = Verdict(done["verdict"]), Path(done["results"])
+        known["verdict"], known["results"] = Verdict(done["verdict"]), where_now(spec, Path(done["results"]))
     except (KeyError, ValueError, TypeError):
         return None
-    return Outcome(
-        spec=spec,
-        exit=end,
-        verdict=verdict,
-        metric_value=done.get("metric_value"),
-        metric_step=done.get("metric_step"),
-        best_value=done.get("best_value"),
-        metric_source=done.get("metric_source", ""),
-        failure=done.get("failure", ""),
-        failure_line=done.get("failure_line", ""),
-        results=where_now(spec, results),
-        warnings=tuple(done.get("warnings", ())),
-        run_urls=tuple(done.get("run_urls", ())),
-        steps_read=done.get("steps_read", ""),
-        verdict_reason=done.get("verdict_reason", ""),
-        pending=done.get("pending") is True,
-    )
+    return Outcome(spec=spec, exit=end, **known)
 
 
 def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
