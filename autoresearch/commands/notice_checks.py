@@ -8,30 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.commands import output
-from autoresearch.lab.notices.project_recipients import project_recipients, recipients_in
+from autoresearch.lab.notices.run_notices import project_recipients, recipients_in
 from autoresearch.lab.settings import Settings
-from autoresearch.notifiers.notice import NoticeKind
-from autoresearch.notifiers.recipients import Recipient, Recipients
+from autoresearch.notifiers.notice import NoticeKind, Recipient, Recipients
+from autoresearch.notifiers.sending import problems_of, try_each
 
 
 def checked_recipients(settings: Settings, environ: Mapping[str, str]) -> tuple[Recipients, tuple[str, ...]]:
     """The recipients, and all that is wrong with `notify:`. With a URL in it, a second for Apprise's own check."""
     recipients = recipients_in(settings, environ)
-    return recipients, _problems(recipients)
-
-
-def _problems(recipients: Recipients) -> tuple[str, ...]:
-    if not any(one.url for one in recipients.each):
-        return recipients.problems
-    from autoresearch.notifiers.hand_over import problems_of
-
-    return problems_of(recipients)
+    return recipients, problems_of(recipients)
 
 
 def warn_of_recipients(directory: Path, environ: Mapping[str, str]) -> None:
     """Say what is wrong with the `notify:` of the project in a directory; it refuses nothing."""
     recipients = project_recipients(directory, environ)
-    for problem in _problems(recipients):
+    for problem in problems_of(recipients):
         output.remark(f"warning: {problem}; no notice is sent there")
 
 
@@ -53,8 +45,6 @@ class NoticesLook:
 def look_at_notices(settings: Settings, environ: Mapping[str, str], *, send: bool) -> NoticesLook:
     """Check every recipient, or `send` each a test, which takes until the slowest of them has answered."""
     if send:
-        from autoresearch.notifiers.hand_over import try_each
-
         recipients = recipients_in(settings, environ)
         reasons, problems = try_each(recipients), recipients.problems
         if not (recipients.each or problems):

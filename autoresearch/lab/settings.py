@@ -12,7 +12,7 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.notifiers.recipients import VARIABLE, split_variable
+from autoresearch.notifiers.notice import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
 
 FILE = "autoresearch.yaml"

@@ -1,21 +1,26 @@
-"""One attempt to hand one notice to one recipient. It runs in a process of its own, which may hang or crash.
+"""One attempt to hand one notice to one recipient, in a process of its own, which may hang or crash.
 
+`python -m autoresearch.notifiers.deliver send|attempt|check`: a pickled `Outgoing` comes on stdin, from our own code.
 Apprise knows some 130 services by the scheme of a URL (https://appriseit.com); a plug-in may add a scheme.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
+import pickle
 import signal
 import subprocess
-from typing import Any
+import sys
+from dataclasses import replace
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.notifiers.notice import Notice
-from autoresearch.notifiers.recipients import Recipient
+from autoresearch.notifiers.notice import Notice, Recipient
+from autoresearch.notifiers.sending import USELESS, Outgoing, send
 from autoresearch.plugins import PluginGroup
+from autoresearch.records.secrets import clean_text
 
 COMMAND_S = 30.0  # seconds that a command may take
 _SAID = 300  # characters of what a command printed that are kept
@@ -36,59 +41,61 @@ def _example(url: str, title: str, body: str) -> None:
 PLUGINS = PluginGroup("notifiers", like=_example, taken=())  # by scheme; where Apprise knows one, that is used
 
 
+def main(verb: str) -> None:
+    """Send a notice, make one attempt, or write what is wrong with each recipient to stdout as a JSON list."""
+    with os.fdopen(0, "rb") as stdin:
+        data = stdin.read()
+    if not data:
+        return  # whoever started this died before it said what to send, and says it again
+    outgoing: Outgoing = pickle.loads(data)
+    if verb == "send":
+        send(outgoing)
+    elif verb == "check":
+        os.write(1, json.dumps([one.without_secrets(why_unusable(one)) for one in outgoing.to]).encode())
+    else:
+        try:
+            deliver(outgoing.to[0], replace(outgoing.notice, title=clean_text(outgoing.notice.title)))
+        except NotDelivered as failure:
+            os.write(2, " ".join(str(failure).split()).encode("utf-8", "replace"))
+            raise SystemExit(USELESS if isinstance(failure, NotUsable) else 1) from None
+
+
 def deliver(recipient: Recipient, notice: Notice) -> None:
     """Hand it over. Raises NotDelivered; whatever else a service's library raises ends the process."""
     if recipient.command:
         _run(recipient.command, notice)
-    else:
-        _send(recipient.url, notice)
+    elif unusable := _by_url(recipient.url, notice):
+        raise NotUsable(unusable)
 
 
 def why_unusable(recipient: Recipient) -> str:
     """What is wrong with a recipient's URL, by its service's own rules; "" if nothing is. Nothing is sent."""
-    if recipient.command:
-        return ""
+    return "" if recipient.command else _by_url(recipient.url, None)
+
+
+def _by_url(url: str, notice: Notice | None) -> str:
+    """Send a notice, if there is one, by Apprise or a plug-in; why neither of them takes the URL, "" if one does."""
     import apprise
 
-    with _complaints() as printed:
-        service = apprise.Apprise.instantiate(recipient.url)
-    try:
-        known = service is not None or PLUGINS.get(_scheme(recipient.url)) is not None
-    except EnvironmentUnusable as error:
-        return error.message
-    return "" if known else _sentence(printed.getvalue(), "Apprise does not take it")
-
-
-def _send(url: str, notice: Notice) -> None:
-    import apprise
-
-    with _complaints() as printed:
+    with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as printed:  # type: ignore[no-untyped-call]
         service = apprise.Apprise.instantiate(url)
         if service is None:
             try:
-                plugin = PLUGINS.get(_scheme(url))
+                plugin = PLUGINS.get(url.partition("://")[0].lower())
             except EnvironmentUnusable as error:
-                raise NotUsable(error.message) from None
+                return error.message
             if plugin is None:
-                raise NotUsable(_sentence(printed.getvalue(), "Apprise does not take it"))
-            plugin(url, notice.title, notice.body)
-            return
-        ours = apprise.Apprise()
-        ours.add(service)
-        # said to be text, so that names with <, & and * arrive as they are
-        if not ours.notify(title=notice.title, body=notice.body or notice.title, body_format=apprise.NotifyFormat.TEXT):
-            raise NotDelivered(_sentence(printed.getvalue(), "the service did not take it"))
-
-
-def _scheme(url: str) -> str:
-    return url.partition("://")[0].lower()
-
-
-def _complaints() -> Any:
-    """Captures what Apprise warns of, for the duration of a block."""
-    import apprise
-
-    return apprise.LogCapture(level=logging.WARNING, fmt="%(message)s")  # type: ignore[no-untyped-call]
+                return _sentence(printed.getvalue(), "Apprise does not take it")
+            if notice:
+                plugin(url, notice.title, notice.body)
+        elif notice:
+            ours = apprise.Apprise()
+            ours.add(service)
+            # said to be text, so that names with <, & and * arrive as they are
+            body, text = notice.body or notice.title, apprise.NotifyFormat.TEXT
+            if not ours.notify(title=notice.title, body=body, body_format=text):
+                raise NotDelivered(_sentence(printed.getvalue(), "the service did not take it"))
+    return ""
 
 
 def _sentence(printed: str, otherwise: str) -> str:
@@ -120,3 +127,7 @@ def _run(command: str, notice: Notice) -> None:
     if process.returncode:
         last = printed.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise NotDelivered(f"it ended with {process.returncode}{f': {last[0][-_SAID:]}' if last else ''}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,7 +1,8 @@
-"""The process that sends one notice to its recipients, trying again where one cannot be reached.
+"""Notices are sent by a process of their own, which tries again where a recipient cannot be reached.
 
-It is started detached (`notifiers.hand_over`), so nothing waits for it. What came of each attempt is a line of
-notices.jsonl in the directory of the run or the campaign:
+`hand_over` starts it detached, so nothing waits for it, and each attempt is a further process (`notifiers.deliver`),
+as a service's library may hang or crash. What came of each attempt is a line of notices.jsonl in the directory of the
+run or the campaign:
 
     {"t": ..., "do": "sent" | "failed" | "gave_up", "notice": KEY, "kind": ..., "number": 1, "to": "slack://***",
      "try": 1, "reason": ""}
@@ -16,16 +17,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.notifiers.notice import Notice
-from autoresearch.notifiers.recipients import Recipient
+from autoresearch.notifiers.notice import Notice, NoticeKind, Recipient, Recipients
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line, json_line
 from autoresearch.records.failpoint import failpoint
@@ -34,41 +35,62 @@ from autoresearch.records.rundir import locked
 NAME = "notices.jsonl"
 WAITS_S = (1.0, 5.0, 15.0, 60.0, 240.0, 900.0, 2400.0)  # between the attempts: in all, an hour
 ATTEMPT_S = 60.0  # seconds that one attempt may take
+CHECK_S = 20.0  # seconds; Apprise takes half a second to import, more on a network file system
 REASON_MAX = 300  # characters
 USELESS = 3  # exit code of an attempt after which no other one is of use
-PROGRAM = (sys.executable, "-P", "-m", "autoresearch.notifiers")
+PROGRAM = (sys.executable, "-P", "-m", "autoresearch.notifiers.deliver")
+_started: list[subprocess.Popen[bytes]] = []  # a process that nobody waits for would stay a zombie as long as we live
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A notice and those who shall get it. `folder`: of its run or campaign."""
+    """A notice and those who shall get it, as the processes hand it on (pickled). `folder`: of its run or campaign."""
 
     folder: Path
     notice: Notice
     to: tuple[Recipient, ...]
 
-    def encoded(self) -> bytes:
-        """As the sending process reads it."""
-        record = {
-            "folder": str(self.folder),
-            "notice": self.notice.to_json(),
-            "to": [one.to_json() for one in self.to],
-        }
-        return json.dumps(record).encode()
 
-    @classmethod
-    def decoded(cls, data: bytes) -> Outgoing:
-        """Read what `encoded` wrote. Raises ValueError, KeyError, TypeError for anything else."""
-        record = json.loads(data)
-        each = tuple(map(Recipient.from_json, record["to"]))
-        return cls(Path(record["folder"]), Notice.from_json(record["notice"]), each)
+def hand_over(
+    folder: Path, notice: Notice, recipients: Recipients, environ: Mapping[str, str]
+) -> subprocess.Popen[bytes] | None:
+    """Start sending a notice to those who want its kind; returns the process, None if there is nothing to send.
+
+    `folder`: of its run or campaign, where it is recorded what was sent. Returns within milliseconds and raises
+    nothing: a notice is never a reason for a run to fail. An entry that gives no recipient is recorded as given up.
+    """
+    for number, problem in enumerate(recipients.problems, 1):
+        _note(folder, "gave_up", notice, number=-number, reason=problem)
+    to = recipients.of(notice.kind)
+    if not to:
+        return None
+    _started[:] = [process for process in _started if process.poll() is None]
+    try:
+        process = subprocess.Popen(
+            [*PROGRAM, "send"],
+            # of no run: what ends its run's processes by that mark would end this one, too
+            env={name: value for name, value in environ.items() if name != "AUTORESEARCH_RUN_ID"},
+            cwd=folder if folder.is_dir() else "/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        _started.append(process)
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(pickle.dumps(Outgoing(folder, notice, to)))
+    except OSError as error:  # no memory, no more processes
+        _note(folder, "failed", notice, reason=f"no process could be started: {error.strerror}")
+        return None
+    return process
 
 
 def send(outgoing: Outgoing, *, sleep: Callable[[float], None] = time.sleep, waits: Sequence[float] = WAITS_S) -> None:
     """Send a notice to all its recipients; returns when each has it, or was given up after the last wait."""
     left = list(outgoing.to)
     for count, wait in enumerate((*waits, None), 1):
-        left = [one for one in left if not _settled(outgoing, one, count, final=wait is None)]
+        left = [one for one in left if not _settle(outgoing, one, count, final=wait is None)]
         if wait is None or not left:
             return
         sleep(wait)
@@ -79,12 +101,12 @@ def attempt(recipient: Recipient, notice: Notice) -> tuple[str, bool]:
 
     ("", False) if the notice was delivered.
     """
-    outgoing = Outgoing(Path(), notice, (recipient,))
+    data = pickle.dumps(Outgoing(Path(), notice, (recipient,)))
     try:
-        done = subprocess.run([*PROGRAM, "attempt"], input=outgoing.encoded(), capture_output=True, timeout=ATTEMPT_S)
+        done = subprocess.run([*PROGRAM, "attempt"], input=data, capture_output=True, timeout=ATTEMPT_S)
     except subprocess.TimeoutExpired:
         return f"no answer within {ATTEMPT_S:.0f} s", False
-    except OSError as error:  # no memory, no more processes
+    except OSError as error:
         return f"no process could be started: {error.strerror}", False
     if done.returncode == 0:
         return "", False
@@ -105,32 +127,52 @@ def settled(folder: Path) -> set[tuple[str, int]]:
     return done
 
 
-def note(folder: Path, do: str, notice: Notice, number: int, shown: str, tries: int, reason: str) -> None:
-    """Append a line to the notices of a run or campaign; a full disk is no reason not to go on."""
-    record = {
-        "t": round(time.time(), 3),
-        "do": do,
-        "notice": notice.key,
-        "kind": notice.kind.value,
-        "number": number,
-        "to": shown,
-        "try": tries,
-        "reason": reason,
-    }
-    with contextlib.suppress(EnvironmentUnusable):
-        append_line(folder / NAME, json_line(record))
+def try_each(recipients: Recipients) -> list[str]:
+    """Send a test to every recipient, side by side; for each why it failed, or "" where it worked."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    host = os.uname().nodename
+    body = (f"Notices of autoresearch on {host} arrive here.", "This was sent by: autoresearch doctor --notify")
+    notice = Notice(NoticeKind.RUN_END, "test", f"autoresearch: a test from {host}", body)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(lambda one: attempt(one, notice)[0], recipients.each))
 
 
-def _settled(outgoing: Outgoing, recipient: Recipient, count: int, *, final: bool) -> bool:
+def problems_of(recipients: Recipients) -> tuple[str, ...]:
+    """All that is wrong with the recipients, one sentence each; nothing is sent. With a URL, Apprise is imported."""
+    urls = tuple(one for one in recipients.each if one.url)
+    if not urls:
+        return recipients.problems
+    data = pickle.dumps(Outgoing(Path(), Notice(NoticeKind.RUN_END, "check", "", ()), urls))
+    try:
+        done = subprocess.run([*PROGRAM, "check"], input=data, capture_output=True, timeout=CHECK_S)
+        reasons = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return (*recipients.problems, "the URLs of notify: could not be checked: Apprise cannot be imported here")
+    wrong = [f"notify: {one.shown}: {reason}" for one, reason in zip(urls, reasons, strict=True) if reason]
+    return (*recipients.problems, *wrong)
+
+
+def _settle(outgoing: Outgoing, recipient: Recipient, count: int, *, final: bool) -> bool:
     """Try one recipient, unless that was done; whether nothing is left to do for it."""
-    with _alone(outgoing.folder):
-        if (outgoing.notice.key, recipient.number) in settled(outgoing.folder):
+    folder, notice = outgoing.folder, outgoing.notice
+    with _alone(folder):
+        if (notice.key, recipient.number) in settled(folder):
             return True
-        reason, useless = attempt(recipient, outgoing.notice)
+        reason, useless = attempt(recipient, notice)
         failpoint("notify.attempted")
         do = "gave_up" if reason and (final or useless) else "failed" if reason else "sent"
-        note(outgoing.folder, do, outgoing.notice, recipient.number, recipient.shown, count, reason)
+        _note(folder, do, notice, number=recipient.number, shown=recipient.shown, tries=count, reason=reason)
     return do != "failed"
+
+
+def _note(
+    folder: Path, do: str, notice: Notice, *, reason: str, number: int = 0, shown: str = "", tries: int = 0
+) -> None:
+    """Append a line to the notices of a run or campaign; a full disk is no reason not to go on."""
+    about = {"t": round(time.time(), 3), "do": do, "notice": notice.key, "kind": notice.kind.value}
+    with contextlib.suppress(EnvironmentUnusable):
+        append_line(folder / NAME, json_line({**about, "number": number, "to": shown, "try": tries, "reason": reason}))
 
 
 @contextlib.contextmanager
@@ -141,9 +183,3 @@ def _alone(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 held.enter_context(locked(folder / f"{NAME}.lock"))
         yield
-
-
-def read_all(descriptor: int) -> bytes:
-    """Everything that comes from a descriptor until its other end is closed."""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()

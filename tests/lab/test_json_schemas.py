@@ -22,7 +22,7 @@ from autoresearch.lab import json_schemas, settings
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.lab.yaml_files import parse_any
-from autoresearch.notifiers.recipients import parse_recipients
+from autoresearch.notifiers.notice import parse_recipients
 from tests.plugin_dirs import distribution, on_path
 
 ROOT = Path(__file__).parents[2]

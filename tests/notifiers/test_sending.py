@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from autoresearch.notifiers import deliver, sending
-from autoresearch.notifiers.hand_over import hand_over, problems_of, try_each
-from autoresearch.notifiers.notice import Notice, NoticeKind
-from autoresearch.notifiers.recipients import Recipients, parse_recipients
+from autoresearch.notifiers.notice import Notice, NoticeKind, Recipients, parse_recipients
+from autoresearch.notifiers.sending import hand_over, problems_of, try_each
 from tests.hook import TOKEN
 from tests.plugin_dirs import distribution
 
@@ -129,9 +128,9 @@ def test_it_outlives_whoever_started_it(tmp_path: Path, hook: Any, eventually: C
     """The starter is killed with its whole process group, as a closed terminal does, right after handing over."""
     text = (
         "import os, signal; from pathlib import Path\n"
-        "from autoresearch.notifiers.hand_over import hand_over\n"
+        "from autoresearch.notifiers.sending import hand_over\n"
         "from autoresearch.notifiers.notice import Notice, NoticeKind\n"
-        "from autoresearch.notifiers.recipients import parse_recipients\n"
+        "from autoresearch.notifiers.notice import parse_recipients\n"
         f"to = parse_recipients({hook.url!r}, '', {{}})\n"
         f"hand_over(Path({str(tmp_path)!r}), Notice(NoticeKind.PAUSE, 'k', 'on its own', ('x',)), to, os.environ)\n"
         "os.killpg(0, signal.SIGKILL)\n"

@@ -95,7 +95,7 @@ def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
 
 def _announce(campaign_dir: CampaignDir, error: Exception) -> None:
     """Tell who wants to know of a pause: nobody looks after the campaign from now on."""
-    from autoresearch.lab.notices.campaign_notifier import announce_fault
+    from autoresearch.lab.notices.campaign_notices import announce_fault
 
     with contextlib.suppress(AutoresearchError, OSError):
         announce_fault(campaign_dir, CampaignHistory(campaign_dir).state(), _reason(error))

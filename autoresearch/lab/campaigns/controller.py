@@ -26,7 +26,7 @@ from autoresearch.lab.campaigns.pruner import Pruner
 from autoresearch.lab.campaigns.trouble import is_full, is_trouble
 from autoresearch.lab.ideas import new_ideas
 from autoresearch.lab.ideas.idea_sources import IdeaSources
-from autoresearch.lab.notices.campaign_notifier import CampaignNotifier
+from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records

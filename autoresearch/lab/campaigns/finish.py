@@ -20,7 +20,7 @@ from autoresearch.lab.campaigns import recovery
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.live_runs import LiveRuns
 from autoresearch.lab.ideas.idea_sources import IdeaSources
-from autoresearch.lab.notices.campaign_notifier import CampaignNotifier
+from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.records import evidence
 from autoresearch.records.failpoint import failpoint
 

@@ -14,7 +14,7 @@ from autoresearch.lab.launch.launch import launch
 from autoresearch.lab.launch.mark_refused import refusals_marked
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.launch.snapshot_code import check_snapshot
-from autoresearch.lab.notices.project_recipients import keep_variables
+from autoresearch.lab.notices.run_notices import keep_variables
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.blueprint_file import read_bytes
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox

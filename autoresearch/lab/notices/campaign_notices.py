@@ -5,34 +5,53 @@ The key of a notice names its occasion (this pause, this idea), and a notice is 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.shown_value import shown_value
-from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.text.durations import counted
 from autoresearch.lab.campaigns.campaign_status import next_commands
+from autoresearch.lab.notices.run_notices import project_recipients
+from autoresearch.lab.parts import Parts
 from autoresearch.notifiers.notice import Notice, NoticeKind
+from autoresearch.notifiers.sending import hand_over, settled
+from autoresearch.records.campaign_records import CampaignDir
 
 STORM = "circuit breaker: "  # as `core.controller.rules.reason_to_pause` begins
 RECENT_S = 3600.0  # a full disk of yesterday is no news
 MOST_NAMED = 3  # ideas that wait for a person
+MOST_STARTS = 3  # of the process that sends one notice, if something kills it
 
 
 def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]:
     """All notices that the present state calls for; most were sent before."""
-    yield from (_confirmed(state, idea, host) for idea in _newly_confirmed(state))
-    if full := _full_disk(state, now, host):
-        yield full
+    yield from _confirmed(state, host)
+    yield from _full_disk(state, now, host)
     if state.stop_mode:
         return
+    kept_back = held(state)
     if state.phase is CampaignPhase.PAUSED:
-        yield _pause(state, host)
-    elif waiting := _waiting(state, host):
-        yield waiting
+        storm = state.reason.startswith(STORM)
+        what = NoticeKind.CRASH_STORM if storm else NoticeKind.PAUSE
+        reason = state.reason.removeprefix(STORM) or "somebody asked for it"
+        title = f"paused{', its ideas crash' if storm else ''}"
+        paused = (reason, best_line(state), _next(state, CampaignPhase.PAUSED))
+        yield _notice(state, what, f"pause:{_since(state)}", title, paused, host)
+    elif kept_back or state.phase is CampaignPhase.WAITING:
+        reason, key = state.reason, f"waiting:{_since(state)}"
+        if kept_back:  # code ideas wait for `campaign approve`
+            names = [idea_name(0, one) for one in kept_back[:MOST_NAMED]]
+            more = f" and {len(kept_back) - MOST_NAMED} more" if len(kept_back) > MOST_NAMED else ""
+            reason, key = f"To approve: {'; '.join(names)}{more}", f"waiting:{kept_back[-1].slug}"
+        lines = (reason, _next(state, CampaignPhase.WAITING))
+        yield _notice(state, NoticeKind.WAITING, key, "waits for you", lines, host)
 
 
 def end_notice(state: CampaignState, reason: str, host: str) -> Notice:
@@ -40,21 +59,9 @@ def end_notice(state: CampaignState, reason: str, host: str) -> Notice:
     ends = sum(line.get("do") == "state" and line.get("state") == CampaignPhase.ENDED for line in state.timeline)
     kept = sum(idea.kept and idea.index > 1 for idea in state.ideas)
     confirmed = sum(idea.confirmed == "confirmed" for idea in state.ideas)
-    title = f"{state.spec.name}: over after {counted(state.attempted, 'idea')}, {kept} kept, {confirmed} confirmed"
-    lines = (reason, best_line(state), *_tail(state, CampaignPhase.ENDED, host))
-    return Notice(NoticeKind.CAMPAIGN_END, f"campaign_end:{ends + 1}", title, lines)
-
-
-def full_disk_notice(name: str, directory: Path, reason: str, key: str, host: str) -> Notice:
-    """Nothing can be written; the controller waits for space."""
-    lines = (reason, "Nothing is lost: it goes on by itself when there is space.", f"on {host}: {directory}")
-    return Notice(NoticeKind.DISK_FULL, key, f"{name}: the disk is full", lines)
-
-
-def fault_notice(state: CampaignState, reason: str, key: str, host: str) -> Notice:
-    """The controller ended on an error; its runs go on."""
-    lines = (reason, "What runs goes on; no new run is started.", *_tail(state, CampaignPhase.DEAD, host))
-    return Notice(NoticeKind.PAUSE, key, f"{state.spec.name}: its controller ended on an error", lines)
+    title = f"over after {counted(state.attempted, 'idea')}, {kept} kept, {confirmed} confirmed"
+    lines = (reason, best_line(state), _next(state, CampaignPhase.ENDED))
+    return _notice(state, NoticeKind.CAMPAIGN_END, f"campaign_end:{ends + 1}", title, lines, host)
 
 
 def best_line(state: CampaignState) -> str:
@@ -66,71 +73,94 @@ def best_line(state: CampaignState) -> str:
     return f"best: {name}: {words}" + ("; no idea was better" if best.hypothesis.is_baseline else "")
 
 
-def _newly_confirmed(state: CampaignState) -> list[Idea]:
+class CampaignNotifier:
+    """The notices of one campaign. It raises nothing, waits for nothing, and remembers what it handed over.
+
+    After a crash of the controller, another one knows from notices.jsonl what was sent, and hands over the rest.
+    """
+
+    def __init__(self, campaign_dir: CampaignDir, parts: Parts) -> None:
+        self._campaign_dir, self._parts, self._host = campaign_dir, parts, os.uname().nodename
+        self._senders: dict[str, list[subprocess.Popen[bytes] | None]] = {}  # by key of the notice
+        self._full_since = ""  # the key of the full disk that is being waited for
+
+    def look(self, state: CampaignState) -> None:
+        """Hand over what the state calls for and was not handed over yet."""
+        self._full_since = ""
+        for notice in due_notices(state, self._parts.clock(), self._host):
+            self._hand_over(state.spec, notice)
+
+    def end(self, state: CampaignState, reason: str) -> None:
+        """Hand over the notice of the end, before the journal says that it is over: after that, nobody looks again."""
+        self.look(state)
+        self._hand_over(state.spec, end_notice(state, reason, self._host))
+
+    def full_disk(self, campaign_spec: CampaignSpec, reason: str) -> None:
+        """Hand over, once until the controller works again, that nothing can be written."""
+        if not self._full_since:
+            self._full_since = f"disk_full:{self._parts.clock():.3f}"
+            where = f"on {self._host}: {self._campaign_dir.path}"
+            lines = (reason, "Nothing is lost: it goes on by itself when there is space.", where)
+            title = f"{campaign_spec.name}: the disk is full"
+            self._hand_over(campaign_spec, Notice(NoticeKind.DISK_FULL, self._full_since, title, lines))
+
+    def _hand_over(self, campaign_spec: CampaignSpec, notice: Notice) -> None:
+        """Start the process that sends it, again if something killed that; not where everybody has it already."""
+        senders = self._senders.setdefault(notice.key, [])
+        killed = bool(senders) and senders[-1] is not None and (senders[-1].poll() or 0) < 0
+        if senders and not (killed and len(senders) < MOST_STARTS):
+            return
+        folder = self._campaign_dir.path
+        recipients = project_recipients(Path(campaign_spec.blueprint).parent, self._parts.environ)
+        wanting, done = recipients.of(notice.kind), settled(folder)
+        if wanting and all((notice.key, one.number) in done for one in wanting):
+            senders.append(None)
+        else:
+            senders.append(hand_over(folder, notice, recipients, self._parts.environ))
+
+
+def announce_fault(campaign_dir: CampaignDir, state: CampaignState, reason: str) -> None:
+    """Hand over that the controller ended on an error; its runs go on."""
+    lines = (reason, "What runs goes on; no new run is started.", _next(state, CampaignPhase.DEAD))
+    key, title = f"fault:{time.time():.3f}", "its controller ended on an error"
+    notice = _notice(state, NoticeKind.PAUSE, key, title, lines, os.uname().nodename)
+    recipients = project_recipients(Path(state.spec.blueprint).parent, os.environ)
+    hand_over(campaign_dir.path, notice, recipients, os.environ)
+
+
+def _confirmed(state: CampaignState, host: str) -> Iterator[Notice]:
     """Confirmed ideas, but for those of before the campaign last ended, whom the notices of that time named."""
-    return [
-        idea
-        for idea in state.ideas
-        if idea.confirmed == "confirmed" and any(run.round > state.earlier_rounds for run in idea.runs)
-    ]
+    for idea in state.ideas:
+        rounds = max((run.round for run in idea.runs), default=0)
+        if idea.confirmed == "confirmed" and rounds > state.earlier_rounds:
+            lines = (shown_value(state, idea).words, f"next: autoresearch report {state.spec.name}")
+            key = f"confirmed:{idea.index}:{rounds}"
+            yield _notice(state, NoticeKind.CONFIRMED, key, f"{idea.name} is confirmed", lines, host)
 
 
-def _confirmed(state: CampaignState, idea: Idea, host: str) -> Notice:
-    name = idea.name
-    rounds = max(run.round for run in idea.runs)
-    lines = (shown_value(state, idea).words, f"next: autoresearch report {state.spec.name}", _where(state, host))
-    title = f"{state.spec.name}: {name} is confirmed"
-    return Notice(NoticeKind.CONFIRMED, f"confirmed:{idea.index}:{rounds}", title, lines)
-
-
-def _full_disk(state: CampaignState, now: float, host: str) -> Notice | None:
+def _full_disk(state: CampaignState, now: float, host: str) -> Iterator[Notice]:
     """The disk was full for a run, which is tried again."""
     rows = [row for row in state.rows if row.failure == "disk_full" and (row.ended or 0.0) > now - RECENT_S]
-    if not rows:
-        return None
-    row = min(rows, key=lambda each: each.ended or 0.0)  # what follows within the hour is the same trouble
-    idea = next(one for one in state.ideas if row in one.rows)
-    lines = (
-        f"{idea.name}, run {row.replicate}, ended because a disk was full.",
-        f"next: autoresearch explain {row.run_id}",
-        _where(state, host),
-    )
-    return Notice(NoticeKind.DISK_FULL, f"disk_full:{row.run_id}", f"{state.spec.name}: a disk is full", lines)
+    if rows:
+        row = min(rows, key=lambda each: each.ended or 0.0)  # what follows within the hour is the same trouble
+        idea = next(one for one in state.ideas if row in one.rows)
+        ended = f"{idea.name}, run {row.replicate}, ended because a disk was full."
+        lines = (ended, f"next: autoresearch explain {row.run_id}")
+        yield _notice(state, NoticeKind.DISK_FULL, f"disk_full:{row.run_id}", "a disk is full", lines, host)
 
 
-def _pause(state: CampaignState, host: str) -> Notice:
-    storm = state.reason.startswith(STORM)
-    kind = NoticeKind.CRASH_STORM if storm else NoticeKind.PAUSE
-    reason = state.reason.removeprefix(STORM) or "somebody asked for it"
-    title = f"{state.spec.name}: paused{', its ideas crash' if storm else ''}"
-    lines = (reason, best_line(state), *_tail(state, CampaignPhase.PAUSED, host))
-    return Notice(kind, f"pause:{_since(state)}", title, lines)
+def _notice(
+    state: CampaignState, notice_kind: NoticeKind, key: str, title: str, lines: tuple[str, ...], host: str
+) -> Notice:
+    """With the campaign's name before the title, and where it is as the last line."""
+    return Notice(notice_kind, key, f"{state.spec.name}: {title}", (*lines, f"on {host}: {state.spec.directory}"))
 
 
-def _waiting(state: CampaignState, host: str) -> Notice | None:
-    """Code ideas wait for `campaign approve`, or there is no idea left and no stop rule is met."""
-    kept_back = held(state)
-    if kept_back:
-        names = [idea_name(0, one) for one in kept_back[:MOST_NAMED]]
-        more = f" and {len(kept_back) - MOST_NAMED} more" if len(kept_back) > MOST_NAMED else ""
-        reason, key = f"To approve: {'; '.join(names)}{more}", f"waiting:{kept_back[-1].slug}"
-    elif state.phase is CampaignPhase.WAITING:
-        reason, key = state.reason, f"waiting:{_since(state)}"
-    else:
-        return None
-    title = f"{state.spec.name}: waits for you"
-    return Notice(NoticeKind.WAITING, key, title, (reason, *_tail(state, CampaignPhase.WAITING, host)))
+def _next(state: CampaignState, phase: CampaignPhase) -> str:
+    return f"next: {next_commands(state, phase)[0]}"
 
 
 def _since(state: CampaignState) -> float:
     """When it entered its phase, wall clock in seconds."""
     times = (float(line.get("t") or 0.0) for line in reversed(state.timeline) if line.get("do") == "state")
     return next(times, 0.0)
-
-
-def _tail(state: CampaignState, phase: CampaignPhase, host: str) -> tuple[str, str]:
-    return f"next: {next_commands(state, phase)[0]}", _where(state, host)
-
-
-def _where(state: CampaignState, host: str) -> str:
-    return f"on {host}: {state.spec.directory}"
