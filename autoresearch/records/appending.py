@@ -1,8 +1,9 @@
-"""Appends whole lines to files with concurrent writers."""
+"""Appends whole lines to files with concurrent writers; locks files; says why a file cannot be written."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from autoresearch.records.hostile import open_own
 from autoresearch.records.secrets import mask_values
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
@@ -56,8 +58,23 @@ def _is_torn(fd: int) -> bool:
     return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
 
 
+def hold_lock(fd: int, path: Path) -> None:
+    """Wait for the flock of an open file. Raises EnvironmentUnusable where the file system has no locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
 def unwritable(path: Path, error: OSError) -> EnvironmentUnusable:
-    """The error for a file that cannot be written, with a hint what to do; code `disk_full` or `unwritable`."""
+    """The error for a file that cannot be written, with a hint what to do: `disk_full`, `no_locks` or `unwritable`."""
+    if error.errno in NO_LOCKS:
+        return EnvironmentUnusable(
+            f"{path} cannot be locked: {error.strerror}; its file system has no locks, as some NFS mounts",
+            hint="without them two commands could start the same run: put the project on another disk, or mount this "
+            "one with locks (NFS: `-o local_lock=flock`)",
+            code="no_locks",
+        )
     if error.errno in FULL:
         return EnvironmentUnusable(
             f"{path} cannot be written: {error.strerror}",

@@ -8,7 +8,6 @@ line per event and intervention, in one format:
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError
 from autoresearch.records import earlier_runs, finish_flag, hostile
-from autoresearch.records.appending import append_line, unwritable
+from autoresearch.records.appending import append_line, hold_lock, unwritable
 from autoresearch.records.hostile import open_own, read_plain
 from autoresearch.records.rundir import write_all
 from autoresearch.records.secrets import clean_text
@@ -48,7 +47,7 @@ def claim(result_dir: Path, run: str, alive: Callable[[str], bool | None]) -> No
     except OSError as error:
         raise unwritable(path, error) from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        hold_lock(fd, path)
         owner, pid, born = _owner(os.pread(fd, 1024, 0))
         if owner and owner != run and _holds(alive(owner), pid, born):
             raise ConflictError(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from pathlib import Path
 from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
-from autoresearch.records.appending import sync_directory, unwritable
+from autoresearch.records.appending import hold_lock, sync_directory, unwritable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.records.secrets import clean_text
 
@@ -206,7 +205,7 @@ def _locked(path: Path) -> Iterator[int]:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            hold_lock(fd, path)
             if _is_still(path, fd):
                 yield fd
                 return

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
+from autoresearch.records.appending import hold_lock
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.hostile import write_atomically as write_atomically
 from autoresearch.records.secrets import clean_text, mask_values
@@ -117,12 +118,15 @@ class RunDir:
 
 @contextlib.contextmanager
 def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
-    """Hold the flock of a file; yields False if it is held elsewhere and blocking is off."""
+    """Hold the flock of a file; yields False if it is held elsewhere and blocking is off.
+
+    Raises EnvironmentUnusable where the file system has no locks.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if blocking:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            hold_lock(fd, path)
         yield blocking or take_lock(fd, fcntl.LOCK_EX, LOOKED_AT_S)
     finally:
         os.close(fd)

@@ -56,14 +56,15 @@ class RemovedRecords:
         self._held, self._gone_at = [_opened(path) for path in self._beside], 0.0
 
 
-def put_back(fd: int, path: str) -> None:
-    """Write what an open file holds to its path, if that is gone: it was removed, and is still written to."""
+def put_back(fd: int, path: str) -> bool:
+    """Write what an open file holds to its path, if that is gone, though still written to; whether it was."""
     if fd < 0 or os.path.exists(path):
-        return
+        return False
     with open(f"/proc/self/fd/{fd}", "rb") as removed, open(f"{path}.tmp", "wb") as file:
         while piece := removed.read(1 << 20):
             file.write(piece)
     os.rename(f"{path}.tmp", path)
+    return True
 
 
 def _opened(path: str) -> int:

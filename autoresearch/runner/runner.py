@@ -172,8 +172,8 @@ class Runner:
         """At the end: the log of a run whose records were removed, to which the trainer wrote on."""
         self.restore_records(at_once=True)
         try:
-            if os.path.exists(f"{self.dir}/spec.json"):
-                put_back(self.log, f"{self.dir}/run.log")
+            if os.path.exists(f"{self.dir}/spec.json") and put_back(self.log, f"{self.dir}/run.log"):
+                self.event_log.emit("warning", "run.log was removed while the run wrote it: it was written again")
         except OSError as error:
             self.event_log.emit("warning", f"the removed log could not be written again: {error}")
 

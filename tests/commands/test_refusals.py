@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +132,32 @@ def test_a_repaired_blueprint_runs_where_it_was_refused(bench: Any) -> None:
     assert (flag["run"], flag["ending"]) == (payload["run"], "finished")
     bench.ask("run", _broken(bench, "codebase"), check=3)
     assert json.loads((bench.root / "results" / "finish.flag").read_text()) == flag
+
+
+def test_a_file_system_without_locks_is_one_sentence(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, real = bench.blueprint(), fcntl.flock
+
+    def flock(fd: int, operation: int) -> None:
+        if str(bench.repo) in os.readlink(f"/proc/self/fd/{fd}"):  # as NFS without its lock daemon
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        real(fd, operation)
+
+    before = bench.git("status", "--porcelain", "--ignored"), bench.git("branch")
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", flock)
+        code, _, err = bench.here("run", path)
+    assert code == 6 and "cannot be locked: No locks available; its file system has no locks" in err
+    assert "Traceback" not in err and bench.git("branch") == before[1]
+    assert bench.ask("run", path)["verdict"] == "keep", "nothing is in its way later"
+
+
+def test_a_line_break_in_the_path_of_a_project(bench: Any) -> None:
+    moved = bench.root / "a\nb"
+    shutil.copytree(bench.repo, moved, symlinks=True)
+    bench.repo = moved
+    path = bench.blueprint(codebase=".", result_dir="./out")
+    assert bench.ask("run", path)["verdict"] == "keep"
+    (moved / "ideas.yaml").write_text("- {slug: more, sentence: more, files: {x.txt: more}}\n")
+    keys = ("--count", 2, "--queue", "ideas.yaml", "--yes")
+    refused = bench.ask("campaign", path, *keys, check=2)["error"]
+    assert refused["code"] == "odd_path" and "has a line break in it" in refused["message"]

@@ -92,6 +92,12 @@ def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Findin
     """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
     if fault := branch_fault(campaign_spec.branch("baseline")):
         raise UsageError(f"the prefix {campaign_spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+    if odd := [path for path in (campaign_spec.repository, campaign_spec.result_dir) if len(path.splitlines()) > 1]:
+        raise UsageError(
+            f"{odd[0]!r} has a line break in it, and the blueprint of an idea holds a path on one line",
+            hint="give the directory another name; single runs work in it as it is",
+            code="odd_path",
+        )
     if campaign_spec.rules.budget_gpu_hours is not None and not campaign_spec.gpus_per_run:
         raise UsageError(
             "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
