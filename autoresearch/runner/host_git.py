@@ -30,6 +30,7 @@ class HostGit:
         self.cwd = cwd
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         self.env.update({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"})
+        self.env["GIT_NO_REPLACE_OBJECTS"] = "1"  # a commit is what its hash says
         if index:
             self.env["GIT_INDEX_FILE"] = index
 
