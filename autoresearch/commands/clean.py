@@ -53,7 +53,7 @@ def clean(
 
 
 def _lines(cleaned: Cleaned, payload: dict[str, Any], *, yes: bool) -> list[str]:
-    from autoresearch.lab.campaign_report.run_outputs import gb
+    from autoresearch.lab.disk.usage import gb
 
     where = payload["project"] or "this account"
     if not cleaned.leftovers and not cleaned.kept:

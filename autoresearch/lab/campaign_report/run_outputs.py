@@ -8,9 +8,9 @@ from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.disk.usage import gb
 from autoresearch.records.rundir import RunDir, read_json
 
-GB = 1_000_000_000
 MOST_NAMED = 8
 
 
@@ -62,11 +62,6 @@ def is_best(state: CampaignState, rundir: RunDir) -> bool:
     best = state.best
     rows = [row for row in best.rows if measured(row) is not None] if best else []
     return bool(rows) and Path(rows[-1].run_dir) == rundir.path
-
-
-def gb(size: int) -> str:
-    """A number of bytes, for people."""
-    return f"{size / GB:.1f} GB" if size >= GB / 10 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size} bytes"
 
 
 def shown(names: Sequence[str]) -> str:

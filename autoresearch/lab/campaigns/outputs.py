@@ -18,9 +18,9 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot
-from autoresearch.lab.campaign_report.run_outputs import GB, RunOutputs, gb, is_best, outputs_of, shown
+from autoresearch.lab.campaign_report.run_outputs import RunOutputs, is_best, outputs_of, shown
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.disk.usage import MOST_OF_A_RUN, disk_usage
+from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.rundir import RunDir, write_json
 

@@ -15,9 +15,8 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.counted import counted
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.lab.campaign_report.run_outputs import GB, gb
 from autoresearch.lab.campaign_setup import campaign_registry
-from autoresearch.lab.disk.usage import MOST_OF_A_RUN, DiskUsage, disk_usage, free_bytes
+from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, DiskUsage, disk_usage, free_bytes, gb
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.rundir import RunDir, read_json

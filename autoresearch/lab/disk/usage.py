@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+GB = 1_000_000_000
 MOST_OF_A_RUN = 50_000  # entries of one result directory that are counted
 BLOCK = 512  # stat(2): st_blocks counts these, whatever the file system's own blocks are
 
@@ -60,3 +61,8 @@ def free_bytes(path: Path) -> tuple[Path, int]:
     """The nearest directory of a path that exists, and what this user may still write on its volume. Raises OSError."""
     existing = next(one for one in (path.absolute(), *path.absolute().parents) if one.is_dir())
     return existing, shutil.disk_usage(existing).free
+
+
+def gb(size: int) -> str:
+    """A number of bytes, for people."""
+    return f"{size / GB:.1f} GB" if size >= GB / 10 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size} bytes"
