@@ -6,8 +6,10 @@ import contextlib
 import os
 import resource
 import select
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -101,3 +103,8 @@ def pass_on(returncode: int) -> int:
     os.kill(os.getpid(), -returncode)
     time.sleep(1.0)  # a signal to oneself may take a moment
     return 128 - returncode
+
+
+def program(name: str, run_dir: str) -> str:
+    """The shell command for one of the room's own programs; `run_dir` is already quoted."""
+    return f"{shlex.quote(sys.executable)} -P -m autoresearch swarm {name} {run_dir}"

@@ -1,7 +1,7 @@
 """AgentJet in swarm mode: a client script runs agents against a training server (modelscope/AgentJet).
 
 The lines that matter here (engine status, pool, steps) are autoresearch's own: `autoresearch swarm client` prints them
-between the client's lines (engine_watch.py). verl's step lines are in the server's log. The trainer never validates
+between the client's lines (engine.py). verl's step lines are in the server's log. The trainer never validates
 in this mode (ajet/backbone/trainer_verl.py asserts it at 81e2b7d7); the client does, and prints `[EVAL @ step 10]
 AIME-2025  mean_reward=0.2167 ... task_pass_rate@1=21.67% ...` (tutorial/opencode_build_aime).
 
@@ -12,13 +12,12 @@ that `--with-ray` started. Graceful stop: POST /stop_engine, which `autoresearch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.agentjet import server_setup
+from autoresearch.agentjet.server_hooks import ServerHooks
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.model import Blueprint, Notes
 from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -28,9 +27,6 @@ from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
-from autoresearch.core.run.server import EndProcesses, HostServices, Say
-from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Circumstances, LogReader, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 
@@ -69,10 +65,11 @@ _COMMON = "ajet.trainer_common"
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJetSwarm:
+class AgentJetSwarm(ServerHooks):
     """Reads the client's evaluations, the server's step lines, and the engine status printed by autoresearch.
 
-    Implements `HasServer` and `HasPrograms` (core/run/server.py) and `HasScaffold` (core/run/scaffold.py).
+    Implements `HasServer` and `HasPrograms` (core/run/server.py) by `ServerHooks`, and `HasScaffold`
+    (core/run/scaffold.py).
     """
 
     name: str = "agentjet_swarm"
@@ -145,56 +142,17 @@ class AgentJetSwarm:
             return None
         return product(recipe, (f"{_COMMON}.n_gpus_per_node", 8), (f"{_COMMON}.nnodes", 1))
 
-    def declared_by(self, notes: Notes) -> bool:
-        """Whether there are `swarm_` notes."""
-        return notes.swarm is not None
-
-    def recorded_metric(self, metric: str, notes: Notes) -> str:
-        return server_setup.recorded_metric(metric, notes)
-
-    def server_elsewhere(self, notes: Notes) -> bool:
-        return server_setup.server_elsewhere(notes)
-
-    def check_server(
-        self, blueprint: Blueprint, targets: Sequence[Target] = (), parallel: int = 1
-    ) -> tuple[Finding, ...]:
-        return server_setup.check_server(blueprint, targets, parallel)
-
-    def with_server(self, spec: RunSpec, blueprint: Blueprint) -> RunSpec:
-        return server_setup.with_server(spec, blueprint)
-
-    def check_port(self, spec: RunSpec) -> None:
-        from autoresearch.agentjet import programs  # it costs an HTTP client, as the other two do
-
-        programs.check_port(spec)
-
-    def with_server_metrics(self, spec: RunSpec) -> RunSpec:
-        return server_setup.with_server_metrics(spec)
-
-    def start_command(self, spec: RunSpec) -> str:
-        return server_setup.start_command(spec)
-
-    def stop_server(self, run_dir: str, end_processes: EndProcesses, say: Say) -> bool:
-        from autoresearch.agentjet import programs
-
-        return programs.stop(run_dir, end_processes, say)
-
-    def run_program(self, program: str, run_dir: str, services: HostServices, say: Say) -> int:
-        from autoresearch.agentjet import programs
-
-        return programs.run(program, run_dir, services, say)
-
     def write_scaffold(
         self, scaffold_options: ScaffoldOptions, directory: str, base: str, templates: Templates, *, force: bool
     ) -> tuple[str, ...]:
-        from autoresearch.agentjet.scaffold import files
+        from autoresearch.agentjet import scaffold
 
-        return files.write_scaffold(scaffold_options, Path(directory), Path(base), templates, force=force)
+        return scaffold.write_scaffold(scaffold_options, Path(directory), Path(base), templates, force=force)
 
     def check_scaffold(self, directory: str, python: str, endpoint: Endpoint, item: str = "") -> ScaffoldResult:
-        from autoresearch.agentjet.scaffold import check
+        from autoresearch.agentjet import scaffold_check
 
-        return check.check_scaffold(Path(directory), python, endpoint, item)
+        return scaffold_check.check_scaffold(Path(directory), python, endpoint, item)
 
 
 class _Lines:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.agentjet import swarm_run
-from autoresearch.agentjet.swarm_run import SwarmRun
+from autoresearch.agentjet.server import SwarmRun, free_port, listening
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.server import HostServices
 from autoresearch.core.run.spec import RunSpec
@@ -30,7 +29,7 @@ class Stand:
     root: Path
     eventually: Callable[[Callable[[], object]], None]
     said: list[str] = field(default_factory=list)
-    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    servers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def log(self) -> str:
@@ -62,19 +61,20 @@ class Stand:
     def serve(self, given: SwarmRun, *words: str) -> int:
         """Start the fake server, with its log where that of a server of ours is; its port, once it is healthy."""
         given.server_dir.path.mkdir(exist_ok=True)
-        port = swarm_run.free_port()
+        port = free_port()
         with given.server_dir.log.open("ab") as log:
             argv = [sys.executable, str(SAMPLES / "fake_swarm_server.py"), f"--swarm-port={port}", *words]
-            self.servers.append(subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+            self.servers[port] = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         given.record(url=f"http://127.0.0.1:{port}")
-        self.eventually(lambda: swarm_run.listening(port))
+        self.eventually(lambda: listening(port))
         return port
 
     def end(self) -> None:
-        """End the servers, by their pids."""
-        for server in self.servers:
+        """End the servers, by their pids; the process that serves notices it a moment later."""
+        for port, server in self.servers.items():
             server.send_signal(signal.SIGKILL)
             server.wait()
+            self.eventually(lambda port=port: not listening(port))  # type: ignore[misc]
 
 
 @pytest.fixture

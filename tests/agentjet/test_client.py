@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from autoresearch.agentjet import client as clients
-from autoresearch.agentjet.fault import SwarmFault
+from autoresearch.agentjet.client import RetryStorm
+from autoresearch.agentjet.engine import SwarmFault
+from autoresearch.core.text.lines import logical_lines
 
 
 def run(stand: Any, given: Any) -> int:
@@ -28,13 +30,6 @@ def test_steps_are_told_once_with_their_kl(stand: Any, capfd: pytest.CaptureFixt
     assert steps == [("1", "0.001"), ("2", "0.002")]
     assert re.search(r"^\[swarm\] engine ENGINE\.BOOTING for 0 s$", stand.log, re.MULTILINE)
     assert "Training complete!" in capfd.readouterr().out
-
-
-@pytest.mark.system
-def test_the_exit_code_is_the_clients(stand: Any) -> None:
-    given = stand.swarm_run("agent_roll.py steps=1 rc=7")
-    stand.serve(given)
-    assert run(stand, given) == 7
 
 
 @pytest.mark.system
@@ -105,19 +100,6 @@ def test_an_exception_without_end(stand: Any) -> None:
     text = given.rundir.log.read_text()
     assert done == 3, text
     assert re.search(r"error retry_storm: \d+ times within .*: 'tool_call_\d+'", text)
-
-
-def test_claims_that_fail_are_no_storm(stand: Any) -> None:
-    from autoresearch.agentjet.follow_logs import RetryStorm
-
-    storm = RetryStorm(2, 0.0)
-    for now in range(5):
-        storm.line(now, "RuntimeError: No available episodes to claim. Try again (maybe 1 minute) later.")
-        storm.line(now, "RuntimeError: SwarmClient error 404: episode was not claimed")
-    assert storm.active(5.0) == ""
-    storm.line(0.0, "RuntimeError: x")
-    storm.line(1.0, "RuntimeError: x")
-    assert storm.active(2.0).startswith("2 times")
 
 
 @pytest.mark.system
@@ -197,3 +179,57 @@ def _as_a_program(given: Any, log: Any) -> int:
     spec_file.write(given.rundir, given.spec, {})
     argv = [sys.executable, "-m", "autoresearch", "swarm", "client", str(given.rundir.path)]
     return subprocess.run(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=120).returncode
+
+
+def test_a_storm_is_the_same_exception_again_and_again() -> None:
+    storm = RetryStorm(3, 10.0)
+    for n in range(3):
+        storm.line(5.0 * n, f"KeyError: 'call_{n}'")
+    assert storm.active(9.0) == ""
+    assert storm.active(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
+    storm.reset()
+    assert storm.active(99.0) == ""
+
+
+@pytest.mark.parametrize("end", [". Retrying...", ""])  # a message of several lines ends in the next one
+def test_a_retry_as_ajet_logs_it_has_no_traceback(end: str) -> None:
+    storm = RetryStorm(3, 10.0)
+    for n in range(3):
+        line = f"\x1b[32m23:4{n}\x1b[0m | \x1b[36m   retry_wrapper    \x1b[0m:\x1b[36m71 \x1b[0m | \x1b[31m\x1b[1m"
+        line += f"[PeriodicDrainThreadPoolExecutor] Error executing episode: 'call_{n}'{end}\x1b[0m\n"
+        for text in logical_lines(line.encode()):
+            storm.line(5.0 * n, text)
+    assert storm.active(9.0) == ""
+    assert storm.active(10.0) == "3 times within 10 s, and nothing moved meanwhile: 'call_2'"
+
+
+def test_retries_of_claims_are_no_storm() -> None:
+    storm = RetryStorm(1, 0.0)
+    prefix = "23:49 | retry_wrapper :71 | [PeriodicDrainThreadPoolExecutor] Error executing episode: "
+    storm.line(0.0, f"{prefix}SwarmClient error 404: Episode 7 is claimed by different client. Retrying...")
+    storm.line(0.0, "RuntimeError: No available episodes to claim. Try again (maybe 1 minute) later.")
+    storm.line(0.0, "23:49 | begin_episode :643 | Failed to claim episode: No available episodes. Retrying ...")
+    assert storm.active(1.0) == ""
+    storm.line(0.0, f"{prefix}. Retrying...")
+    assert storm.active(1.0).endswith(": an exception without a message")
+
+
+def test_an_evaluation_that_gets_on_is_no_storm() -> None:
+    storm = RetryStorm(2, 0.0)
+    for done in (1, 2, 3):
+        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
+        storm.line(0.0, f"EVAL AIME-2025 @ step 0:  33%|███ | {done}/3840 [20:20<23:47, 1.81it/s]")
+    assert storm.active(9.0) == ""
+    for _ in range(2):
+        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
+        storm.line(0.0, "EVAL AIME-2025 @ step 0:  33%|███ | 3/3840 [20:20<23:47, 1.81it/s]")
+    assert storm.active(9.0)
+
+
+@pytest.mark.parametrize(
+    "line", ["INFO: no error", "def f(): raise ValueError", "Errors: 3", "retrying after ValueError"]
+)
+def test_lines_that_are_no_exception(line: str) -> None:
+    storm = RetryStorm(1, 0.0)
+    storm.line(0.0, line)
+    assert storm.active(1.0) == ""

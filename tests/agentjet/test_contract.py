@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.agentjet.engine_status import parse_poll
+from autoresearch.agentjet.engine import parse_poll
 from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.system

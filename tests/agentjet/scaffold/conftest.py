@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.agentjet.scaffold import files as scaffold_files
-from autoresearch.agentjet.scaffold.blackbox import Blackbox, Reward, RewardKind, agent_words, reward_from
-from autoresearch.core.run.scaffold import Templates
+from autoresearch.agentjet import scaffold as scaffolds
+from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
 from autoresearch.lab.render import render, render_blueprint
 from tests.waiting import PATIENCE_S
 
@@ -161,27 +160,29 @@ Scaffolding = Callable[..., Scaffold]
 
 @pytest.fixture
 def scaffold(tmp_path: Path) -> Scaffolding:
-    """Write the files for the little agent in a mode; `changes` are fields of the Blackbox."""
+    """Write the files for the little agent in a mode; `changes` are options."""
 
-    def make(mode: str = "ok", reward: str | Reward = "exact", data: str = "", **changes: Any) -> Scaffold:
+    def make(mode: str = "ok", reward: str = "exact", data: str = "", **changes: Any) -> Scaffold:
         base = tmp_path / "project"
         base.mkdir(exist_ok=True)
         (base / "agent.py").write_text(AGENT)
         rows = [{"prompt": f"2+{n}?", "answer": str(2 + n)} for n in range(2, 5)]
         (base / "data.jsonl").write_text(data or "".join(json.dumps(row) + "\n" for row in rows))
-        command = agent_words(f"{sys.executable} -S -E -s agent.py {mode} {{prompt}}")
-        given = reward_from(reward) if isinstance(reward, str) else reward
-        box = Blackbox(command, "data.jsonl", given, agent_timeout_s=60.0)
-        box = scaffold_files.resolve_paths(replace(box, **changes), base / "out", base)
-        scaffold_files.write(scaffold_files.rendered(box, TEMPLATES), base / "out", force=True)
+        command = f"{sys.executable} -S -E -s agent.py {mode} {{prompt}}"
+        options = ScaffoldOptions(command, "data.jsonl", reward, agent_timeout_s=60.0)
+        box = scaffolds.blackbox(replace(options, **changes), base / "out", base)
+        scaffolds.write(scaffolds.rendered(box, TEMPLATES), base / "out", force=True)
         return Scaffold(base / "out", base)
 
     return make
 
 
 @pytest.fixture
-def judge() -> Callable[[Model], Reward]:
-    return lambda model: Reward(RewardKind.JUDGE, "judge-1", judge_url=model.url, judge_key_env="JUDGE_KEY")
+def judge() -> Callable[[Model], dict[str, str]]:
+    """The options of a judge at a scripted server."""
+    return lambda model: {
+        "reward": "", "judge_model": "judge-1", "judge_base_url": model.url, "judge_api_key_env": "JUDGE_KEY"
+    }  # fmt: skip
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autoresearch.agentjet.scaffold import check as module
-from autoresearch.agentjet.scaffold.check import CheckFailed, check
-from autoresearch.agentjet.scaffold.stand_in_model import REPLY, stand_in_model
+from autoresearch.agentjet import scaffold_check as module
+from autoresearch.agentjet.scaffold_check import REPLY, CheckFailed, check_scaffold, stand_in_model
 from autoresearch.core.run.scaffold import Endpoint
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 
@@ -22,7 +22,7 @@ STAND_IN = Endpoint()
 
 @pytest.mark.system
 def test_against_the_stand_in(scaffold: Any) -> None:
-    done = check(scaffold("ok").place, sys.executable, STAND_IN)
+    done = check_scaffold(scaffold("ok").place, sys.executable, STAND_IN)
     assert (done.items, done.reward, done.requests, done.endpoint) == (2, 0.0, 1, "a stand-in model")
     assert done.first["id"] == done.item and done.seconds > 0
     assert done.remarks == (
@@ -35,7 +35,7 @@ def test_against_the_stand_in(scaffold: Any) -> None:
 
 @pytest.mark.system
 def test_against_an_endpoint_with_a_key(scaffold: Any, model: Any) -> None:
-    done = check(scaffold().place, sys.executable, Endpoint(model.url, "sk-secret"), item="row-000001")
+    done = check_scaffold(scaffold().place, sys.executable, Endpoint(model.url, "sk-secret"), item="row-000001")
     assert (done.item, done.reward, done.requests, done.endpoint) == ("row-000001", 1.0, None, model.url)
     assert model.keys == ["Bearer sk-secret"]
 
@@ -48,12 +48,12 @@ def test_where_agentjet_is_installed_its_job_is_built(
     made = scaffold()
     roll = made.place / "agent_roll.py"
     roll.write_text(roll.read_text().replace("type=int, default=32", "type=int, default=2"))
-    assert check(made.place, sys.executable, STAND_IN).remarks == ()
+    assert check_scaffold(made.place, sys.executable, STAND_IN).remarks == ()
     assert not (made.place / "results").exists()
     path = made.place / "agent_roll.py"
     path.write_text(path.read_text().replace("num_repeat=", "num_repeats="))
     with pytest.raises(CheckFailed, match=r"agent_roll\.py --prepare-only ended with 1: .*num_repeats"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
 
 
 @pytest.mark.system
@@ -71,7 +71,7 @@ def test_what_does_not_work_is_said_in_a_sentence(
     scaffold: Any, reaper: Any, mode: str, changes: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(CheckFailed) as failed:
-        check(scaffold(mode, **changes).place, sys.executable, STAND_IN)
+        check_scaffold(scaffold(mode, **changes).place, sys.executable, STAND_IN)
     assert why in failed.value.message and "\n" not in failed.value.message and failed.value.exit_code == 3
     assert reaper.find() == []
 
@@ -85,7 +85,7 @@ def test_a_reward_that_is_edited_into_nan_is_caught(scaffold: Any) -> None:
         "class RewardError(Exception): pass\ndef reward_of(*_): return float('nan')\n"
     )
     with pytest.raises(CheckFailed, match="it tells no finite reward"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
 
 
 def test_files_that_are_missing_or_torn(scaffold: Any) -> None:
@@ -93,10 +93,10 @@ def test_files_that_are_missing_or_torn(scaffold: Any) -> None:
     path = made.place / "agent_roll.py"
     path.write_text(path.read_text() + "def (")
     with pytest.raises(CheckFailed, match=r"agent_roll\.py: "):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
     path.unlink()
     with pytest.raises(NotFoundError, match=r"lacks agent_roll\.py"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
 
 
 @pytest.mark.system
@@ -105,28 +105,29 @@ def test_a_program_that_says_nothing_or_never_ends(scaffold: Any, reaper: Any, m
     collector = made.place / "get_training_dataset_item_list.py"
     collector.write_text("import sys\nsys.exit('no such module: pandas')\n")
     with pytest.raises(CheckFailed, match="ended with 1: no such module: pandas"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
     collector.write_text("import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(600)\n")
     monkeypatch.setattr(module, "COLLECT_S", 0.5)
     monkeypatch.setattr(module, "_END_S", 0.5)
     with pytest.raises(CheckFailed, match="ran longer than 0 s and was ended"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
     assert reaper.find() == []
 
 
 @pytest.mark.system
 def test_secrets_are_not_shown(scaffold: Any, model: Any) -> None:
     key = "my-own-kind-of-key"
-    made = scaffold(agent=(sys.executable, "-c", "import os, sys; sys.exit(os.environ['OPENAI_API_KEY'])", "{prompt}"))
+    words = [sys.executable, "-c", "import os, sys; sys.exit(os.environ['OPENAI_API_KEY'])", "{prompt}"]
+    made = scaffold(agent_command=shlex.join(words))
     with pytest.raises(CheckFailed) as failed:
-        check(made.place, sys.executable, Endpoint(model.url, key))
+        check_scaffold(made.place, sys.executable, Endpoint(model.url, key))
     assert key not in failed.value.message and "***" in failed.value.message
 
 
 @pytest.mark.system
 def test_an_interpreter_that_is_not_there(scaffold: Any) -> None:
     with pytest.raises(EnvironmentUnusable, match="/no/python cannot be started"):
-        check(scaffold().place, "/no/python", STAND_IN)
+        check_scaffold(scaffold().place, "/no/python", STAND_IN)
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
@@ -160,14 +161,14 @@ def test_an_agent_that_speaks_something_else(scaffold: Any) -> None:
         "import http.client, os; c = http.client.HTTPConnection(os.environ['OPENAI_BASE_URL'].split('/')[2]);"
         "c.request('POST', '/v1/messages', b'{}'); print(c.getresponse().status)"
     )
-    made = scaffold(agent=(sys.executable, "-c", code, "{prompt}"))
+    made = scaffold(agent_command=shlex.join([sys.executable, "-c", code, "{prompt}"]))
     with pytest.raises(CheckFailed, match="the agent asked POST /v1/messages, and the stand-in"):
-        check(made.place, sys.executable, STAND_IN)
+        check_scaffold(made.place, sys.executable, STAND_IN)
 
 
 @pytest.mark.system
 def test_nothing_is_written_into_the_scaffold(scaffold: Any) -> None:
     made = scaffold()
     before = sorted(os.listdir(made.place))
-    check(Path(made.place), sys.executable, STAND_IN)
+    check_scaffold(Path(made.place), sys.executable, STAND_IN)
     assert sorted(os.listdir(made.place)) == before

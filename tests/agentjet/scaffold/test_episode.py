@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -148,7 +149,7 @@ def test_output_without_end_is_kept_in_part(scaffold: Any, model: Any) -> None:
 
 @pytest.mark.system
 def test_a_program_that_is_not_there(scaffold: Any, model: Any) -> None:
-    error = scaffold(agent=("no-such-agent", "{prompt}")).episode(model, check=1)["error"]
+    error = scaffold(agent_command="no-such-agent {prompt}").episode(model, check=1)["error"]
     assert error == "no-such-agent cannot be started: No such file or directory"
 
 
@@ -160,8 +161,8 @@ def test_prompts_are_never_shell_code_and_may_be_long(scaffold: Any, model: Any)
     assert made.episode(model)["reward"] == 1.0
     assert model.asked[0]["messages"][0]["content"] == evil
     assert "Argument list too long" in made.episode(model, "row-000002", check=1)["error"]
-    file_agent = (sys.executable, "-c", "import sys; print(len(open(sys.argv[1]).read()))", "{prompt_file}")
-    told = scaffold(data=data, agent=file_agent).episode(model, "row-000002")
+    words = [sys.executable, "-c", "import sys; print(len(open(sys.argv[1]).read()))", "{prompt_file}"]
+    told = scaffold(data=data, agent_command=shlex.join(words)).episode(model, "row-000002")
     assert told["output"] == "200000\n"
 
 
@@ -188,27 +189,17 @@ def test_a_judge(scaffold: Any, model: Any, judge: Any) -> None:
         return 'It is {"score": 0}, no: {"score": 0.8}'
 
     model.reply = reply
-    told = scaffold("judged", judge(model)).episode(model, JUDGE_KEY="sk-judge")
+    told = scaffold("judged", **judge(model)).episode(model, JUDGE_KEY="sk-judge")
     assert told["reward"] == 0.8
     assert model.keys[-1] == "Bearer sk-judge"
     assert "the key of the judge is None" in told["output"]  # it is none of the agent's business
 
 
-NONSENSE = [
-    "good!",
-    '{"score": 7}',
-    '{"score": "0.5"}',
-    '{"score": NaN}',
-    "",
-    "{}",
-    '{"score": true}',
-    "[0.5]",
-    "{torn",
-]
+NONSENSE = ["good!", '{"score": 7}', '{"score": "0.5"}', '{"score": NaN}', '{"score": true}', "[0.5]", "{torn"]
 
 
 def test_scores(scaffold: Any, model: Any, judge: Any) -> None:
-    score_in = scaffold(reward=judge(model)).load("reward.py").score_in
+    score_in = scaffold(**judge(model)).load("reward.py").score_in
     assert [score_in(said) for said in NONSENSE] == [None] * len(NONSENSE)
     assert [score_in(said) for said in ('{"score": 0}', '```json\n{"score": 0.25}\n```')] == [0.0, 0.25]
 
@@ -217,7 +208,7 @@ def test_scores(scaffold: Any, model: Any, judge: Any) -> None:
 @pytest.mark.parametrize("said", ["good!", "HTTP 500"])
 def test_a_judge_that_answers_nonsense_gives_no_reward(scaffold: Any, model: Any, judge: Any, said: str) -> None:
     model.reply = lambda body: said if body["model"] == "judge-1" else "4"
-    made = scaffold(reward=judge(model))
+    made = scaffold(**judge(model))
     path = made.place / "reward.py"
     path.write_text(path.read_text().replace("0.5 * 2**attempt", "0.0"))
     error = made.episode(model, check=1)["error"]
@@ -229,15 +220,15 @@ def test_a_judge_that_answers_nonsense_gives_no_reward(scaffold: Any, model: Any
 def test_a_judge_may_recover(scaffold: Any, model: Any, judge: Any) -> None:
     answers = iter(["4", "hm", '{"score": 1}'])
     model.reply = lambda body: next(answers)
-    assert scaffold(reward=judge(model)).episode(model)["reward"] == 1.0
+    assert scaffold(**judge(model)).episode(model)["reward"] == 1.0
 
 
 @pytest.mark.system
 def test_a_judge_without_an_endpoint(scaffold: Any, model: Any, judge: Any) -> None:
-    reward = judge(type(model)(url=""))
-    assert "JUDGE_BASE_URL is not set" in scaffold(reward=reward).episode(model, check=1)["error"]
+    options = judge(type(model)(url=""))
+    assert "JUDGE_BASE_URL is not set" in scaffold(**options).episode(model, check=1)["error"]
     model.reply = lambda body: '{"score": 1}'
-    assert scaffold(reward=reward).episode(model, JUDGE_BASE_URL=model.url)["reward"] == 1.0
+    assert scaffold(**options).episode(model, JUDGE_BASE_URL=model.url)["reward"] == 1.0
 
 
 @pytest.mark.system

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.agentjet.engine_status import EnginePoll, parse_poll
-from autoresearch.agentjet.engine_watch import EngineWatch
-from autoresearch.agentjet.follow_logs import RetryStorm
-from autoresearch.core.text.lines import logical_lines
+from autoresearch.agentjet.engine import EnginePoll, EngineWatch, parse_poll
 
 OFF, BOOT, ROLL = "OFFLINE", "BOOTING", "ROLLING"
 POST, SYNC = "ROLLING_POST", "WEIGHT_SYNCING"
@@ -54,14 +51,10 @@ def test_a_step_that_is_left_over_is_nobodys() -> None:
     assert watch.first_step == 1
 
 
-def test_an_engine_that_was_never_seen_to_boot_is_not_gone() -> None:
-    watch, lines = watched((OFF, 3), (OFF, 3), (OFF, 3))
-    assert (watch.own, watch.gone, watch.boot_failed, lines) == (False, False, False, [])
-
-
 @pytest.mark.parametrize(
     ("looks", "failed"),
     [
+        ([OFF, OFF, OFF], False),  # it was never seen to boot
         ([OFF, BOOT, OFF], False),  # a client may start it again
         ([OFF, BOOT, OFF, OFF], True),
         ([OFF, BOOT, OFF, BOOT, OFF], False),
@@ -104,13 +97,9 @@ def test_booting_has_a_heartbeat_and_a_pool_is_told_now_and_then() -> None:
     counted = [line.split(" completed ")[1] for line in lines]
     assert counted == [f"{n}/32 episodes 0/8 tasks running 4" for n in (0, 5, 10)]
     assert watch.moved_at == 22.0
-
-
-def test_a_claim_is_no_progress() -> None:
-    watch = EngineWatch()
-    for n in range(4):
-        watch.update(float(n), EnginePoll("ENGINE.ROLLING", 1, (0, 32), (0, 8), n))
-    assert watch.moved_at == 0.0
+    for n in range(3):
+        watch.update(24.0 + n, EnginePoll("ENGINE.ROLLING", 1, (11, 32), (0, 8), 5 + n))
+    assert watch.moved_at == 22.0, "a claim is no progress"
 
 
 def test_a_server_that_does_not_answer_is_told_and_judged_by_nobody() -> None:
@@ -125,59 +114,6 @@ def test_a_server_that_does_not_answer_is_told_and_judged_by_nobody() -> None:
     assert not watch.boot_failed and not watch.gone
 
 
-def test_a_storm_is_the_same_exception_again_and_again() -> None:
-    storm = RetryStorm(3, 10.0)
-    for n in range(3):
-        storm.line(5.0 * n, f"KeyError: 'call_{n}'")
-    assert storm.active(9.0) == ""
-    assert storm.active(10.0).startswith("3 times within 10 s, and nothing moved meanwhile: KeyError: 'call_2'")
-    storm.reset()
-    assert storm.active(99.0) == ""
-
-
-@pytest.mark.parametrize("end", [". Retrying...", ""])  # a message of several lines ends in the next one
-def test_a_retry_as_ajet_logs_it_has_no_traceback(end: str) -> None:
-    storm = RetryStorm(3, 10.0)
-    for n in range(3):
-        line = f"\x1b[32m23:4{n}\x1b[0m | \x1b[36m   retry_wrapper    \x1b[0m:\x1b[36m71 \x1b[0m | \x1b[31m\x1b[1m"
-        line += f"[PeriodicDrainThreadPoolExecutor] Error executing episode: 'call_{n}'{end}\x1b[0m\n"
-        for text in logical_lines(line.encode()):
-            storm.line(5.0 * n, text)
-    assert storm.active(9.0) == ""
-    assert storm.active(10.0) == "3 times within 10 s, and nothing moved meanwhile: 'call_2'"
-
-
-def test_retries_of_claims_are_no_storm() -> None:
-    storm = RetryStorm(1, 0.0)
-    prefix = "23:49 | retry_wrapper :71 | [PeriodicDrainThreadPoolExecutor] Error executing episode: "
-    storm.line(0.0, f"{prefix}SwarmClient error 404: Episode 7 is claimed by different client. Retrying...")
-    storm.line(0.0, "23:49 | begin_episode :643 | Failed to claim episode: No available episodes. Retrying ...")
-    assert storm.active(1.0) == ""
-    storm.line(0.0, f"{prefix}. Retrying...")
-    assert storm.active(1.0).endswith(": an exception without a message")
-
-
-def test_an_evaluation_that_gets_on_is_no_storm() -> None:
-    storm = RetryStorm(2, 0.0)
-    for done in (1, 2, 3):
-        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
-        storm.line(0.0, f"EVAL AIME-2025 @ step 0:  33%|███ | {done}/3840 [20:20<23:47, 1.81it/s]")
-    assert storm.active(9.0) == ""
-    for _ in range(2):
-        storm.line(0.0, "openai.APITimeoutError: Request timed out.")
-        storm.line(0.0, "EVAL AIME-2025 @ step 0:  33%|███ | 3/3840 [20:20<23:47, 1.81it/s]")
-    assert storm.active(9.0)
-
-
-@pytest.mark.parametrize(
-    "line", ["INFO: no error", "def f(): raise ValueError", "Errors: 3", "retrying after ValueError"]
-)
-def test_lines_that_are_no_exception(line: str) -> None:
-    storm = RetryStorm(1, 0.0)
-    storm.line(0.0, line)
-    assert storm.active(1.0) == ""
-
-
 def test_what_the_server_answers() -> None:
     status = {"engine_status": "ENGINE.ROLLING", "engine_status_detail": None, "global_step": 3}
     pool = {"completed_episodes": 12, "completed_episode_target": 32, "completed_tasks": 3, "completed_task_target": 8}
@@ -188,6 +124,8 @@ def test_what_the_server_answers() -> None:
     assert parse_poll({"engine_status": None}, {}).status == ""
     assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": None}, {}).step is None
     assert parse_poll({"engine_status": "ENGINE.OFFLINE", "global_step": True}, {}).step is None
+    rewards = {"a": [1, None, 0.5], "b": [], "c": "x"}
+    assert parse_poll({}, {"completed_tasks_rewards": rewards}).rewards == {"a": (1.0, 0.5)}
 
 
 def test_the_rewards_of_a_step_are_those_of_its_batch_in_the_pool() -> None:
@@ -231,9 +169,3 @@ def test_an_engine_that_went_off_had_its_batch_or_not(
         watch.update(float(n), poll)
     watch.update(2.0, EnginePoll(f"ENGINE.{OFF}", 0))
     assert (watch.last_collected is not None) is collected
-
-
-def test_rewards_that_are_none_are_left_out() -> None:
-    pool = {"completed_tasks_rewards": {"a": [1, None, 0.5], "b": [], "c": "x"}}
-    assert parse_poll({}, pool).rewards == {"a": (1.0, 0.5)}
-    assert parse_poll({}, {"completed_tasks_rewards": None}).rewards == {}

@@ -1,7 +1,8 @@
 """Checks a scaffold by running its files, before any server is started or any GPU is taken.
 
 The collector must return items, and one episode must run to a finite reward: against the given endpoint, or against a
-stand-in model that gives every request the same answer.
+stand-in model: a local OpenAI-compatible endpoint that gives every request the same answer. It costs nothing, and shows
+whether an agent uses the given endpoint at all.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any
 
-from autoresearch.agentjet.scaffold.blackbox import AGENT_TIMEOUT_S, REWARD_TIMEOUT_S
-from autoresearch.agentjet.scaffold.files import BLUEPRINT, COLLECTOR, DEBUG, EPISODE, PROGRAMS, ROLL
-from autoresearch.agentjet.scaffold.stand_in_model import StandIn, stand_in_model
+from autoresearch.agentjet.scaffold import (
+    AGENT_TIMEOUT_S,
+    BLUEPRINT,
+    COLLECTOR,
+    DEBUG,
+    EPISODE,
+    PROGRAMS,
+    REWARD_TIMEOUT_S,
+    ROLL,
+)
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldResult
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
@@ -35,6 +45,8 @@ JOB_S = 300.0  # for importing ajet and building a configuration
 _END_S = 30.0  # for a program that ends its own agent first
 _SHOWN = 400
 _MOST_OUTPUT = 1 << 18
+_MOST_BODY = 1 << 26
+REPLY = "I do not know."
 
 
 class CheckFailed(BlueprintError):  # noqa: N818 - it names what happened
@@ -44,29 +56,16 @@ class CheckFailed(BlueprintError):  # noqa: N818 - it names what happened
 
 
 def check_scaffold(directory: Path, python: str, endpoint: Endpoint, item: str = "") -> ScaffoldResult:
-    """Check with this interpreter, or that of the blueprint beside the files; a failure says how to repeat it."""
+    """Run the collector and one episode with this interpreter, or that of the blueprint beside the files.
+
+    Raises NotFoundError if files are missing and CheckFailed for the first failure; it says how to repeat the check.
+    """
     try:
-        return check(directory, python or _interpreter(directory), endpoint, item=item)
+        return _check(directory, python or _interpreter(directory), endpoint, item)
     except CheckFailed as failed:
         failed.fix = f"autoresearch scaffold check {directory}"
         failed.hint = failed.hint or "mend the file that is named, or write all of them again with --force"
         raise
-
-
-def _batch_size(directory: Path) -> int:
-    """Different items in a step: of the blueprint's command, else of the client's defaults; 1 if neither says it."""
-    texts = (path.read_text(encoding="utf-8") for name in (BLUEPRINT, ROLL) if (path := directory / name).is_file())
-    found = re.search(r"""--batch-size(?:[ =]|", type=int, default=)(\d{1,6})\b""", "\n".join(texts))
-    return int(found[1]) if found else 1
-
-
-def _too_few(items: int, batch_size: int) -> Iterator[str]:
-    """A remark if the items never fill a batch, so that no step would ever end; the client then refuses to start."""
-    if items < batch_size:
-        yield (
-            f"a step takes {batch_size} different items, and there are {items} to train on: add items, or "
-            f"`--batch-size {items}` to the command in {BLUEPRINT}"
-        )
 
 
 def _interpreter(directory: Path) -> str:
@@ -76,18 +75,18 @@ def _interpreter(directory: Path) -> str:
     return named if named and Path(named).is_file() else sys.executable
 
 
-def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -> ScaffoldResult:
-    """Run the collector and one episode with this interpreter.
-
-    Raises NotFoundError if files are missing and CheckFailed for the first failure.
-    """
-    missing = [name for name in (*PROGRAMS, "reward.py") if not (directory / name).is_file()]
+def _check(directory: Path, python: str, endpoint: Endpoint, item: str) -> ScaffoldResult:
+    files = [directory / name for name in (*PROGRAMS, "reward.py")]
+    missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise NotFoundError(
             f"{directory} lacks {', '.join(missing)}", hint="`autoresearch scaffold blackbox` writes them"
         )
-    for name in (*PROGRAMS, "reward.py"):
-        _compiles(directory / name)
+    for path in files:
+        try:
+            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise CheckFailed(f"{path}: {error}") from None
     collected = _json(directory, python, [COLLECTOR], {}, COLLECT_S)
     count = collected.get("count")
     if not isinstance(count, int) or count < 1:
@@ -103,8 +102,20 @@ def check(directory: Path, python: str, endpoint: Endpoint, *, item: str = "") -
             _refuse_unused(model)
             requests = model.requests
     used = endpoint.base_url or "a stand-in model"
-    remarks = (*_too_few(count, _batch_size(directory)), *_client(directory, python))
+    remarks = (*_too_few(directory, count), *_client(directory, python))
     return ScaffoldResult(count, first, item, reward, seconds, used, requests, remarks)
+
+
+def _too_few(directory: Path, items: int) -> Iterator[str]:
+    """A remark if the items never fill a batch, so that no step would ever end; the client then refuses to start."""
+    texts = (path.read_text(encoding="utf-8") for name in (BLUEPRINT, ROLL) if (path := directory / name).is_file())
+    # Of the blueprint's command, else of the client's defaults.
+    found = re.search(r"""--batch-size(?:[ =]|", type=int, default=)(\d{1,6})\b""", "\n".join(texts))
+    if found and items < int(found[1]):
+        yield (
+            f"a step takes {found[1]} different items, and there are {items} to train on: add items, or "
+            f"`--batch-size {items}` to the command in {BLUEPRINT}"
+        )
 
 
 def _refuse_unused(model: StandIn) -> None:
@@ -122,27 +133,19 @@ def _refuse_unused(model: StandIn) -> None:
 
 
 def _episode(directory: Path, python: str, endpoint: Endpoint, item: str) -> tuple[float, float]:
-    words = [EPISODE, "--item", item, "--base-url", endpoint.base_url]
-    answer = _json(directory, python, words, {"OPENAI_API_KEY": endpoint.api_key or "none"}, _episode_s(directory))
-    reward = answer.get("reward")
-    if "error" in answer or not isinstance(reward, int | float) or not math.isfinite(reward):
-        raise CheckFailed(f"{EPISODE}: {_masked(str(answer.get('error', 'it tells no finite reward')), endpoint)}")
-    return float(reward), float(answer.get("seconds") or 0.0)
-
-
-def _masked(text: str, endpoint: Endpoint) -> str:
-    text = text.replace(endpoint.api_key, MASK) if endpoint.api_key else text
-    return plain(mask_text(text), 2 * _SHOWN)
-
-
-def _episode_s(directory: Path) -> float:
-    """Timeout for an episode: the file ends itself after the agent's and the reward's time; this is for one that does
-    not.
-    """
+    # The file ends itself after the agent's and the reward's time; the timeout is for one that does not.
     text = (directory / EPISODE).read_text(encoding="utf-8", errors="replace")
     times = dict(re.findall(r"^(AGENT_TIMEOUT_S|REWARD_TIMEOUT_S) = ([\d.]{1,12})", text, re.MULTILINE))
-    agent, reward = times.get("AGENT_TIMEOUT_S", AGENT_TIMEOUT_S), times.get("REWARD_TIMEOUT_S", REWARD_TIMEOUT_S)
-    return float(agent) + float(reward) + 60.0
+    agent = times.get("AGENT_TIMEOUT_S", AGENT_TIMEOUT_S)
+    limit_s = float(agent) + float(times.get("REWARD_TIMEOUT_S", REWARD_TIMEOUT_S)) + 60.0
+    words = [EPISODE, "--item", item, "--base-url", endpoint.base_url]
+    answer = _json(directory, python, words, {"OPENAI_API_KEY": endpoint.api_key or "none"}, limit_s)
+    reward = answer.get("reward")
+    if "error" in answer or not isinstance(reward, int | float) or not math.isfinite(reward):
+        error = str(answer.get("error", "it tells no finite reward"))
+        error = error.replace(endpoint.api_key, MASK) if endpoint.api_key else error
+        raise CheckFailed(f"{EPISODE}: {plain(mask_text(error), 2 * _SHOWN)}")
+    return float(reward), float(answer.get("seconds") or 0.0)
 
 
 def _client(directory: Path, python: str) -> tuple[str, ...]:
@@ -155,13 +158,6 @@ def _client(directory: Path, python: str) -> tuple[str, ...]:
     if done.returncode:
         raise CheckFailed(f"{ROLL} --prepare-only ended with {done.returncode}: {plain(done.last_error, _SHOWN)}")
     return ()
-
-
-def _compiles(path: Path) -> None:
-    try:
-        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
-        raise CheckFailed(f"{path}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +228,94 @@ def _end_of(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _MOST_OUTPUT))
     return file.read().decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class StandIn:
+    """Its address and counters: `requests` counts them, `unknown` lists unsupported paths."""
+
+    base_url: str
+    requests: int = 0
+    unknown: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def stand_in_model() -> Iterator[StandIn]:
+    """Answer chat completions, whole or streamed, while the block runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.daemon_threads = True
+    state = StandIn(f"http://127.0.0.1:{server.server_address[1]}/v1")
+    server.state = state  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Answers(BaseHTTPRequestHandler):
+    timeout = 60
+    protocol_version = "HTTP/1.0"  # the connection ends with the answer
+
+    def do_GET(self) -> None:
+        if self.path.rstrip("/").endswith("/models"):
+            self._send({"object": "list", "data": [{"id": "stand-in", "object": "model", "owned_by": "autoresearch"}]})
+        else:
+            self._unknown()
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length") or "0"
+        body = self.rfile.read(min(int(length), _MOST_BODY)) if length.isdecimal() else b""
+        if not self.path.partition("?")[0].rstrip("/").endswith("/chat/completions"):
+            self._unknown()
+            return
+        self._state.requests += 1
+        try:
+            request = json.loads(body)
+        except ValueError:
+            self._send({"error": {"message": "the body is no JSON"}}, 400)
+            return
+        if isinstance(request, dict) and request.get("stream"):
+            self._stream()
+        else:
+            choice = {"index": 0, "message": {"role": "assistant", "content": REPLY}, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 1, "completion_tokens": 5, "total_tokens": 6}
+            self._send({**_head("chat.completion"), "choices": [choice], "usage": usage})
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on stderr."""
+
+    @property
+    def _state(self) -> StandIn:
+        state = self.server.state  # type: ignore[attr-defined]
+        assert isinstance(state, StandIn)
+        return state
+
+    def _unknown(self) -> None:
+        self._state.unknown.append(f"{self.command} {self.path[:80]}")
+        self._send({"error": {"message": f"this stand-in has no {self.path[:80]}"}}, 404)
+
+    def _stream(self) -> None:
+        reply: dict[str, object] = {"delta": {"role": "assistant", "content": REPLY}, "finish_reason": None}
+        over: dict[str, object] = {"delta": {}, "finish_reason": "stop"}
+        events = [{**_head("chat.completion.chunk"), "choices": [{"index": 0, **part}]} for part in (reply, over)]
+        text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+        self._raw(text.encode(), 200, "text/event-stream")
+
+    def _send(self, value: dict[str, object], status: int = 200) -> None:
+        self._raw(json.dumps(value).encode(), status, "application/json")
+
+    def _raw(self, body: bytes, status: int, kind: str) -> None:
+        with contextlib.suppress(ConnectionError):  # the agent may be gone already
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+
+def _head(kind: str) -> dict[str, object]:
+    return {"id": "stand-in", "object": kind, "created": int(time.time()), "model": "stand-in"}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.agentjet import gate, up
-from autoresearch.agentjet.fault import SwarmFault
-from autoresearch.agentjet.swarm_run import free_port
+from autoresearch.agentjet import gate
+from autoresearch.agentjet.engine import SwarmFault
+from autoresearch.agentjet.server import free_port
 
 DEBUG = "agent_roll_one_episode_debug.py"
 
@@ -24,12 +24,12 @@ def fault_of(act: Any) -> SwarmFault:
 def test_a_server_that_is_slow_to_be_healthy_is_waited_for(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--fault", "slow_health", "--after", "0.4")
-    assert up.await_health(given) > 0.0
+    assert gate.await_health(given) > 0.0
 
 
 def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
     given = stand.swarm_run(health_s=0.2, url=f"http://127.0.0.1:{free_port()}")
-    fault = fault_of(lambda: up.up(given, stand.services, stand.said.append))
+    fault = fault_of(lambda: gate.up(given, stand.services, stand.said.append))
     assert fault.kind == "server_unhealthy"
     assert "swarm_server" in str(fault)
     assert not given.owns_engine()
@@ -39,7 +39,7 @@ def test_a_server_that_is_not_there_is_said_to_be_missing(stand: Any) -> None:
 def test_an_engine_that_rolls_is_refused_and_goes_on(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--state", "ROLLING:3")
-    fault = fault_of(lambda: up.require_offline(given, stand.said.append))
+    fault = fault_of(lambda: gate.require_offline(given, stand.said.append))
     assert (fault.kind, "at global_step 3" in str(fault)) == ("engine_busy", True)
     assert given.server().poll().status == "ENGINE.ROLLING"
 
@@ -48,7 +48,7 @@ def test_an_engine_that_rolls_is_refused_and_goes_on(stand: Any) -> None:
 def test_an_engine_that_rolls_is_stopped_where_that_was_asked_for(stand: Any) -> None:
     given = stand.swarm_run(on_busy="stop")
     stand.serve(given, "--state", "WEIGHT_SYNCING:3")
-    up.require_offline(given, stand.said.append)
+    gate.require_offline(given, stand.said.append)
     poll = given.server().poll()
     assert (poll.status, poll.step) == ("ENGINE.OFFLINE", 3)  # the stale step stays, as in AgentJet's
 
@@ -57,9 +57,9 @@ def test_an_engine_that_rolls_is_stopped_where_that_was_asked_for(stand: Any) ->
 def test_a_server_that_answers_with_errors_is_not_taken_for_one_that_is_off(stand: Any) -> None:
     given = stand.swarm_run()
     stand.serve(given, "--fault", "errors", "--errors-for", "1")
-    fault = fault_of(lambda: up.require_offline(given, stand.said.append))
+    fault = fault_of(lambda: gate.require_offline(given, stand.said.append))
     assert "HTTP 500" in str(fault)
-    up.require_offline(given, stand.said.append)
+    gate.require_offline(given, stand.said.append)
 
 
 @pytest.mark.system
@@ -68,9 +68,10 @@ def test_one_episode_works_and_is_remembered(stand: Any, monkeypatch: pytest.Mon
     monkeypatch.setenv("GATE_RUNS", str(runs))
     given = stand.swarm_run(debug=DEBUG)
     stand.serve(given)
-    gate.check(given, stand.services, stand.said.append)
+    given = stand.swarm_run(debug=DEBUG, url=given.url())
+    gate.up(given, stand.services, stand.said.append)
     assert "one episode worked: reward 1" in stand.log
-    up.stop_own_engine(given, stand.said.append)
+    assert "the engine that the check has booted is stopped" in stand.log
     assert given.server().poll().status == "ENGINE.OFFLINE"
     gate.check(given, stand.services, stand.said.append)
     assert runs.read_text() == "ran\n"
