@@ -62,7 +62,7 @@ OWNERS = {
 }
 SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
 # Files that parse data of the package, which is a constant as any other in the source.
-PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/failure_kinds.py", "yaml")})
+PACKAGED_DATA = frozenset({("autoresearch/core/diagnosis/families.py", "yaml")})
 # A parser: it computes, and touches nothing.
 PARSERS = ("autoresearch/core/shell", frozenset({"tree_sitter", "tree_sitter_bash"}))
 # They cost 50 to 400 ms to import.

@@ -29,8 +29,8 @@ from pathlib import Path
 
 from autoresearch.agentjet.child import Child, SignalRelay, listening_to_signals, program, shell
 from autoresearch.agentjet.engine import OFFLINE, TAG, EnginePoll, SwarmFault, parse_poll
-from autoresearch.core.diagnosis.evidence import classify
-from autoresearch.core.diagnosis.tracebacks import traceback
+from autoresearch.core.diagnosis.log_lines import last_traceback
+from autoresearch.core.diagnosis.root import classify
 from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec, RunState
@@ -168,7 +168,7 @@ def root_cause(lines: Sequence[str]) -> str:
 
 def evidence(lines: Sequence[str], whose: str) -> tuple[str, ...]:
     """The last traceback of a log, else its last lines, for the run's log, which `explain` reads."""
-    shown = traceback(lines).splitlines() or list(lines[-SHOWN:])
+    shown = last_traceback(lines).splitlines() or list(lines[-SHOWN:])
     return (f"{TAG}{whose} ends with:", *shown[-2 * SHOWN :]) if shown else ()
 
 

@@ -21,7 +21,7 @@ MOST_TAIL = 40
 
 
 def explain(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
+    run: Annotated[str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
     log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
     trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
     digest: Annotated[bool, typer.Option(help="Each process's first exception, kills, the last step.")] = False,
@@ -31,6 +31,8 @@ def explain(
     """Why a run ended: its class with the line that proves it, hung or exited, what to try."""
     if run and log:
         raise UsageError("explain takes a run or --log FILE, not both")
+    if Path(run).is_file():
+        run, log = "", run
     count = max(0, min(tail, MOST_TAIL))
     payload, found = _log(log, trainer, count) if log else _run(run or "last", trainer, count)
     if not digest and not _is_unclear(payload):
@@ -40,7 +42,7 @@ def explain(
 
 
 def _is_unclear(payload: dict[str, Any]) -> bool:
-    """Whether it failed, neither a line nor the way it ended says why, and there is something to judge by."""
+    """Whether it failed, its cause is not certain, and there is something to judge by."""
     failed = payload["failure"] and payload["ending"] not in (Ending.LAUNCH_FAILED, Ending.LOST)
     return bool(failed and not payload["certain"] and any(": line " in line for line in payload["digest"]))
 
@@ -111,12 +113,12 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         head.append("failure: none that a line of the log proves")
     else:
         again = f", {cause.times} times" if cause.times > 1 else ""
-        head.append(f"failure: {cause.kind.value}{again}")
+        head.append(f"failure: {cause.family.value}{again}{'' if cause.certain else ', not certain'}")
         head.append(f"  {_where(payload)}: {payload['failure_line']}" if cause.line else "  inferred from its silence")
         head += [f"  at {cause.where}"] if cause.where else []
         head += [f"  {cause.note}"] if cause.note else []
     if _is_unclear(payload):
-        head.append("cause unknown: no line of the log states it; the digest shows what there is")
+        head.append("not certain: no second sign says so; the digest shows what there is")
     head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     for r in payload["overcome"][:3]:
         often = f"said {r['times']} times" if r["times"] > 1 else "said once"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.evidence import SURVIVED, Search
 from autoresearch.core.diagnosis.failure import Failure, LogPosition
-from autoresearch.core.diagnosis.failure_kinds import table
+from autoresearch.core.diagnosis.families import table
+from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
@@ -27,7 +27,7 @@ from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.metric_lines import ParsedLine
 from autoresearch.runner.text import without_escapes
 
-MOST_LINES = 60
+MOST_LINES = 40
 _MOST_PROCESSES = 20
 _MOST_NOTICES = 8
 _WIDTH = 240
@@ -59,7 +59,7 @@ _EARLY = later(r"(?i)\bearly.?stop|\bconverged\b")
 class LastWords:
     """Failures that no step followed, the root cause first, and failures that steps followed.
 
-    digest: the lines for somebody who judges the cause, see `core.diagnosis.digest`.
+    digest: the lines for somebody who judges the cause, see `digest`.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -91,7 +91,7 @@ def last_words(
         search = Search(harmless)
         for low, high in reader.parts(size):
             reader.show(low, high, search)
-        groups = (search.failures(), search.overcome(), search.firsts, search.notices())
+        groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
         failures, overcome, firsts, notices = _numbered(file, groups)
         shown = digest(firsts, notices, search.last_step, search.steps)
         return LastWords(failures, overcome, search.steps, size, shown)

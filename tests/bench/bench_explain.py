@@ -102,7 +102,7 @@ def _traceback(place: Path, world: World, turn: int) -> float:
     stamp = place / f"raises{turn}.stamp"
     rundir = world.run(f"raises{turn}", f"{sys.executable} {place}/raises.py {stamp} 1.5")
     until(rundir.runner.exists)
-    _explained(rundir, "python_error")
+    _explained(rundir, "code")
     return time.time() - float(stamp.read_text())
 
 
@@ -113,7 +113,7 @@ def _boot(world: World, turn: int) -> float:
     rundir = RunDir(Path(world.begin(path).run_dir))
     until(lambda: any(b"Traceback" in log.read_bytes() for log in rundir.path.rglob("run.log")))
     died = time.time()
-    _explained(rundir, "import_error")
+    _explained(rundir, "environment")
     return time.time() - died
 
 
@@ -189,7 +189,7 @@ def _logs(place: Path, repeats: int) -> list[Result]:
             took.append(time.perf_counter() - began)
             grown.append(_peak_mb() - before)
             assert cause is not None
-            assert cause.kind == "cuda_oom"
+            assert cause.family == "gpu_memory"
         goal = 1.0 if log is large else 10.0
         results.append(Result(what, "", took, [], goal, "s"))
         results.append(Result(f"{what}: peak memory grows by", "", grown, [], 40, "MB"))

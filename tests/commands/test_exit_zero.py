@@ -136,4 +136,4 @@ BEFORE_THE_END = {
 @pytest.mark.parametrize("script", BEFORE_THE_END.values(), ids=list(BEFORE_THE_END))
 def test_a_hang_before_the_end_is_a_crash(bench: Any, script: str) -> None:
     done = ran(bench, script + HANG, "python train.py", "reward", 10, *STALLS)
-    assert (done["ending"], done["verdict"], done["failure"]) == ("stalled", "crash", "stall")
+    assert (done["ending"], done["verdict"], done["failure"]) == ("stalled", "crash", "hang")

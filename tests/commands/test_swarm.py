@@ -136,7 +136,7 @@ def test_an_engine_that_rolls_already_is_stopped_and_its_old_step_is_nobodys(ben
 def test_an_engine_that_dies_while_it_boots_ends_the_run_at_once(bench: Any, swarm: Blueprint) -> None:
     done = bench.ask("run", swarm(server="--fault boot_failure"), check=10)
     assert done["ending"] == "crashed"
-    assert done["failure"] == "import_error"  # the cause in the server's log, not the symptom in the client's
+    assert done["failure"] == "environment"  # the cause in the server's log, not the symptom in the client's
     record = json.loads(Path(done["run_dir"], "exit.json").read_text())
     assert (record["error_kind"], record["returncode"]) == ("boot_failed", 3)
     assert "from BOOTING to OFFLINE" in record["error"]

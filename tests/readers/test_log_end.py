@@ -33,15 +33,15 @@ def log(tmp_path: Path, text: str) -> Path:
 
 def found(tmp_path: Path, text: str, *signals: SignalPattern) -> list[tuple[str, int, int]]:
     words = last_words(log(tmp_path, text), signals or (STEP, NAN))
-    return [(f.kind.value, f.position.number, f.position.offset) for f in words.failures]
+    return [(f.family.value, f.position.number, f.position.offset) for f in words.failures]
 
 
 def test_number_and_offset(tmp_path: Path) -> None:
     text = "hello\n" + OOM + "bye\n"
-    assert found(tmp_path, text) == [("cuda_oom", 2, 6)]
-    assert found(tmp_path, OOM.strip()) == [("cuda_oom", 1, 0)]  # torn
+    assert found(tmp_path, text) == [("gpu_memory", 2, 6)]
+    assert found(tmp_path, OOM.strip()) == [("gpu_memory", 1, 0)]  # torn
     bar = "\r 10%|#   | 1/10 [00:01<00:09]"
-    assert found(tmp_path, f"x\n{bar}\n{bar}\r{OOM}") == [("cuda_oom", 3, len(f"x\n{bar}\n{bar}\r".encode()))]
+    assert found(tmp_path, f"x\n{bar}\n{bar}\r{OOM}") == [("gpu_memory", 3, len(f"x\n{bar}\n{bar}\r".encode()))]
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:
@@ -52,13 +52,13 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chat", [10, 200, 2000, 8000])
 def test_behind_the_last_steps_however_much_was_printed(tmp_path: Path, chat: int) -> None:
     before = "step 1\nstep 2\n" + CHAT * chat
-    assert found(tmp_path, before + OOM + CHAT * chat) == [("cuda_oom", 3 + chat, len(before))]
+    assert found(tmp_path, before + OOM + CHAT * chat) == [("gpu_memory", 3 + chat, len(before))]
     assert found(tmp_path, OOM + before) == []
 
 
 def test_what_failed_at_the_beginning_of_a_log_without_steps(tmp_path: Path) -> None:
     booting = CHAT * 20 + "Traceback (most recent call last):\nModuleNotFoundError: No module named 'verl'\n"
-    assert found(tmp_path, booting + CHAT * 40_000) == [("import_error", 22, len(CHAT) * 20 + 35)]
+    assert found(tmp_path, booting + CHAT * 40_000) == [("environment", 22, len(CHAT) * 20 + 35)]
 
 
 def test_no_line_is_shown_twice_or_lost_between_parts(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_no_line_is_shown_twice_or_lost_between_parts(tmp_path: Path) -> None:
 def test_a_pattern_without_needles_sees_every_line(tmp_path: Path) -> None:
     declared = SignalPattern(SignalKind.STEP, r"^round \d+ done")
     assert found(tmp_path, OOM + "round 1 done\nround 2 done\n", declared) == []
-    assert found(tmp_path, OOM + "round 1 done\nwell\n", declared) == [("cuda_oom", 1, 0)]
+    assert found(tmp_path, OOM + "round 1 done\nwell\n", declared) == [("gpu_memory", 1, 0)]
 
 
 def test_nan_in_a_step(tmp_path: Path) -> None:
@@ -85,13 +85,13 @@ def test_what_was_overcome_is_believed_of_a_run_that_ended_badly(tmp_path: Path)
     assert words.cause(ended_badly=False) is None
     cause = words.cause(ended_badly=True)
     assert cause is not None
-    assert cause.kind.value == "cuda_oom"
+    assert cause.family.value == "gpu_memory"
 
 
 def test_quoted_lines_are_followed_to_their_end(tmp_path: Path) -> None:
     quote = "[response] so\n" + "prose\n" * 5 + "ValueError: quoted\n" + "prose\n" * 5 + "[score] 0.0\n"
     assert found(tmp_path, quote) == []
-    assert found(tmp_path, quote + OOM)[0][0] == "cuda_oom"
+    assert found(tmp_path, quote + OOM)[0][0] == "gpu_memory"
 
 
 def test_a_traceback_with_a_harmless_frame(tmp_path: Path) -> None:
@@ -115,4 +115,4 @@ def test_a_part_does_not_begin_in_the_middle_of_a_line(tmp_path: Path) -> None:
     after = "y" * ((1 << 13) - len(end) - 1) + "\n"
     before = "step 1\nstep 2\n" + CHAT * 1000
     assert found(tmp_path, f"{before}quoted {end}{after}") == []
-    assert [kind for kind, _, _ in found(tmp_path, f"{before}{end}{after}")] == ["python_error"]
+    assert [kind for kind, _, _ in found(tmp_path, f"{before}{end}{after}")] == ["unknown"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from autoresearch.core.diagnosis.evidence import classify
+from autoresearch.core.diagnosis.root import classify
 from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
@@ -83,7 +83,7 @@ def test_what_the_runner_sees(name: str) -> None:
 @pytest.mark.parametrize("name", INDEX)
 def test_what_went_wrong(name: str) -> None:
     failure = classify(logical_lines((SAMPLES / name).read_bytes()), ask.harmless(trainer_of(name)))
-    assert (failure.kind.value if failure else None) == INDEX[name]["failure"]
+    assert (failure.family.value if failure else None) == INDEX[name]["failure"]
 
 
 @pytest.mark.parametrize("name", INDEX)

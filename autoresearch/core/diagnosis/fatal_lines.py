@@ -1,6 +1,6 @@
 """Fatal lines that any Python trainer can print: patterns with which the Runner wakes the monitor.
 
-They only report the event at once; `core.diagnosis.failure` finds the cause after the run has ended.
+They only report the event at once; `core.diagnosis.root` finds the cause after the run has ended.
 """
 
 from __future__ import annotations

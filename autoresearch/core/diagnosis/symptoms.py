@@ -41,6 +41,11 @@ UPDATE_S = ("timing_s/update_actor", "perf/actor_train_time", "timing/ppo_train"
 FORMAT = ("reward/format", "critic/format_reward/mean", "rewards/format_reward/mean", "rewards/format_reward_func/mean")
 REPEATED = ("rollout/repetition_frac", "critic/madness_rate")
 TURNS = ("num_turns/mean", "training/num_turns/mean", "train/avg_turns_per_sample")
+_COMMUNICATION = (
+    *("communication", "hang"),
+    *("engine_dead", "ray_actor_died", "nccl_timeout", "nccl_error", "rollout_stall"),  # of older records
+)
+_FAULTS = ("code", "configuration", "environment", "python_error", "config_error", "import_error")
 TRUE_KL = KL_KEYS[: KL_KEYS.index("actor/ppo_kl")]  # the distance to the reference
 
 
@@ -315,7 +320,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     _row(
         "out of GPU memory",
-        see.failed_with("cuda_oom", "kv_cache"),
+        see.failed_with("gpu_memory", "cuda_oom", "kv_cache"),
         "micro-batches by count and not by tokens, the generation engine's share, no recomputation",
         (
             ("fewer tokens per GPU in the update", "tokens_per_gpu"),
@@ -326,7 +331,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     _row(
         "out of host memory",
-        see.failed_with("host_oom"),
+        see.failed_with("host_memory", "host_oom"),
         "offloading of optimiser or parameters, many environment workers, logs of samples that are kept",
         (("less offloading, or fewer workers", ""), ("smaller batches per step", "prompts")),
         "memory grows all the same: then it leaks",
@@ -442,7 +447,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     _row(
         "the engine or its workers die",
-        see.failed_with("engine_dead", "ray_actor_died", "nccl_timeout", "nccl_error", "rollout_stall"),
+        see.failed_with(*_COMMUNICATION),
         "memory that runs out beside the trainer, one rank that waits for another, a request that never ends",
         (
             ("less memory for the engine", "engine_memory"),
@@ -452,7 +457,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     _row(
         "code of ideas breaks",
-        see.failed_with("python_error", "config_error", "import_error"),
+        see.failed_with(*_FAULTS),
         "an edit that was not tried, a key that this version does not know",
         (("smaller changes, with a test of their own", ""), ("keys that the recipe has already", "")),
         "small changes break as well: then it is the environment",

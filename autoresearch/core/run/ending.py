@@ -18,7 +18,7 @@ NOTHING_MEASURED = "nothing was measured"
 """Why a lone run is kept that ended well, and for which no metric was named."""
 FROM_ITS_PLACE = frozenset({"preempted", "node_failed", "job_gone", "no_heartbeat", "no_exit_record"})  # not its fault
 MACHINE = frozenset({"rebooted", "killed_for_memory"})  # the Runner died, with evidence from outside the run
-DEVICES = frozenset({"disk_full", "gpu_fault"})  # the run's own output tells of them
+DEVICES = frozenset({"disk", "machine", "disk_full", "gpu_fault"})  # the run's own output tells of them; two are older
 CAMPAIGN_STOPPED = "campaign_stopped"
 """The failure of a run that ended because its campaign was stopped: tried again as soon as the campaign goes on."""
 CPU_FALLBACK = "cpu_fallback"

@@ -300,4 +300,4 @@ class KnowsHarmless(Protocol):
     """A trainer that prints errors that are not fatal."""
 
     def harmless(self) -> tuple[str, ...]:
-        """Patterns of such lines, searched for in stripped lines; see `core.diagnosis.tracebacks`."""
+        """Patterns of such lines, searched for in stripped lines; see `core.diagnosis.root`."""

@@ -115,7 +115,7 @@ def _rules(workspace: EditWorkspace) -> str:
 def _failure(explanation: Explanation) -> str:
     cause, death = explanation.diagnosis.cause, explanation.death
     told = [f"- how it ended: {_line(mask_text(death.sentence))}"] if death else []
-    told += [f"- kind of failure: {cause.kind}{'' if cause.certain else ' (not certain)'}"] if cause else []
+    told += [f"- kind of failure: {cause.family}{'' if cause.certain else ' (not certain)'}"] if cause else []
     told += [f"- where it was raised: {_line(mask_text(cause.where))}"] if cause and cause.where else []
     tries = [f"- what usually helps: {one}" for one in explanation.tries[:5]]
     lines = "\n".join(line for line in ["## How it failed", *told, *tries])

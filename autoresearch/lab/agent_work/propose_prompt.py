@@ -15,7 +15,7 @@ from autoresearch.core.campaign import decision
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
+from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
 from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
@@ -317,7 +317,7 @@ def _failures(propose_context: ProposeContext) -> str:
     lines = []
     for one in propose_context.failures:
         names = ", ".join(one.slugs[:5]) + (f" and {len(one.slugs) - 5} more" if len(one.slugs) > 5 else "")
-        hint = table().remedy(FailureKind(one.kind)) if one.kind in set(FailureKind) else ""
+        hint = table().remedy(one.kind)
         lines.append(f"- {formatting.plain(one.kind)} ({names}){f': {hint}' if hint else ''}")
         if one.line:
             lines.append(fenced(one.line, f"the line of the log that shows {one.kind}", most=400, lines=4))

@@ -140,7 +140,7 @@ def _confirmed(state: CampaignState, host: str) -> Iterator[Notice]:
 
 def _full_disk(state: CampaignState, now: float, host: str) -> Iterator[Notice]:
     """The disk was full for a run, which is tried again."""
-    rows = [row for row in state.rows if row.failure == "disk_full" and (row.ended or 0.0) > now - RECENT_S]
+    rows = [row for row in state.rows if row.failure in ("disk", "disk_full") and (row.ended or 0.0) > now - RECENT_S]
     if rows:
         row = min(rows, key=lambda each: each.ended or 0.0)  # what follows within the hour is the same trouble
         idea = next(one for one in state.ideas if row in one.rows)

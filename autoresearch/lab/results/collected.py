@@ -78,6 +78,7 @@ def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) ->
 def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outcome:
     finished, measurement, failure = examined.finished, examined.measurement, examined.failure
     spec, end = finished.spec, finished.end
+    family = failure.family.value if failure and end.cause not in FROM_ITS_PLACE else ""
     return Outcome(
         spec=spec,
         exit=end,
@@ -88,7 +89,7 @@ def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outc
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=failure.kind if failure and end.cause not in FROM_ITS_PLACE else judgement.failure or _cause(finished),
+        failure=family or judgement.failure or _cause(finished),
         failure_line=failure.line if failure else "",
         results=results,
         steps_read=mask_text(measurement.summary),

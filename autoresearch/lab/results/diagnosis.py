@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.lint import DEADLY, lint_shell
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, killed_from_outside, with_the_end
-from autoresearch.core.diagnosis.failure_kinds import FailureKind
+from autoresearch.core.diagnosis.failure import (
+    MAX_LINE,
+    Failure,
+    FailureFamily,
+    killed_from_outside,
+    with_the_end,
+)
 from autoresearch.core.metrics.nearest_lines import nearest_lines, readable
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
@@ -59,13 +64,13 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     """
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
         words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
-        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureKind.PYTHON_ERROR, said))
+        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(spec, end, log, trainer)):
         return diagnosis(last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer)), cause)
     if failed := failed_evaluation(spec, end, log, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, ask.harmless(trainer)).over):
-        return Diagnosis(Failure(FailureKind.STALL, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
+        return Diagnosis(Failure(FailureFamily.HANG, mask_text(over)[:MAX_LINE], note=HUNG_AFTER_END))
     badly = end.ending in BADLY
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
     kills = killing_command(spec) if killed else ""
@@ -73,8 +78,8 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
         return Diagnosis()
     words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer), end.log_bytes_at_stop)
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
-    if cause is None and badly and end.error_kind == FailureKind.DISK_FULL:
-        cause = Failure(FailureKind.DISK_FULL, end.reason)  # its log ends in the middle, as there was no room for more
+    if cause is None and badly and end.error_kind == "disk_full":
+        cause = Failure(FailureFamily.DISK, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
 
 
@@ -85,12 +90,12 @@ def _silent_failure(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer)
     early on purpose only where the exit code is known to be the trainer's.
     """
     if end.cause == LEFT_TRAINING:
-        return Failure(FailureKind.LEFT_TRAINING, end.reason)
+        return Failure(FailureFamily.LEFT_TRAINING, end.reason)
     found = end_of(log, ask.harmless(trainer))
     if found.exception is not None:
         return found.exception
     if found.unfinished and any(one.code == "hidden_exit_code" for one in lint_shell(_reading(spec), where="")):
-        return Failure(FailureKind.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
+        return Failure(FailureFamily.ENDED_EARLY, mask_text(found.unfinished)[:MAX_LINE])
     return None
 
 
@@ -109,11 +114,11 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
     reason = str((end.evaluation or {}).get("reason", "there was none"))
     if reason:
         line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
-        return Failure(FailureKind.EVALUATION_FAILED, f"{reason}: {line}"[:MAX_LINE] if line else reason)
+        return Failure(FailureFamily.EVALUATION_FAILED, f"{reason}: {line}"[:MAX_LINE] if line else reason)
     if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
         return None
     told = f"the evaluation printed no {spec.objective.metric}"
-    return Failure(FailureKind.EVALUATION_FAILED, told + _nearest(spec.objective, own))
+    return Failure(FailureFamily.EVALUATION_FAILED, told + _nearest(spec.objective, own))
 
 
 def why_unmeasured(
@@ -124,11 +129,11 @@ def why_unmeasured(
     A named trainer prints its steps; one that printed none did not train.
     """
     if end.ending in (Ending.FINISHED, Ending.MAX_TIME) and (what := _diverged(spec.objective, measurement)):
-        return Failure(FailureKind.DIVERGED, what)
+        return Failure(FailureFamily.DIVERGED, what)
     if end.ending is not Ending.FINISHED or measurement.measured:
         return None
     if trainer.named and not end.steps_seen and not measurement.steps:
-        return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
+        return Failure(FailureFamily.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
     if spec.objective is None:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
@@ -136,7 +141,7 @@ def why_unmeasured(
     what = f"{spec.objective.metric} was not read"
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
-    return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, log))
+    return Failure(FailureFamily.METRIC_UNREAD, what + _nearest(spec.objective, log))
 
 
 def _diverged(objective: Objective | None, measurement: Measurement) -> str:
@@ -193,7 +198,7 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
 
 def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
     """A diagnosis with this cause, which is then not repeated among the others."""
-    also = tuple(f for f in last_words.failures if cause is None or f.kind is not cause.kind)
+    also = tuple(f for f in last_words.failures if cause is None or f.family is not cause.family)
     return Diagnosis(cause, also, tuple(f for f in last_words.overcome if f != cause), last_words.digest)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.diagnosis.failure import Failure
-from autoresearch.core.diagnosis.failure_kinds import FailureKind, table
+from autoresearch.core.diagnosis.failure import Failure, FailureFamily
+from autoresearch.core.diagnosis.families import table
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
@@ -87,7 +87,7 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
             measurement = measure(spec, trainer, rundir.log, ended=True)
             found = replace(found, cause=why_unmeasured(spec, end, trainer, rundir.log, measurement))
         death = _death(end, happened, rundir.log)
-    failed = found.cause is not None and found.cause.kind is FailureKind.EVALUATION_FAILED
+    failed = found.cause is not None and found.cause.family is FailureFamily.EVALUATION_FAILED
     log = rundir.evaluation if failed else rundir.log
     return Explanation(log, found, _tries(found.cause, end, trainer), death, _tail(log, tail))
 
@@ -109,7 +109,7 @@ def words_of(log: Path, trainer: Trainer | None = None) -> LastWords:
 def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | None) -> tuple[str, ...]:
     if cause is not None:
         proxychains = bool(shutil.which("proxychains4") or shutil.which("proxychains"))
-        return table().suggestions(cause.kind, trainer.name if trainer else "", proxychains=proxychains)
+        return table().suggestions(cause.family, trainer.name if trainer else "", proxychains=proxychains)
     if end is None or end.ending not in BADLY:
         return ()
     number = end.signal or ((end.returncode or 0) - 128)
@@ -204,7 +204,8 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
     """The flat JSON object. All log text is stripped of escapes and bounded, but still untrusted."""
     cause, death = explanation.diagnosis.cause, explanation.death
     return {
-        "failure": cause.kind.value if cause else None,
+        "failure": cause.family.value if cause else None,
+        "class": cause.family.value if cause else None,
         "failure_line": cause.line if cause else None,
         "line_number": cause.position.number or None if cause else None,
         "byte_offset": cause.position.offset if cause and cause.position.offset >= 0 else None,
@@ -214,7 +215,7 @@ def as_payload(explanation: Explanation) -> dict[str, Any]:
         "exception": cause.exception or None if cause else None,
         "frame": _frame(cause),
         "note": cause.note or None if cause else None,
-        "policy": table().policy(cause.kind).value if cause else None,
+        "policy": table().policy(cause.family).value if cause else None,
         "also": records(explanation.diagnosis.also),
         "overcome": records(explanation.diagnosis.overcome),
         "process": death.word if death else None,
@@ -242,7 +243,7 @@ def records(failures: Iterable[Failure]) -> list[dict[str, Any]]:
     """Failures as JSON; at most ten."""
     return [
         {
-            "class": f.kind.value,
+            "class": f.family.value,
             "line": f.line,
             "times": f.times,
             "line_number": f.position.number or None,

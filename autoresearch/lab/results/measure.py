@@ -208,8 +208,8 @@ def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Fail
 
 def traceback_of(log: Path, trainer: Trainer) -> str:
     """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
-    from autoresearch.core.diagnosis.tracebacks import sifted, traceback
+    from autoresearch.core.diagnosis.log_lines import last_traceback
     from autoresearch.readers.console import tail_lines
     from autoresearch.trainers import ask
 
-    return traceback(sifted(tail_lines(log, max_bytes=1 << 20), ask.harmless(trainer)))
+    return last_traceback(list(tail_lines(log, max_bytes=1 << 20)), ask.harmless(trainer))

@@ -107,7 +107,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
     reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
     reads = read_all([Source(kind, str(path))], {}, trainer=reader)
     failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
-    found = _readout(reader, reads, objective, (failure.kind.value, failure.line) if failure else None)
+    found = _readout(reader, reads, objective, (failure.family.value, failure.line) if failure else None)
     if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
         log = of_log(path, source=SourceFormat.CONSOLE, metric=metric)
         return log if log.best.sources else found
@@ -279,4 +279,4 @@ def _failure_of_run(rundir: RunDir, trainer: Trainer) -> tuple[str, str] | None:
     if rundir.state() is not RunState.DEAD:
         return None
     failure = failure_of(rundir.log, trainer)
-    return (failure.kind.value, failure.line) if failure else None
+    return (failure.family.value, failure.line) if failure else None

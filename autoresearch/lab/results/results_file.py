@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.diagnosis.failure import Failure
+from autoresearch.core.diagnosis.families import table
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.numbers import number
@@ -56,7 +57,7 @@ def render_results(
         elapsed=_duration(outcome.exit.duration_s),
         command=outcome.spec.command,
         facts=_facts(outcome),
-        hint=failure.hint if failure else "",
+        hint=table().remedy(failure.family) if failure else "",
         traceback=traceback.replace("```", "'''"),
         fence="`" * max(3, 1 + max(map(len, re.findall("`+", outcome.spec.command)), default=0)),
         text=without_html,

@@ -111,8 +111,8 @@ CASES: dict[str, tuple[list[SymptomEvidence], list[SymptomEvidence]]] = {
         [seen(val__acc=[0.2, 0.3, 0.4, 0.5, 0.45]), seen(val__acc=[0.5, 0.4, 0.3]), seen(val__acc=line(0.5, 0.2, 9))],
     ),
     "metrics not finite": ([seen(loss=[0.1, NAN]), seen(grad_norm=[1.0, INF, 1.0])], [seen(loss=[0.1, 1e30])]),
-    "out of GPU memory": ([seen({"cuda_oom": 2}), seen({"kv_cache": 1})], [seen({"host_oom": 1})]),
-    "out of host memory": ([seen({"host_oom": 1})], [seen({"cuda_oom": 1})]),
+    "out of GPU memory": ([seen({"gpu_memory": 2}), seen({"kv_cache": 1})], [seen({"host_oom": 1})]),
+    "out of host memory": ([seen({"host_memory": 1}), seen({"host_oom": 1})], [seen({"gpu_memory": 1})]),
     "generation takes most of the time": (
         [seen(timing_s__gen=flat(70.0), timing_s__step=flat(100.0))],
         [
@@ -146,8 +146,8 @@ CASES: dict[str, tuple[list[SymptomEvidence], list[SymptomEvidence]]] = {
     ),
     "tool calls fail": ([seen(tools__failure_frequency=flat(0.5))], [seen(tools__failure_frequency=flat(0.01))]),
     "turns grow": ([seen(num_turns__mean=line(2, 6))], [seen(num_turns__mean=line(2, 2.5))]),
-    "the engine or its workers die": ([seen({"engine_dead": 1})], [seen({"python_error": 1})]),
-    "code of ideas breaks": ([seen({"python_error": 3})], [seen({"nan": 1})]),
+    "the engine or its workers die": ([seen({"communication": 1}), seen({"engine_dead": 1})], [seen({"code": 1})]),
+    "code of ideas breaks": ([seen({"code": 3}), seen({"python_error": 3})], [seen({"diverged": 1})]),
 }
 
 

@@ -75,7 +75,7 @@ def test_a_campaign_without_ideas_waits_for_one(campaign: Callable[..., Any]) ->
 def test_a_disk_that_was_full_for_a_run_is_told_once_an_hour(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("big")
-    rows = [made.run("big", None, "crash", failure="disk_full", ended=made.clock + 10 * n, curve=False) for n in (1, 2)]
+    rows = [made.run("big", None, "crash", failure="disk", ended=made.clock + 10 * n, curve=False) for n in (1, 2)]
     found = due(made)["disk_full"]
     assert found.key == f"disk_full:{rows[0].run_id}"
     assert found.lines[1] == f"next: autoresearch explain {rows[0].run_id}"

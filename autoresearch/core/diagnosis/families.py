@@ -1,0 +1,171 @@
+"""Which family a line of a log tells of: by an exception's type, the frame that raised it, and few words.
+
+The words, the types and what helps stand in families.yaml beside this, as torch, vLLM, SGLang, Ray, NCCL, Slurm, hydra
+and Python print them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from autoresearch.core.diagnosis.failure import FailureFamily, FailurePolicy
+from autoresearch.core.diagnosis.log_lines import TracebackFrame
+from autoresearch.core.text.regex import later
+
+_PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
+_DOTTED = r"^(?:[A-Za-z_]\w*\.)*"
+_EXCEPTION = later(_DOTTED + r"(\w*(?:Error|Exception|Interrupt|Exit|Stop\w*))(?:\([\w.]{1,80}\))?(?:: |:?$)")
+_ANY_EXCEPTION = later(_DOTTED + r"(\w+)")
+_SIZES = later(r"\[\d[\d, ]*\]|\(\d[\d, ]*\)|\b\d+(?:x\d+)+\b|(?<![\w.-])\d+(?:\.\d+)?(?![\w.])")
+_SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
+_ASKS = later(  # how argument checks are worded
+    r"\b(?:must|should|expect\w*|require[sd]?|needs?|unsupported|(?:not|only) (?:yet )?support\w*|invalid|unknown"
+    r"|unrecognized|cannot be|can't be|has to|not allowed|please (?:set|specify|provide|pass|use)|got an?)\b"
+)
+_NO_SUCH_NAME = later(r"has no attribute|unexpected keyword argument|positional arguments?\b|cannot import name")
+_OWN_MISTAKES = frozenset(
+    (
+        *("KeyError", "AttributeError", "TypeError", "NameError", "IndexError", "UnboundLocalError", "RecursionError"),
+        *("ZeroDivisionError", "SyntaxError", "IndentationError", "NotImplementedError", "StopIteration"),
+    )
+)
+_WAITED = later(r"(?i)timed? ?out|fail\w* to (?:start|connect|respond|come up)|did not (?:start|answer|respond)")
+_CHECKS = frozenset(("ValueError", "AssertionError", "NotImplementedError", "TypeError", "RuntimeError"))
+_SIZES_NOTE = "sizes do not fit"
+
+
+class Weight(IntEnum):
+    """How well a line explains the end of a run; the lowest seen wins."""
+
+    PROOF = 0  # a message that only this failure prints
+    CAUSE = 2  # a line, usually the last of a traceback, that names a cause: a missing module, a bad key
+    NAN = 3  # not fatal by itself; the cause if none of the above was seen
+    SIGN = 4  # something else died first: a timeout of NCCL, a dead engine, a dead actor
+    ANY = 5  # an exception whose family its frames tell, or a fatal signal
+    REPORT = 6  # only a report that something else failed
+
+
+@dataclass(frozen=True, slots=True)
+class LineMeaning:
+    """What a line tells. signs: how many things of it say so: its words, its type, the frame that raised it."""
+
+    family: FailureFamily
+    weight: Weight
+    signs: int = 1
+    outside: bool = False  # kernel, scheduler or shell say it: later steps do not make it harmless
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyTable:
+    """families.yaml."""
+
+    families: Mapping[FailureFamily, Mapping[str, Any]]
+    types: Mapping[str, FailureFamily]
+    words: tuple[tuple[re.Pattern[str], LineMeaning], ...]
+    needles: tuple[str, ...]
+
+    def policy(self, family: FailureFamily) -> FailurePolicy:
+        """What a campaign may do after a failure of this family."""
+        return FailurePolicy(self.families[family]["policy"])
+
+    def remedy(self, word: str) -> str:
+        """One sentence, what to try, for a family or a class of before; "" for any other word."""
+        try:
+            return str(self.families[FailureFamily(word)]["remedy"])
+        except ValueError:
+            return ""
+
+    def suggestions(self, family: FailureFamily, trainer: str = "", *, proxychains: bool = False) -> tuple[str, ...]:
+        """What to try, the most likely first. proxychains: whether that program is installed on this host."""
+        about = self.families[family]
+        trainers = about.get("trainers", {})
+        base = trainer.removesuffix("_swarm")
+        own = trainers.get(trainer) or trainers.get(base) or (trainers.get("verl") if base == "agentjet" else ()) or ()
+        network = (_PROXYCHAINS,) if proxychains and family is FailureFamily.NETWORK else ()
+        return (about["remedy"], *own, *network, *about.get("more", ()))
+
+    def match(self, line: str) -> LineMeaning | None:
+        """What the words of a line tell, stripped of colours and prefixes."""
+        return next((meaning for pattern, meaning in self.words if pattern.search(line)), None)
+
+
+@cache
+def table() -> FamilyTable:
+    """The table, read once."""
+    import yaml
+
+    text = resources.files(__package__).joinpath("families.yaml").read_text("utf-8")
+    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    words = []
+    for entry in data["words"]:
+        regex = "|".join(f"(?:{line})" for line in entry["lines"]).replace("^@", _DOTTED)
+        weight, outside = Weight[entry["weight"].upper()], entry.get("outside", False)
+        meaning = LineMeaning(FailureFamily(entry["family"]), weight, 1, outside, entry.get("note", ""))
+        words.append((later(regex), meaning))
+    return FamilyTable(
+        {FailureFamily(family): about for family, about in data["families"].items()},
+        {name: FailureFamily(family) for family, names in data["exceptions"].items() for name in names},
+        tuple(words),
+        tuple(data["needles"]),
+    )
+
+
+def of_line(text: str) -> LineMeaning | None:
+    """What a line tells that ends no traceback; None if it tells nothing."""
+    if (meaning := table().match(text)) is not None:
+        return _with_sizes(meaning, text)
+    return of_exception(text, ()) if _EXCEPTION.match(text) else None
+
+
+def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
+    """What an exception tells. frames: the last ones of its traceback, the innermost last; () if none were printed."""
+    name = match[1] if (match := _ANY_EXCEPTION.match(text)) else ""
+    typed = table().types.get(name)
+    meaning = table().match(text)
+    if meaning is not None and meaning.weight is not Weight.ANY:
+        more = (typed is meaning.family) + (_of_frames(name, text, frames)[0] is meaning.family)
+        return _with_sizes(replace(meaning, signs=meaning.signs + more), text)
+    if typed is not None:
+        return LineMeaning(typed, Weight.CAUSE, 1 + (_of_frames(name, text, frames)[0] is typed))
+    family, signs = _of_frames(name, text, frames)
+    note = _SIZES_NOTE if family is FailureFamily.CONFIGURATION and _SIZES_DIFFER.search(text) else ""
+    return _with_sizes(LineMeaning(family, Weight.ANY, signs, note=note), text)
+
+
+def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tuple[FailureFamily, int]:
+    """The family of an exception by who raised it and who called, and how many signs say so."""
+    mistake, check = name in _OWN_MISTAKES, name in _CHECKS and bool(_ASKS.search(text))
+    if not frames:
+        return (FailureFamily.CODE, 1) if mistake else (FailureFamily.UNKNOWN, 0)
+    if not mistake and (name == "TimeoutError" or _WAITED.search(text)):  # what it waited for is not known
+        return FailureFamily.UNKNOWN, 0
+    last, caller = frames[-1], frames[-2] if len(frames) > 1 else None
+    if last.is_own:
+        if mistake and not (check and name == "NotImplementedError"):
+            return FailureFamily.CODE, 2
+        return (FailureFamily.CONFIGURATION, 1) if check else (FailureFamily.CODE, 1)
+    if last.function == "<module>" or "<frozen importlib" in last.path:  # it fails while it is imported
+        return FailureFamily.ENVIRONMENT, 1
+    called_by_us = caller is None or caller.is_own
+    if _NO_SUCH_NAME.search(text) and "NoneType" not in text:  # a package calls another one, or itself, in vain
+        return (FailureFamily.CODE, 1) if called_by_us else (FailureFamily.ENVIRONMENT, 1)
+    if check or name in ("ValueError", "AssertionError"):  # a library's check of what it was given
+        return FailureFamily.CONFIGURATION, 1 + check
+    if mistake:
+        return FailureFamily.CODE, int(called_by_us)
+    if name == "RuntimeError" and _SIZES_DIFFER.search(text) and len(_SIZES.findall(text)) > 1:
+        return FailureFamily.CONFIGURATION, 1
+    return FailureFamily.UNKNOWN, 0
+
+
+def _with_sizes(meaning: LineMeaning, text: str) -> LineMeaning:
+    """With the two sizes in its note that do not fit."""
+    sizes = _SIZES.findall(text) if meaning.note == _SIZES_NOTE else ()
+    return replace(meaning, note=f"{_SIZES_NOTE}: {sizes[0]} and {sizes[1]}") if len(sizes) == 2 else meaning

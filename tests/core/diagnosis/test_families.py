@@ -1,0 +1,220 @@
+"""Which family a line tells of: by few words, an exception's type, or who raised it; and lines that tell nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoresearch.core.diagnosis.failure import MAX_LINE, FailureFamily
+from autoresearch.core.diagnosis.families import FailurePolicy, table
+from autoresearch.core.diagnosis.root import classify
+from autoresearch.core.run.ending import DEVICES, EXCUSED
+
+HEAD = "Traceback (most recent call last):"
+OWN = '  File "/w/train.py", line 5, in main'
+LIBRARY = '  File "/v/lib/python3.11/site-packages/trl/c.py", line 9, in f'
+IMPORTED = '  File "/v/lib/python3.11/site-packages/vllm/_c.py", line 3, in <module>'
+
+TEXTS = """
+gpu_memory     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total
+gpu_memory     (WorkerDict pid=5) RuntimeError: CUDA error: out of memory
+gpu_memory     ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`
+gpu_memory     E xla_util.cc:88]   (1) RESOURCE_EXHAUSTED: Attempting to reserve 6.48G at the bottom of memory
+host_memory    ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
+host_memory    (raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 crashed
+host_memory    slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks were killed
+host_memory    numpy._core._exceptions._ArrayMemoryError: Unable to allocate 128. MiB for an array with shape (1,)
+host_memory    run.sh: line 28:  8156 Killed                  python train.py
+host_memory    OpenBLAS blas_thread_init: pthread_create failed for thread 33 of 64: Resource temporarily unavailable
+disk           OSError: [Errno 28] No space left on device: '/ckpt/global_step_20'
+machine        ValueError: Total available GPUs 0 is less than total desired GPUs 8
+machine        GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0
+machine        RuntimeError: CUDA error: uncorrectable ECC error encountered
+machine        OSError: [Errno 98] Address already in use
+machine        slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO PREEMPTION ***
+machine        salloc: error: Node failure on node04
+machine        The following resource request cannot be scheduled right now: {'GPU': 8.0}
+network        requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443)
+network        ConnectionError: Failed to connect to Ray at address: http://127.0.0.1:8270.
+access         Unexpected error: SWANLAB_API_KEY is not set in the environment.
+access         requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url
+access         bash: line 1: ./train.sh: Permission denied
+environment    ModuleNotFoundError: No module named 'verl'
+environment    /usr/bin/python: No module named verl.trainer
+environment    bash: line 1: pyhton: command not found
+environment    init.cc:1582 NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'
+environment    A module that was compiled using NumPy 1.x cannot be run in
+environment    ImportError: /v/flash_attn.so: undefined symbol: _ZN3c105
+environment    Fatal Python error: Segmentation fault
+configuration  omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct
+configuration  yaml.scanner.ScannerError: mapping values are not allowed here
+configuration  tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is 'lr'.
+configuration  train.py: error: unrecognized arguments: --lr
+configuration  python: can't open file '/w/train.py': [Errno 2] No such file or directory
+configuration  ValueError: batch of 7 is not divisible by 8
+configuration  RuntimeError: Error(s) in loading state_dict for PolicyNet:
+configuration  _pickle.UnpicklingError: Weights only load failed. This file can still be loaded
+data           FileNotFoundError: [Errno 2] No such file or directory: '/x.parquet'
+data           json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+data           RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory
+code           KeyError: 'reward'
+code           RuntimeError: CUDA error: an illegal memory access was encountered
+communication  [rank0]:[E1225] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=17)
+communication  torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2006
+communication  vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace
+communication  ERROR 04-28 02:37:03 [core.py:398] EngineCore encountered a fatal error.
+communication  ray.exceptions.ActorDiedError: The actor is dead because (1) it was killed by the OOM killer
+diverged       (WorkerDict pid=5) WARN: rank 0 grad_norm is not finite: nan
+diverged       100/100 [====] - 332s 3s/step - loss: nan - val_loss: nan
+hang           WARNING: rollout stall -- no rollout committed and no train step completed in 900s
+hang           (Pdb)
+cancelled      slurmstepd: error: *** JOB 198 ON node01 CANCELLED AT 2026-03-24 DUE TO TIME LIMIT ***
+cancelled      slurmstepd: error: *** JOB 4261046 ON c204 CANCELLED AT 2022-04-21T12:13:09 ***
+unknown        2026-11-21 07:36:24 ERR cli.py:75 -- \x1b[31mJob 'ajet_math_003' failed\x1b[39m
+unknown        AssertionError
+unknown        Error running subprocess: Command '['/x/python']' returned non-zero exit status 1.
+"""
+PAIRS = [tuple(line.split(maxsplit=1)) for line in TEXTS.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("family", "text"), PAIRS)
+def test_a_line(family: str, text: str) -> None:
+    found = classify(["step:1 - actor/pg_loss:0.1", text, "bye"])
+    assert found is not None
+    assert found.family == family
+    assert len(found.line) <= MAX_LINE
+    plain = text.replace("\\x1b[31m", "")
+    assert any(needle in plain for needle in table().needles)
+
+
+@pytest.mark.parametrize(
+    ("family", "frames", "exception"),
+    [
+        ("code", [OWN], "KeyError: 'reward'"),
+        ("code", [LIBRARY, OWN], "AssertionError: x"),
+        ("configuration", [OWN], "ValueError: train_batch_size must be at least 8, got 7"),
+        ("configuration", [OWN, LIBRARY], "ValueError: num_generations should be 8"),
+        ("configuration", [OWN, LIBRARY], "AssertionError"),
+        ("configuration", [OWN, LIBRARY], "TypeError: GRPOConfig.__init__() got an unexpected keyword argument 'lrr'"),
+        ("configuration", [LIBRARY, LIBRARY], "RuntimeError: The size of tensor a (8) must match tensor b (6)"),
+        ("environment", [OWN, IMPORTED], "AttributeError: module 'torch' has no attribute 'uint64'"),
+        ("environment", [LIBRARY, LIBRARY], "TypeError: forward() got an unexpected keyword argument 'cache'"),
+        ("code", [OWN, LIBRARY], "TypeError: generate() got an unexpected keyword argument 'cache'"),
+        ("unknown", [OWN, LIBRARY], "RuntimeError: something went wrong"),
+        ("unknown", [OWN], "TimeoutError"),
+        ("unknown", [OWN], "RuntimeError: the server failed to start"),
+    ],
+)
+def test_who_raised_it_and_who_called(family: str, frames: list[str], exception: str) -> None:
+    found = classify([HEAD, *(line for at in frames for line in (at, "    go()")), exception])
+    assert found is not None
+    assert found.family == family
+
+
+def test_two_sizes_that_do_not_fit() -> None:
+    found = classify(["ValueError: batch of 7 is not divisible by 8"])
+    assert found is not None and found.note == "sizes do not fit: 7 and 8"
+    found = classify([HEAD, OWN, LIBRARY, "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 6x2)"])
+    assert found is not None and found.note == "sizes do not fit: 4x8 and 6x2"
+
+
+TELL_NOTHING = """
+Async GRPO training complete!
+(TaskRunner pid=512)      'kl_loss_coef': 0.002,
+{'loss_fn': {'reference_policy_kl_penalty': 0.01, 'oom_retry': True, 'nccl_timeout': 600}}
+Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.
+INFO nanoseconds: 12, info: inf
+Sample: ['CUDA out of paper']
+except torch.cuda.OutOfMemoryError:
+CUDA out of memory is retried
+Port 8000 is already in use, trying port 8001
+raise ValueError('no')
+WARNING 01-01 the loss is nanny-proof
+'completions/mean_length': 'nan'
+This should never error: fine
+max_error: 3
+Available KV cache memory: 41.22 GiB
+0 Workers (tasks / actors) killed due to memory pressure (OOM)
+NCCL INFO NET/Plugin : returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory
+Health check passed for rollout engine 3
+Current engine status (already waited 30s): ENGINE.BOOTING
+Connecting to existing Ray cluster at address: 10.0.0.5:6399...
+Total available GPUs 8, desired GPUs 8
+flash_attn is not installed; using sdpa
+created the directory that was not found
+404 Client Error: Not Found
+/tmp/ray is over 95% full, available space: 2.0 GB
+slurmstepd: info: time limit is 240 min
+WARNING Sequence group 0 is preempted by PreemptionMode.RECOMPUTE
+wandb: Network error (ConnectionError), entering retry loop.
+checkpoint: not found
+faulthandler enabled for SIGSEGV
+no rollout stall was seen
+UserWarning: exceptions are logged
+"""
+
+
+@pytest.mark.parametrize("text", TELL_NOTHING.strip().splitlines())
+def test_lines_that_tell_nothing(text: str) -> None:
+    assert classify([text, f"(Worker pid=7) {text}", f"[rank0]: {text}"]) is None
+
+
+def test_a_warning_that_says_how_it_went_on() -> None:
+    oom = "CUDA out of memory. Tried to allocate 1 GiB"
+    assert classify([f"2026-11-21 WARNING trainer: {oom}; retrying with batch size 8"]) is None
+    assert classify(["WARNING: [Errno 28] No space left on device: '/x'; falling back to /tmp"]) is None
+    assert classify([f"ERROR {oom}; retrying is off"]) is not None
+
+
+def test_every_family_has_a_policy_and_something_to_try() -> None:
+    assert set(table().families) == set(FailureFamily)
+    for family, about in table().families.items():
+        assert set(about) <= {"policy", "remedy", "more", "trainers"}
+        assert table().policy(family) in FailurePolicy
+        assert table().suggestions(family)[0] == table().remedy(family) != ""
+        assert set(table().suggestions(family)) <= set(table().suggestions(family, "verl"))
+    assert {family for family, _ in PAIRS} == set(FailureFamily) - {
+        *(FailureFamily.EVALUATION_FAILED, FailureFamily.METRIC_UNREAD, FailureFamily.NO_STEP),
+        *(FailureFamily.ENDED_EARLY, FailureFamily.LEFT_TRAINING),
+    }
+
+
+def test_what_the_machine_did_is_tried_again() -> None:
+    excused = {family for family in FailureFamily if family.value in EXCUSED}
+    assert excused == {FailureFamily.DISK, FailureFamily.MACHINE} and excused <= DEVICES
+    assert {table().policy(family) for family in excused} <= {FailurePolicy.RETRY, FailurePolicy.WAIT}
+
+
+def test_a_trainers_own_knobs_and_a_proxy() -> None:
+    def told(family: FailureFamily, trainer: str = "", **more: bool) -> str:
+        return " ".join(table().suggestions(family, trainer, **more))
+
+    for trainer in ("verl", "agentjet_swarm"):
+        assert "ppo_micro_batch_size" in told(FailureFamily.GPU_MEMORY, trainer)
+    assert "ppo_micro" not in told(FailureFamily.GPU_MEMORY, "slime")
+    assert "proxychains" in told(FailureFamily.NETWORK, proxychains=True)
+    assert "proxychains" not in told(FailureFamily.NETWORK) + told(FailureFamily.ACCESS, proxychains=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "family"),
+    [("cuda_oom", "gpu_memory"), ("slurm_preempted", "machine"), ("nan", "diverged"), ("disk", "disk"), ("x", None)],
+)
+def test_words_of_older_records(word: str, family: str | None) -> None:
+    if family is None:
+        assert table().remedy(word) == ""
+        with pytest.raises(ValueError, match="x"):
+            FailureFamily(word)
+    else:
+        assert FailureFamily(word) == family
+        assert table().remedy(word) == table().remedy(family)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(SGLangEngine pid=3302) INFO:     10.0.0.5:57752 - "GET /health HTTP/1.1" 200 OK',
+        "(WorkerDict pid=3) step:1 - actor/pg_loss:0.1 - actor/kl_loss:0.001",
+    ],
+)
+def test_lines_that_are_printed_by_the_million_hold_no_needle(line: str) -> None:
+    assert not [needle for needle in table().needles if needle in line]
