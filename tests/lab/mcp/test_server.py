@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.mcp import call as calls
+from autoresearch.lab.mcp import server as calls
 from autoresearch.lab.mcp.server import McpServer
 from autoresearch.lab.mcp.tools import TOOLS
 

@@ -10,7 +10,16 @@ import pytest
 
 from autoresearch import cli
 from autoresearch.errors import UsageError
-from autoresearch.lab.mcp.tools import MOST_TEXT, MOST_WAIT_S, TOOLS, WAIT_S, Argument, CommandTemplate, Tool
+from autoresearch.lab.mcp.tools import (
+    ARGUMENTS,
+    MOST_TEXT,
+    MOST_WAIT_S,
+    TOOLS,
+    WAIT_S,
+    Argument,
+    CommandTemplate,
+    Tool,
+)
 
 BUDGET = 1500  # tokens that the tools may cost with every request of a model
 
@@ -51,12 +60,12 @@ def test_there_are_six_and_they_cost_little() -> None:
 
 
 @every_line
-@pytest.mark.parametrize("text", ["exp.md", "-x", "--detach", "--", "a b", "$(touch x); `id`", "{}", "ü=1"])
+@pytest.mark.parametrize("text", ["--detach", "a {b}=`id`"])
 def test_every_line_is_a_command_of_ours_whatever_is_passed(
     tool: Tool, which: str, line: CommandTemplate, text: str
 ) -> None:
     """Every argument that it takes arrives as it was, and no value is taken for a flag."""
-    given = {name: sample(tool.arguments[name], text) for name in (*line.positionals, *line.takes)}
+    given = {name: sample(tool.arguments[name], text) for name in line.takes}
     order = asked(tool, which, **given)
     params = understood(list(order.argv))
     assert params.pop("as_json") is True
@@ -81,10 +90,8 @@ def test_with_only_what_it_needs(tool: Tool, which: str, line: CommandTemplate) 
             asked(tool, which, **{name: "x" for name in line.needs if name != missing})
 
 
-def test_every_argument_is_taken_by_some_line() -> None:
-    for tool in TOOLS.values():
-        taken = {name for line in tool.lines.values() for name in (*line.positionals, *line.takes)}
-        assert taken | {"cwd"} == set(tool.arguments)
+def test_every_argument_is_taken_by_some_tool() -> None:
+    assert {name for tool in TOOLS.values() for name in tool.arguments} == set(ARGUMENTS)
 
 
 def test_what_is_declared() -> None:
