@@ -39,6 +39,11 @@ class FailureFamily(StrEnum):
     LEFT_TRAINING = "left_training"
 
     @classmethod
+    def words(cls) -> frozenset[str]:
+        """The families, and the classes of before."""
+        return frozenset(cls) | frozenset(word for words in _OLDER.values() for word in words)
+
+    @classmethod
     def _missing_(cls, value: object) -> FailureFamily | None:
         """The family of a class that records of before name."""
         return next((cls(family) for family, words in _OLDER.items() if value in words), None)

@@ -97,12 +97,19 @@ class FamilyTable:
 
 
 @cache
-def table() -> FamilyTable:
-    """The table, read once."""
+def package_data(name: str) -> Mapping[str, Any]:
+    """A YAML file beside this one, read once."""
     import yaml
 
-    text = resources.files(__package__).joinpath("families.yaml").read_text("utf-8")
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    text = resources.files(__package__).joinpath(name).read_text("utf-8")
+    data: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return data
+
+
+@cache
+def table() -> FamilyTable:
+    """families.yaml, read once."""
+    data = package_data("families.yaml")
     words = []
     for entry in data["words"]:
         regex = "|".join(f"(?:{line})" for line in entry["lines"]).replace("^@", _DOTTED)

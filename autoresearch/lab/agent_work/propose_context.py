@@ -17,7 +17,7 @@ from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
-from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
+from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.run.ending import EXCUSED
 from autoresearch.core.run.ledger_row import LedgerRow

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.families import table
-from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
+from autoresearch.core.diagnosis.symptoms import symptoms, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
 from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
@@ -341,7 +341,7 @@ def _symptoms(propose_context: ProposeContext) -> str:
         return _section(
             "Symptoms", [*fitted, "No metrics of a run could be read, so that most could not be looked for."]
         )
-    absent = [symptom.name for symptom in SYMPTOMS if symptom.name not in by_name]
+    absent = [symptom.name for symptom in symptoms() if symptom.name not in by_name]
     return _section("Symptoms", [*fitted, f"Looked for and not seen: {', '.join(absent)}."])
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoresearch.core.diagnosis.symptom_knobs import KNOBS, key_of
-from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
-from autoresearch.core.diagnosis.symptoms import SYMPTOMS, symptoms_of
+from autoresearch.core.diagnosis.families import package_data
+from autoresearch.core.diagnosis.symptoms import SymptomEvidence, key_of, symptoms, symptoms_of
 from autoresearch.core.metrics.objective import Direction, Objective
 
 OBJECTIVE = Objective("val/acc")
@@ -156,8 +155,8 @@ def names(evidence: SymptomEvidence) -> set[str]:
 
 
 def test_every_symptom_has_a_case() -> None:
-    assert {symptom.name for symptom in SYMPTOMS} == set(CASES)
-    assert len(SYMPTOMS) >= 30
+    assert {symptom.name for symptom in symptoms()} == set(CASES)
+    assert len(symptoms()) >= 30
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -206,9 +205,9 @@ def test_the_words_name_the_numbers_and_the_keys_of_the_framework() -> None:
 
 
 def test_knobs() -> None:
-    used = {knob for symptom in SYMPTOMS for one in symptom.tries for knob in one.knobs}
-    assert used == set(KNOBS)
+    used = {knob for symptom in symptoms() for knobs in symptom.tries.values() for knob in knobs}
+    assert used == set(package_data("symptoms.yaml")["knobs"])
     assert key_of("lr", "agentjet_swarm") == "ajet.trainer_common.optim.lr"
     assert key_of("lr", "generic") == "" == key_of("nothing", "verl")
-    for symptom in SYMPTOMS:
+    for symptom in symptoms():
         assert len(symptom.tries) >= 2 and symptom.causes and symptom.disproof

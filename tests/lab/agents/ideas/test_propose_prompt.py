@@ -11,7 +11,7 @@ import pytest
 
 from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.diagnosis.symptom_signs import SymptomEvidence
+from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeedCheck
