@@ -15,7 +15,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.outcome import Outcome
-from autoresearch.lab.runs.run_status import RunStatus, standing, tail
+from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch, tail
 from autoresearch.lab.runs.settled import ATTEND_S, attend
 from autoresearch.lab.runs.watch import WAKING, Watcher, wait_for_news
 from autoresearch.records.events import Event
@@ -31,10 +31,9 @@ class LiveView:
     """What one terminal knows about one run: events read so far, reports given, the metric's history."""
 
     def __init__(self, recorded: RecordedRun, attend: Callable[[], None] = lambda: None) -> None:
-        self.recorded, self.attend = recorded, attend
+        self.recorded, self.attend, self.watch = recorded, attend, RunWatch(recorded)
         self.seq = 0
         self.looks = 0
-        self.first_step_seen = False
         self.history: list[tuple[int, float]] = []
         self.total: int | None = None  # steps, once its log has said so
         self._pace: tuple[int, float] | None = None  # the first step that was seen, and when
@@ -43,12 +42,11 @@ class LiveView:
         """Events since the last look that are worth a line."""
         self.attend()  # of a run elsewhere: whoever tells of it may have been killed
         fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
-        self.first_step_seen = self.first_step_seen or any(e.event == "first_step" for e in fresh)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
 
     def stand(self) -> RunStatus:
         """Where the run is now; remembers the metric for the sparkline."""
-        now = standing(self.recorded, first_step_seen=self.first_step_seen)
+        now = self.watch.status(ReadBudget())
         objective = self.recorded.spec.objective
         name = objective.metric if objective else ""
         for reading in (now.last_validation, now.last_step):

@@ -243,13 +243,12 @@ def _already(launched: Launched) -> str:
 
 def living_payload(launched: Launched) -> dict[str, Any]:
     """What `run --detach` says about a run that lives."""
-    from autoresearch.lab.runs.run_status import as_payload as living
-    from autoresearch.lab.runs.run_status import standing
+    from autoresearch.lab.runs.run_status import ReadBudget, RunWatch, as_payload
 
     spec = launched.spec
     recorded = RecordedRun(RunDir(Path(spec.run_dir)), spec)
     return {
-        **living(recorded, standing(recorded, first_step_seen=False, readings=False)),
+        **as_payload(recorded, RunWatch(recorded).status(ReadBudget(0.0))),
         "already_running": launched.already,
         "attach": launched.attach,
         "next": [f"autoresearch wait {spec.run} --for 100s", f"autoresearch status {spec.run}"],

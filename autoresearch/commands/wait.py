@@ -164,11 +164,9 @@ def elsewhere(payload: dict[str, Any], run_state: RunState) -> list[str]:
 
 
 def _living(recorded: RecordedRun, tail: int) -> dict[str, Any]:
-    from autoresearch.lab.runs.run_status import as_payload, standing, tail_lines
-    from autoresearch.records.events import read as read_events
+    from autoresearch.lab.runs.run_status import ReadBudget, RunWatch, as_payload, tail_lines
 
-    seen = any(e.event == "first_step" for e in read_events(recorded.rundir.events, 0)[0])
     return {
-        **as_payload(recorded, standing(recorded, first_step_seen=seen)),
+        **as_payload(recorded, RunWatch(recorded).status(ReadBudget(once=True))),
         "tail": tail_lines(recorded.rundir.log, max(0, min(tail, 20))),
     }

@@ -27,9 +27,8 @@ from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.lab.overview.look import BYTES, GpuWatch, Looker
-from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs.run_status import TAIL_BYTES, as_payload, boot_id, last_readings
+from autoresearch.lab.runs.run_status import TAIL_BYTES, LiveReadings, ReadBudget, as_payload, boot_id
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import events, order_file, spec_file
 from autoresearch.records.exit_record import ExitRecord
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 METRIC = "task_pass_rate@1"
 NOW = 1_790_000_000.0
-SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
 
 def step(n: int) -> str:
@@ -408,15 +406,16 @@ def test_of_a_log_that_grew_only_what_was_added_is_read(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("x" * 100 + "\n" + step(1))
     spec: Any = replace_trainer("verl")
-    readings, budget = LiveReadings(str(log), spec), ReadBudget(1000.0)
-    assert readings.update(budget) and readings.step and readings.step.step == 1
+    readings, budget = LiveReadings(log, spec), ReadBudget(1000.0)
+    readings.update(budget)
+    assert readings.step and readings.step.step == 1
     assert budget.left == 1000.0 - log.stat().st_size
-    assert not readings.update(budget)
     size = log.stat().st_size
     with log.open("a") as file:
         file.write(step(2))
     before = budget.left
-    assert readings.update(budget) and readings.step.step == 2
+    readings.update(budget)
+    assert readings.step.step == 2
     assert before - budget.left == log.stat().st_size - size
 
 
@@ -425,8 +424,9 @@ def test_a_log_that_is_far_ahead_is_read_from_its_end(tmp_path: Path) -> None:
     filler = "noise " * 20 + "\n"
     log.write_text(step(1) + filler * (3 * TAIL_BYTES // len(filler)) + step(7))
     budget = ReadBudget(float(BYTES))
-    readings = LiveReadings(str(log), replace_trainer("verl"))
-    assert readings.update(budget) and readings.step and readings.step.step == 7
+    readings = LiveReadings(log, replace_trainer("verl"))
+    readings.update(budget)
+    assert readings.step and readings.step.step == 7
     assert BYTES - budget.left <= TAIL_BYTES
     log.write_text(step(3))  # another file in its place, and a shorter one
     readings.update(budget)
@@ -436,27 +436,11 @@ def test_a_log_that_is_far_ahead_is_read_from_its_end(tmp_path: Path) -> None:
 def test_without_budget_a_log_waits_for_the_next_look(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(step(4))
-    readings = LiveReadings(str(log), replace_trainer("verl"))
-    assert not readings.update(ReadBudget(0.0)) and readings.behind and readings.step is None
-    assert readings.update(ReadBudget(1.0)) and not readings.behind
-
-
-@pytest.mark.parametrize(
-    ("name", "trainer"),
-    [("verl_ok_np2_ray.log", "verl"), ("nemo_grpo.log", "nemo_rl"), ("trl_v5_tqdm.log", "trl"), ("slime.log", "slime")],
-)
-def test_piece_by_piece_and_at_once_say_the_same(tmp_path: Path, name: str, trainer: str) -> None:
-    spec, whole = replace_trainer(trainer), (SAMPLES / name).read_bytes()
-    expected = last_readings(SAMPLES / name, spec)
-    for once in (True, False):
-        log = tmp_path / f"{once}.log"
-        readings = LiveReadings(str(log), spec)
-        pieces = [whole] if once else [whole[n : n + 997] for n in range(0, len(whole), 997)]
-        for n, piece in enumerate(pieces, 1):
-            with log.open("ab") as file:
-                file.write(piece)
-            readings.update(ReadBudget(1e9, once=n == len(pieces)))
-        assert (readings.step, readings.validation) == expected
+    readings = LiveReadings(log, replace_trainer("verl"))
+    readings.update(ReadBudget(0.0))
+    assert readings.behind and readings.step is None
+    readings.update(ReadBudget(1.0))
+    assert readings.step and not readings.behind
 
 
 def replace_trainer(name: str) -> Any:

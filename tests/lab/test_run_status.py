@@ -1,4 +1,4 @@
-"""The last metrics in the tail of a log, for trainers whose lines stand alone and for those whose do not."""
+"""The last metrics in the end of a log, for trainers whose lines stand alone and for those whose do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.run.report_cadence import nap
 from autoresearch.core.run.spec import RunState
-from autoresearch.lab.runs.run_status import RunStatus, last_readings
+from autoresearch.lab.runs.run_status import LiveReadings, ReadBudget, RunStatus
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 
@@ -25,14 +25,24 @@ SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
         ("openrlhf.log", "openrlhf", 1, 1, "reward"),
     ],
 )
-def test_the_last_readings(name: str, trainer: str, step: int, validation: int, metric: str) -> None:
+def test_the_last_readings(
+    tmp_path: Path, name: str, trainer: str, step: int, validation: int, metric: str
+) -> None:
     spec: Any = SimpleNamespace(trainer=trainer, lines=(), objective=None)
-    last, evaluated = last_readings(SAMPLES / name, spec)
-    assert last is not None
-    assert evaluated is not None
-    assert (last.step, evaluated.step) == (step, validation)
-    assert metric in last.metrics
-    assert last_readings(SAMPLES / "none.log", spec) == (None, None)
+    whole = (SAMPLES / name).read_bytes()
+    for size in (997, len(whole)):  # piece by piece, and at once
+        log = tmp_path / f"{size}.log"
+        readings = LiveReadings(log, spec)
+        for n in range(0, len(whole), size):
+            with log.open("ab") as file:
+                file.write(whole[n : n + size])
+            readings.update(ReadBudget(once=n + size >= len(whole)))
+        assert readings.step is not None and readings.validation is not None
+        assert (readings.step.step, readings.validation.step) == (step, validation)
+        assert metric in readings.step.metrics
+    missing = LiveReadings(SAMPLES / "none.log", spec)
+    missing.update(ReadBudget())
+    assert (missing.step, missing.validation) == (None, None)
 
 
 def test_a_limit_that_has_passed_is_not_waited_for() -> None:

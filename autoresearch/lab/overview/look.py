@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,11 +15,11 @@ from autoresearch.core.run.targets import LOCAL, Kind, Target
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
-from autoresearch.lab.overview.readings import ReadBudget
 from autoresearch.lab.overview.run import WatchedRun
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import outcome
 from autoresearch.lab.runs.outcome import Outcome
+from autoresearch.lab.runs.run_status import ReadBudget
 from autoresearch.launchers import gpus
 from autoresearch.launchers.gpus import Gpu
 from autoresearch.records import order_file
@@ -57,7 +56,7 @@ class Looker:
         """The present state of everything, with `ended` finished runs. Raises EnvironmentUnusable without an index."""
         now = self.parts.clock()
         self._meet(self._entries(now), now)
-        budget = ReadBudget(math.inf, once=True) if self.once else ReadBudget(BYTES, files=now >= self._files_at)
+        budget = ReadBudget(once=True) if self.once else ReadBudget(BYTES, files=now >= self._files_at)
         gpus = self._gpu_uses()
         # runs that had to wait the last time are read first
         order = sorted(self._runs.values(), key=lambda run: not run.behind)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.overview import GpuUse, RunLine, label
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.overview.readings import LiveReadings, ReadBudget
-from autoresearch.lab.runs.run_status import first_step_left_s, seconds_since
-from autoresearch.records import events, order_file, spec_file
+from autoresearch.lab.runs.run_status import Kept, ReadBudget, RunStatus, RunWatch
+from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
-from autoresearch.records.secrets import mask_text
 
-T = TypeVar("T")
 FILES_S = 60.0  # between two reads of metrics files, if the log lacks the metric
 
 
@@ -36,10 +34,7 @@ class WatchedRun:
         self._observed = Kept(rundir.observed, lambda: order_file.observed(rundir))
         self._runner = Kept(rundir.runner, lambda: read_json(rundir.runner))
         self._exit = Kept(rundir.exit_record, lambda: read_json(rundir.exit_record))
-        self._readings: LiveReadings | None = None
-        self._first_step = False
-        self._events = -1  # size at the last read
-        self._evaluates_until: float | None = None
+        self._watch: RunWatch | None = None  # once its spec is there
         self._from_files: float | None = None
         self._files_at = float("-inf")
 
@@ -65,7 +60,7 @@ class WatchedRun:
     @property
     def behind(self) -> bool:
         """Whether its log has more than there was time to read."""
-        return self._readings is not None and self._readings.behind
+        return self._watch is not None and self._watch.readings.behind
 
     def line(self, now: float, budget: ReadBudget, gpu_use: Mapping[str, GpuUse]) -> RunLine:
         """The present state of the run; damage is reported in it, and never hides other runs."""
@@ -128,45 +123,38 @@ class WatchedRun:
         self, spec: RunSpec, run_state: RunState, now: float, budget: ReadBudget, gpu_use: Mapping[str, GpuUse]
     ) -> dict[str, Any]:
         """The fields that need a readable spec."""
-        readings = self._read(spec, run_state, budget)
-        value, objective = self._metric(spec, readings, now, budget), spec.objective
-        step = readings.step.step if readings.step and readings.step.step >= 0 else None
-        elapsed_s, left_s, limit = self._clocks(spec, run_state, now)
+        if self._watch is None or self._watch.recorded.spec is not spec:
+            self._watch = RunWatch(RecordedRun(self.rundir, spec))
+        status, objective = self._watch.status(budget, run_state), spec.objective
+        elapsed_s, left_s, limit = self._clocks(status, now)
         return {
             "campaign": spec.campaign,
             "member": bool(spec.why),
             "index": spec.index,
             "replicate": spec.replicate,
             "why": spec.why,
-            "step": step,
+            "step": status.step,
             "metric_name": objective.metric if objective else "",
-            "metric_value": value,
+            "metric_value": self._metric(spec, status, now, budget),
             "upwards": objective is None or objective.direction is Direction.MAXIMIZE,
             "gpus": tuple(gpu_use.get(uuid) or GpuUse(uuid) for uuid in spec.gpus),
             **({"gpu_count": len(spec.gpus)} if spec.gpus else {}),
             "elapsed_s": elapsed_s,
             "left_s": left_s,
             "limit": limit,
-            "newest_output": "" if readings.step or self._first_step else mask_text(readings.newest)[:200],
+            "newest_output": status.newest_output[:200],
             "branch": spec.branch,
         }
 
-    def _read(self, spec: RunSpec, run_state: RunState, budget: ReadBudget) -> LiveReadings:
-        if self._readings is None:
-            self._readings = LiveReadings(str(self.rundir.log), spec)
-        if run_state not in (RunState.PENDING, RunState.STARTING) and self._readings.update(budget):
-            self._first_step = self._first_step or self._readings.step is not None
-        return self._readings
-
-    def _metric(self, spec: RunSpec, live_readings: LiveReadings, now: float, budget: ReadBudget) -> float | None:
+    def _metric(self, spec: RunSpec, run_status: RunStatus, now: float, budget: ReadBudget) -> float | None:
         """The objective as last printed; if no line has it, read from metrics files now and then."""
         if spec.objective is None:
             return None
-        for reading in (live_readings.validation, live_readings.step):
-            if reading and spec.objective.metric in reading.metrics:
+        readings = [reading for reading in (run_status.last_validation, run_status.last_step) if reading]
+        for reading in readings:
+            if spec.objective.metric in reading.metrics:
                 return reading.metrics[spec.objective.metric]
-        due = budget.once or (budget.files and now - self._files_at >= FILES_S)
-        if (live_readings.step or live_readings.validation) and due:
+        if readings and (budget.once or (budget.files and now - self._files_at >= FILES_S)):
             from autoresearch.lab.results.measure import so_far
             from autoresearch.trainers import registry
 
@@ -174,43 +162,20 @@ class WatchedRun:
             self._from_files = so_far(spec, registry.of_run(spec), self.rundir.log)
         return self._from_files
 
-    def _clocks(self, spec: RunSpec, run_state: RunState, now: float) -> tuple[float | None, float | None, str]:
+    def _clocks(self, run_status: RunStatus, now: float) -> tuple[float | None, float | None, str]:
         """Seconds since its Runner started, seconds until the nearest limit, and the name of that limit."""
-        record = self._runner.get()
-        if record is None or run_state in (RunState.PENDING, RunState.STARTING):
+        state, elapsed, left = run_status.state, run_status.elapsed_s, run_status.left_s
+        if self._runner.get() is None or state in (RunState.PENDING, RunState.STARTING):
             return None, None, ""
-        elapsed = seconds_since(record, spec)
-        if run_state is RunState.EVALUATING:
-            until = self._evaluation_ends(spec)
-            return elapsed, None if until is None else max(0.0, until - now), "evaluation"
-        if not run_state.lives or run_state is RunState.STOPPING:
+        if state is RunState.EVALUATING:
+            ends = run_status.evaluation_ends
+            return elapsed, None if ends is None else max(0.0, ends - now), "evaluation"
+        if not state.lives or state is RunState.STOPPING:
             return elapsed, None, ""
-        left = max(0.0, spec.limits.max_s - elapsed)
-        if not self._stepped():
-            trained = seconds_since(record, spec, since="trainer_started_boot")
-            first = first_step_left_s(spec, trained, self.rundir.log)
-            if first < left:
-                return elapsed, first, "output" if spec.limits.first_step_since_output else "first_step"
+        first, spec = run_status.first_step_left_s, self._spec.get()
+        if first is not None and first < left and spec is not None:
+            return elapsed, first, "output" if spec.limits.first_step_since_output else "first_step"
         return elapsed, left, "max_time"
-
-    def _stepped(self) -> bool:
-        """Whether its first step was seen; events are read only until then, and only when they grew."""
-        if self._first_step:
-            return True
-        try:
-            size = os.stat(self.rundir.events).st_size  # noqa: PTH116 - as in `kept`
-        except OSError:
-            return False
-        if size != self._events:
-            self._events = size
-            self._first_step = any(event.event == "first_step" for event in events.read(self.rundir.events)[0])
-        return self._first_step
-
-    def _evaluation_ends(self, spec: RunSpec) -> float | None:
-        if self._evaluates_until is None:
-            began = [event.t for event in events.last(self.rundir.events, 20) if event.event == "evaluating"]
-            self._evaluates_until = began[-1] + spec.evaluate_s if began else None
-        return self._evaluates_until
 
 
 def _since(order: Order | None, observed: Observed | None, run_state: RunState) -> float | None:
@@ -218,27 +183,3 @@ def _since(order: Order | None, observed: Observed | None, run_state: RunState) 
     if observed and observed.state == run_state.value:
         return float(observed.since)
     return float(order.ordered) if order and not observed else None
-
-
-class Kept(Generic[T]):
-    """The result of `parse` for a file; None without the file."""
-
-    def __init__(self, path: Path, parse: Callable[[], T | None]) -> None:
-        self._path, self._parse = str(path), parse
-        self._stamp: tuple[int, int, int] | None = None
-        self._value: T | None = None
-
-    def get(self) -> T | None:
-        """The value for the file's present content; errors of `parse` are raised, and it is called again the
-        next time.
-        """
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - pathlib costs five times the call
-        except OSError:
-            self._stamp = self._value = None
-            return None
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if stamp != self._stamp:
-            self._value = self._parse()
-            self._stamp = stamp
-        return self._value

@@ -1,23 +1,30 @@
-"""The present state of a run, from its files alone: cheap enough to be polled."""
+"""A living run: its present state, from its files alone, and cheap enough to be asked for again and again."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.errors import UsageError
+from autoresearch.records import events
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
+if TYPE_CHECKING:
+    from autoresearch.core.run.trainer import LogReader, Trainer
+    from autoresearch.runner.log_follower import LogFollower
+
 TAIL_BYTES = 256 * 1024
 KEY_LINES = 64  # the longest private key: one that begins above the lines to be shown must still be recognised
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +32,197 @@ class RunStatus:
     """A living run: its elapsed and remaining time, and the last metrics it printed."""
 
     state: RunState
-    elapsed_s: float
+    elapsed_s: float  # 0 before its Runner started
     left_s: float  # until the total time limit
     first_step_left_s: float | None  # None after the first step
     last_step: Reading | None = None
     last_validation: Reading | None = None
     newest_output: str = ""  # the last line of its log, until a step is recognised
+    evaluation_ends: float | None = None  # wall clock, of the limit of its evaluation; None if none has begun
 
     @property
     def nearest_limit_s(self) -> float:
         """Seconds until the next limit can fire. One that has passed is held back by progress, or ends the run now."""
         return min((left for left in (self.left_s, self.first_step_left_s) if left), default=math.inf)
 
+    @property
+    def step(self) -> int | None:
+        """The number of the last step; None where none was printed."""
+        return self.last_step.step if self.last_step and self.last_step.step >= 0 else None
 
-def standing(recorded: RecordedRun, *, first_step_seen: bool, readings: bool = True) -> RunStatus:
-    """Read a run's state; `readings` False skips parsing the tail of its log."""
-    rundir, spec = recorded.rundir, recorded.spec
-    elapsed = elapsed_s(recorded)
-    trained = elapsed_s(recorded, since="trainer_started_boot")
-    step, validation = last_readings(rundir.log, spec) if readings else (None, None)
-    unknown = readings and step is None and not first_step_seen
-    return RunStatus(
-        state=rundir.state(),
-        elapsed_s=elapsed,
-        left_s=max(0.0, spec.limits.max_s - elapsed),
-        first_step_left_s=None if first_step_seen else first_step_left_s(spec, trained, rundir.log),
-        last_step=step,
-        last_validation=validation,
-        newest_output=next(iter(tail_lines(rundir.log, 1)), "") if unknown else "",
-    )
+
+@dataclass(slots=True)
+class ReadBudget:
+    """What one look at runs may still read of their logs; the rest is read at the next."""
+
+    left: float = math.inf  # bytes of logs
+    files: bool = True  # whether one run's metrics files may be read, which may be slow
+    once: bool = False  # there is no next look: read everything, including an unfinished line
+
+
+class RunWatch:
+    """One living run: of its files only what changed since the last look is read."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self.recorded = recorded
+        self.readings = LiveReadings(recorded.rundir.log, recorded.spec)
+        self._runner = Kept(recorded.rundir.runner, lambda: read_json(recorded.rundir.runner))
+        self._first_step = False
+        self._events = -1  # size at the last read
+        self._evaluates_until: float | None = None
+
+    def status(self, budget: ReadBudget, run_state: RunState | None = None) -> RunStatus:
+        """The status now. `run_state`: where somebody has just looked at it."""
+        rundir, spec, readings = self.recorded.rundir, self.recorded.spec, self.readings
+        state, record = run_state or rundir.state(), self._runner.get() or {}
+        if state not in (RunState.PENDING, RunState.STARTING):
+            readings.update(budget)
+        elapsed, first_left = seconds_since(record, spec), None
+        if not (stepped := self._stepped()):
+            first_left = first_step_left_s(spec, seconds_since(record, spec, since="trainer_started_boot"), rundir.log)
+        return RunStatus(
+            state,
+            elapsed,
+            max(0.0, spec.limits.max_s - elapsed),
+            first_left,
+            readings.step,
+            readings.validation,
+            "" if stepped else readings.newest,
+            self._evaluation_ends() if state is RunState.EVALUATING else None,
+        )
+
+    def _stepped(self) -> bool:
+        """Whether its first step was seen; events are read only until then, and only when they grew."""
+        self._first_step = self._first_step or self.readings.step is not None
+        if not self._first_step:
+            path = self.recorded.rundir.events
+            try:
+                size = os.stat(path).st_size  # noqa: PTH116 - pathlib costs five times the call
+            except OSError:
+                return False
+            if size != self._events:
+                self._events = size
+                self._first_step = any(event.event == "first_step" for event in events.read(path)[0])
+        return self._first_step
+
+    def _evaluation_ends(self) -> float | None:
+        if self._evaluates_until is None:
+            latest = events.last(self.recorded.rundir.events, 20)
+            began = [event.t for event in latest if event.event == "evaluating"]
+            self._evaluates_until = began[-1] + self.recorded.spec.evaluate_s if began else None
+        return self._evaluates_until
+
+
+class LiveReadings:
+    """The last training step and the last validation of one log: each byte is parsed once, of a large piece the end."""
+
+    def __init__(self, log: Path, spec: RunSpec) -> None:
+        self.log, self.spec = log, spec
+        self.step: Reading | None = None
+        self.validation: Reading | None = None
+        self.newest = ""  # its last line, as it may be shown, until a step is known
+        self.behind = False  # more was not read for lack of budget
+        self._seen = (0, 0, 0)
+        self._follower: LogFollower | None = None
+        self._trainer: Trainer | None = None
+        self._reader: LogReader | None = None
+
+    def update(self, budget: ReadBudget) -> None:
+        """Read additions. A missing log has none."""
+        try:
+            found = os.stat(self.log)  # noqa: PTH116 - as above
+        except OSError:
+            return
+        now = (found.st_ino, found.st_mtime_ns, found.st_size)
+        self.behind = now != self._seen and budget.left <= 0
+        if now == self._seen or self.behind or not self._ready():
+            return
+        self._seen = now
+        follower = self._at_the_end(found.st_size)
+        for chunk in follower.poll():
+            budget.left -= len(chunk)
+            self._take(chunk)
+        if budget.once:
+            self._take(follower.partial())
+            self._keep_last([self._reader.end() if self._reader else None])
+        follower.close()  # with 1,000 runs not every log can stay open
+        self.newest = next(iter(tail_lines(self.log, 1)), "") if self.step is None else ""
+
+    def _ready(self) -> bool:
+        if self._trainer is None:
+            from autoresearch.core.run.trainer import ReadsLogs
+            from autoresearch.trainers import registry
+
+            try:
+                self._trainer = registry.of_run(self.spec)
+            except UsageError:  # a newer version's
+                return False
+            self._reader = self._trainer.reader() if isinstance(self._trainer, ReadsLogs) else None
+        return True
+
+    def _at_the_end(self, size: int) -> LogFollower:
+        """The follower, moved forward to the start of a line if it is too far behind."""
+        from autoresearch.runner.log_follower import LogFollower
+
+        offset = self._follower.offset if self._follower else 0
+        if self._follower is None or size - offset > TAIL_BYTES:
+            if size - offset > TAIL_BYTES:
+                offset = size - len(tail(self.log, TAIL_BYTES))
+            self._follower = LogFollower(str(self.log), offset)
+        return self._follower
+
+    def _take(self, chunk: bytes) -> None:
+        """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
+        from autoresearch.core.text.lines import logical_lines
+        from autoresearch.readers.chunks import flat
+        from autoresearch.runner.line_patterns import lines_with
+
+        if self._reader is None:
+            assert self._trainer is not None
+            self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))
+            return
+        needles, text = tuple(needle.encode() for needle in self._reader.needles), flat(chunk)
+        found = [
+            self._reader.line(line) for low, high in lines_with(text, needles) for line in logical_lines(text[low:high])
+        ]
+        self._keep_last(reversed(found))
+
+    def _keep_last(self, newest_first: Iterable[Reading | None]) -> None:
+        wanted = {SignalKind.STEP, SignalKind.VALIDATION}
+        for reading in newest_first:
+            if reading is None or reading.kind not in wanted:
+                continue
+            wanted.discard(reading.kind)
+            if reading.kind is SignalKind.STEP:
+                self.step = reading
+            else:
+                self.validation = reading
+            if not wanted:
+                return
+
+
+class Kept(Generic[T]):
+    """The result of `parse` for a file; None without the file."""
+
+    def __init__(self, path: Path, parse: Callable[[], T | None]) -> None:
+        self._path, self._parse = str(path), parse
+        self._stamp: tuple[int, int, int] | None = None
+        self._value: T | None = None
+
+    def get(self) -> T | None:
+        """The value for the file's present content; errors of `parse` are raised, and it is called again the
+        next time.
+        """
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - pathlib costs five times the call
+        except OSError:
+            self._stamp = self._value = None
+            return None
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if stamp != self._stamp:
+            self._value = self._parse()
+            self._stamp = stamp
+        return self._value
 
 
 def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
@@ -67,17 +236,11 @@ def first_step_left_s(spec: RunSpec, trained_s: float, log: Path) -> float:
     return max(0.0, spec.limits.first_step_s - waited)
 
 
-def elapsed_s(recorded: RecordedRun, *, since: str = "started_boot") -> float:
-    """Seconds since the Runner (or its trainer) started: by the boot clock within the same boot, else by the wall
-    clock.
-
-    `since` names the stamp in runner.json. 0.0 before the start.
-    """
-    return seconds_since(read_json(recorded.rundir.runner) or {}, recorded.spec, since=since)
-
-
 def seconds_since(record: Mapping[str, Any], spec: RunSpec, *, since: str = "started_boot") -> float:
-    """The same from the content of runner.json."""
+    """Seconds since a Runner (or its trainer) started: by the boot clock in the same boot, else by the wall clock.
+
+    `record`: the content of runner.json, in which `since` names the stamp. 0.0 before the start.
+    """
     if record.get(since) is None:
         return 0.0
     started_boot, boot = record[since], record.get("boot_id")
@@ -96,36 +259,6 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def last_readings(log: Path, spec: RunSpec) -> tuple[Reading | None, Reading | None]:
-    """The last training step and the last validation in the tail of a log."""
-    from autoresearch.core.text.lines import logical_lines
-
-    lines = list(logical_lines(tail(log, TAIL_BYTES)))
-    if not lines:
-        return None, None
-    from autoresearch.core.run.trainer import ReadsLogs
-    from autoresearch.trainers import registry
-
-    trainer = registry.of_run(spec)
-    step: Reading | None = None
-    validation: Reading | None = None
-    if isinstance(trainer, ReadsLogs):
-        reader = trainer.reader()
-        readings: Iterable[Reading | None] = reversed([*map(reader.line, lines), reader.end()])
-    else:
-        readings = map(trainer.read_line, reversed(lines))
-    for reading in readings:
-        if reading is None:
-            continue
-        if reading.kind is SignalKind.STEP and step is None:
-            step = reading
-        elif reading.kind is SignalKind.VALIDATION and validation is None:
-            validation = reading
-        if step and validation:
-            break
-    return step, validation
 
 
 def tail(path: Path, limit: int) -> bytes:
@@ -174,16 +307,14 @@ def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:
         "ending": None,
         "returncode": None,
         "verdict": None,
-        "step": now.last_step.step if now.last_step and now.last_step.step >= 0 else None,
+        "step": now.step,
         "newest_output": now.newest_output or None,
         "metrics": metrics,
         "metric_name": name,
         "metric_value": metrics[name] if name in metrics else _so_far(recorded) if metrics else None,
         "elapsed_s": round(now.elapsed_s, 3),
         "deadline_s": round(now.left_s, 3),
-        "first_step_left_s": now.first_step_left_s
-        if now.first_step_left_s is None
-        else round(now.first_step_left_s, 3),
+        "first_step_left_s": None if now.first_step_left_s is None else round(now.first_step_left_s, 3),
         "branch": spec.branch or None,
         "no_snapshot": spec.no_snapshot or None,
         "session": spec.session,
