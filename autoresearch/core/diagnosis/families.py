@@ -149,25 +149,32 @@ def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
 def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tuple[FailureFamily, int]:
     """The family of an exception by who raised it and who called, and how many signs say so."""
     mistake, check = name in _OWN_MISTAKES, name in _CHECKS and bool(_ASKS.search(text))
+    sizes = name == "RuntimeError" and bool(_SIZES_DIFFER.search(text)) and len(_SIZES.findall(text)) > 1
     if not frames:
-        return (FailureFamily.CODE, 1) if mistake else (FailureFamily.UNKNOWN, 0)
+        told = FailureFamily.CODE if mistake else FailureFamily.CONFIGURATION if sizes else FailureFamily.UNKNOWN
+        return told, int(mistake)
     if not mistake and (name == "TimeoutError" or _WAITED.search(text)):  # what it waited for is not known
         return FailureFamily.UNKNOWN, 0
     last, caller = frames[-1], frames[-2] if len(frames) > 1 else None
+    no_such_name = bool(_NO_SUCH_NAME.search(text)) and "NoneType" not in text
+    if no_such_name and "instantiate" in last.path:  # an object that is made from the configuration
+        return FailureFamily.CONFIGURATION, 1
     if last.is_own:
+        if no_such_name:  # a slip, or a package of another version
+            return FailureFamily.CODE, 1
         if mistake and not (check and name == "NotImplementedError"):
             return FailureFamily.CODE, 2
         return (FailureFamily.CONFIGURATION, 1) if check else (FailureFamily.CODE, 1)
     if last.function == "<module>" or "<frozen importlib" in last.path:  # it fails while it is imported
         return FailureFamily.ENVIRONMENT, 1
     called_by_us = caller is None or caller.is_own
-    if _NO_SUCH_NAME.search(text) and "NoneType" not in text:  # a package calls another one, or itself, in vain
+    if no_such_name:  # a package calls another one, or itself, in vain
         return (FailureFamily.CODE, 1) if called_by_us else (FailureFamily.ENVIRONMENT, 1)
     if check or name in ("ValueError", "AssertionError"):  # a library's check of what it was given
         return FailureFamily.CONFIGURATION, 1 + check
     if mistake:
         return FailureFamily.CODE, int(called_by_us)
-    if name == "RuntimeError" and _SIZES_DIFFER.search(text) and len(_SIZES.findall(text)) > 1:
+    if sizes:
         return FailureFamily.CONFIGURATION, 1
     return FailureFamily.UNKNOWN, 0
 

@@ -38,7 +38,6 @@ _POINTERS = (
     later(r"^rank\s{1,8}: (?P<rank>\d{1,5}) \(local_rank"),
     later(r"\(pid: (?P<pids>\d{1,10})\) of binary"),
 )
-_BAR = later(r".{0,1000}?\[\d\d+:[\d:]*[<,][^\[\]]{0,300}\]")  # a tqdm bar, which has no newline before the next line
 _GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
 _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM, SGLang and slime, hydra, logging
     r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
@@ -46,10 +45,12 @@ _LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM
     r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
 )
 _FRAME = later(r'\s*File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,200}))?')
+_INNER_FRAME = later(r'  File "[^"\n]{1,400}", line \d{1,7}, in ')
+_LONGEST_PREFIX = 160  # characters
 _RICH_FRAME = later(r"\s*│ (/\S{1,400}\.py|<\w+>):(\d{1,7}) in (\S{1,200})")
 _FOREIGN = later(
     r"(?:site|dist)-packages/|/lib/python\d|/Python3\d+/Lib/|"
-    r"<frozen |<string>|<__array|ray/_raylet\.pyx|/torch/csrc/|importlib/|runpy\.py$"
+    r"<frozen |<string>|<__array|/torch/csrc/|importlib/|runpy\.py$|\.(?:pyx|pxi|cc?|cpp|cuh?|h)$"
 )
 _ROLES = tuple(
     (later(rf"(?<![a-z])(?:{words})"), role)
@@ -116,13 +117,28 @@ def pointers(line: str) -> Iterator[LogProcess]:
 
 
 def unstamped(text: str) -> str:
-    """A line without colours and labels: without its logger's stamp; of a bar before a traceback's head, the head."""
-    if text.endswith(HEAD) and (bar := _BAR.match(text)) and plain(text[bar.end() :]).strip() == HEAD:
-        return HEAD
+    """A line without colours and labels: without its logger's stamp."""
     if "|" in text[:40] and (margin := _GROUP.match(text)):
         text = text[margin.end() :]
     logged = _LOGGED.match(text)
     return text[logged.end() :] if logged else text
+
+
+def learnt_prefix(text: str) -> re.Pattern[str] | None:
+    """What stands before a traceback's head or frame on its line, with any numbers in the place of its own.
+
+    A host, a container, a journal, a logger that nobody listed, or a bar that has no newline. None if nothing does, or
+    if the line only quotes one.
+    """
+    at = text.find(HEAD) if text.endswith(HEAD) else -1
+    if at < 0 and (inner := _INNER_FRAME.search(text)):
+        at = inner.start()
+    before = text[: max(at, 0)]
+    if label := _LABEL.search(before):
+        before = before[: label.start()]
+    if not before.strip() or len(before) > _LONGEST_PREFIX or any(quote in before for quote in "\"'`"):
+        return None
+    return re.compile(re.sub(r"(?:\d|\\\.)+", lambda _: r"[\d.]+", re.escape(before)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from autoresearch.core.diagnosis.log_lines import (
     LogProcess,
     TracebackFrame,
     frame,
+    learnt_prefix,
     pointers,
     split,
     unstamped,
@@ -33,9 +34,10 @@ from autoresearch.core.text.regex import later
 STORM = 5  # as many equal tracebacks, with no step in between, are a storm of retries
 SURVIVED = 2  # steps after an error that show that the run survived it; Ray may print one step late
 MOST_KEPT = 500  # different findings that are kept
+MOST_PREFIXES = 8
 
 _ORIGINAL = "Original " + HEAD  # torch: the traceback of a worker follows the exception that reports it
-_HEADS = (HEAD, _ORIGINAL, "Scheduler hit an exception: " + HEAD, "Exception Group " + HEAD)  # SGLang; Python groups
+_HEADS = (HEAD, _ORIGINAL)
 _RICH_HEAD = "─ Traceback (most recent call last) ─"
 _SOURCE = ("raise ", 'File "', "assert ", "return ", "│", "^")  # source code quoted in a traceback proves nothing
 _WEAK = ("Exception in thread", "Task exception was never retrieved")  # ends a part of the program at most
@@ -148,6 +150,7 @@ class Search:
     _chains: int = 0
     _pids: set[int] = field(default_factory=set)  # of processes that others name as failed
     _ranks: set[int] = field(default_factory=set)
+    _prefixes: list[re.Pattern[str]] = field(default_factory=list)  # learnt from tracebacks
     _findings: int = 0
     _step_texts: set[int] = field(default_factory=set)
     _quote: tuple[LogProcess, int] | None = None  # which process prints a model output, and the offset of its beginning
@@ -175,8 +178,7 @@ class Search:
 
     def look(self, raw: str, position: LogPosition = LogPosition()) -> None:
         """Take in one raw line of the log."""
-        process, whole = split(raw[:MAX_SEEN])
-        whole = unstamped(whole)
+        process, whole = self._split(raw[:MAX_SEEN])
         text = whole.lstrip()
         printed = _PrintedLine(process, whole, text, position)
         if self._is_quoted(printed):
@@ -197,6 +199,18 @@ class Search:
             printing.link, printing.weak, printing.ignored = "", text.startswith(_WEAK), ignored
         elif not spared and not text.startswith(_SOURCE):
             self._telling(printed)
+
+    def _split(self, raw: str) -> tuple[LogProcess, str]:
+        """The process that printed a line, and the line without what stands before its text."""
+        process, whole = split(raw)
+        whole = unstamped(whole)
+        if self._prefixes and (known := next(filter(None, (one.match(whole) for one in self._prefixes)), None)):
+            inner, whole = split(whole[known.end() :])
+            return (process if inner == PLAIN else inner), unstamped(whole)
+        if (new := learnt_prefix(whole)) is not None and len(self._prefixes) < MOST_PREFIXES:
+            self._prefixes.append(new)
+            return self._split(raw)
+        return process, whole
 
     def _telling(self, printed: _PrintedLine) -> None:
         """Take in a line that belongs to no traceback."""
@@ -416,7 +430,8 @@ class Search:
         found = []
         for place, _, s in ranked:
             alone = len(causes) <= 1
-            signs_of_it = s.meaning.signs + s.meaning.outside + self._is_pointed_at(s.process)
+            signs_of_it = s.meaning.signs + self._is_pointed_at(s.process)
+            signs_of_it += s.meaning.outside and s.meaning.weight is Weight.PROOF
             signs_of_it += alone and s.meaning.weight in (Weight.PROOF, Weight.CAUSE)
             named = place < Weight.SIGN and s.failure.family is not FailureFamily.UNKNOWN
             storm = f"the same traceback {s.failure.times} times" if s.chain and s.failure.times >= STORM else ""

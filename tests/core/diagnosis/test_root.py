@@ -149,6 +149,9 @@ def test_what_is_nested_in_a_report() -> None:
         [f"    | {text}" for text in chain("ValueError: x")],
         ["ERROR:root:ValueError: x"],
         ["╭──── Traceback (most recent call last) ────╮", "│ x │", "ValueError: x"],
+        [f"Aug 17 18:42:1{n} vllm vllm[80{n}]: (A pid=7) {text}" for n, text in enumerate(chain("ValueError: x"))],
+        [f"gpu-worker-{n}: {text}" for n, text in enumerate(chain("ValueError: x")[1:])],
+        ["EngineCore hit an exception: " + HEAD, FRAME, "ValueError: x"],
         [f" 30%|███       | 3/10 [00:03<00:07,  1.03s/it]{HEAD}", FRAME, "ValueError: x"],
     ],
 )
