@@ -20,7 +20,7 @@ from autoresearch.core.diagnosis.symptoms import symptoms, symptoms_of
 from autoresearch.lab.agent_work.landscape import landscape, shown, untried
 from autoresearch.lab.agent_work.propose_context import DEAD, ProposeContext
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
-from autoresearch.lab.campaign_report import formatting, memory, summary
+from autoresearch.lab.campaign_report import campaign_words, formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
 from autoresearch.records.secrets import mask_text
 
@@ -374,7 +374,7 @@ def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str]) -> st
         usd = "" if used.usd is None else f"{used.usd:.2f} USD"
         tokens = "" if used.tokens is None else f"{used.tokens:,} tokens"
         words.append(f"You have used {' and '.join(part for part in (usd, tokens) if part)} so far.")
-    words += [f"Rule: {rule}." for rule in memory.rule_words(propose_context.state)]
+    words += [f"Rule: {rule}." for rule in campaign_words.rule_words(propose_context.state)]
     only = "" if set(kinds) == set(KINDS) else f" Only these kinds: {', '.join(kinds)}."
     words.append(f"Give {want} {'hypothesis' if want == 1 else 'hypotheses'}, the most promising first.{only}")
     return _section("Now", words)

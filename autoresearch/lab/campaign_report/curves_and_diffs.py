@@ -18,8 +18,7 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.campaign_report.plot_data import KEPT
-from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.summary import KEPT, IdeaLine, IdeaStatus
 from autoresearch.lab.results.measure import Measurement, measure, objective_series
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir

@@ -1,4 +1,4 @@
-"""All that the report of a campaign shows, as one JSON object: the page is drawn from it, and the picture.
+"""All that the report of a campaign shows, as one JSON object: report.md, the page and the live page are made of it.
 
     page_data(campaign_dir, state, stand, now) -> dict
 
@@ -26,30 +26,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from autoresearch.core.campaign.shown_value import Basis
+from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.state import CampaignState, measured
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.run.ledger_row import shown_statuses
 from autoresearch.lab.agent_work import summarise
-from autoresearch.lab.campaign_report import (
-    agent_section,
-    curves_and_diffs,
-    formatting,
-    memory,
-    plot_data,
-    run_outputs,
-    summary,
-)
+from autoresearch.lab.campaign_report import curves_and_diffs, formatting, plot_data, run_outputs, summary
+from autoresearch.lab.campaign_report.campaign_words import agent_words, campaign_words, cost, minutes_taken, outcome
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
+from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
-from autoresearch.lab.campaigns.campaign_status import next_commands, phase_now
 from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir, entries
 from autoresearch.records.secrets import clean_text
 
 MOST_SKIPPED = 200
 MOST_ROWS = 2000  # that are told how to be reproduced
-plain = formatting.plain
 
 
 def page_data(
@@ -64,22 +56,16 @@ def page_data(
     `curve_reader`: one that has read some runs already, and may leave others to the next call (`unread`).
     """
     spec, lines = state.spec, summary.idea_lines(state)
-    phase = phase_now(campaign_dir, state)
     curves = (curve_reader or CurveReader()).read(state, lines)
     progress = plot_data.progress_of(state, lines)
     parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, lines))
     data = {
         "schema": 1,
-        "name": spec.name,
-        "metric": spec.objective.metric,
+        **campaign_words(campaign_dir, state, stand, lines),
         "better": spec.objective.better_words,
         "subtitle": progress.title,
-        "goal": plain(memory.goal(spec), 400),
-        "phase": str(phase),
-        "stand": plain(stand.met or stand.remaining),
         "written": formatting.stamp(now),
         "outcome": outcome(state, lines),
-        "honest": [plain(words, 900) for words in summary.honest(state, lines)],
         "tiles": _tiles(state, lines),
         "progress": asdict(progress),
         "ideas": [_idea(line, spec.prefix) for line in lines],
@@ -88,17 +74,13 @@ def page_data(
         "importance": importance,
         "diffs": [_diff(diff) for diff in reversed(curves_and_diffs.diffs_of(state, lines))],
         "claims": [_claim(claim) for claim in summary.claims(state, list(entries(campaign_dir.verdicts)))],
-        "differences": memory.DIFFERENCES,
-        "tried": [plain(words, 1200) for words in memory.tried(lines)],
-        "skipped": [[plain(idea.slug), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
+        "skipped": [[plain(idea_name(0, idea)), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
         "cost": cost(state),
-        "rules": [plain(words) for words in memory.rule_words(state)],
-        "agent": [plain(words, 600) for words in agent_section.words(state)],
+        "agent": [plain(words, 600) for words in agent_words(state)],
         "rows": [row for line in lines for row in _rows(state, line)][:MOST_ROWS],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
         "opinion": summarise.NAME if (campaign_dir.path / summarise.NAME).exists() else "",
         "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
-        "next": next_commands(state, phase),
         "remarks": [f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"]
         if curves.missing
         else [],
@@ -106,42 +88,6 @@ def page_data(
     text = functools.cache(clean_text)  # many texts are there several times
     masked: dict[str, Any] = _shown(data, text)
     return masked | {"curves": [_curves(curve, text) for curve in curves.runs]}
-
-
-def outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """What came of it in three sentences: how much was tried, the number that may be told, and what may not be."""
-    counts = {status: [line for line in idea_lines if line.standing is status] for status in IdeaStatus}
-    sure, luck, gone = counts[IdeaStatus.CONFIRMED], counts[IdeaStatus.KEPT], counts[IdeaStatus.DEMOTED]
-    band, objective = summary.band_of(state), state.spec.objective
-    took = formatting.minutes(_minutes(state))
-    tried = f"{plot_data.tally(state, idea_lines)}, in {took}" + (
-        f" and {state.gpu_hours:.2f} GPU hours" if state.spec.gpus_per_run and state.rows else ""
-    )
-    base = f"The baseline's {objective.metric} is {band.words}" if band else "The baseline has not been measured yet"
-    if sure:
-        best = max(sure, key=lambda line: line.shown.estimate.gain or 0.0 if line.shown.estimate else 0.0)
-        number = f"The best confirmed idea is {best.name}: {best.shown.words.removeprefix('confirmed, ')}"
-    elif exact := [line for line in luck if line.shown.basis is Basis.DETERMINISTIC]:
-        number = f"{summary.UNCONFIRMED}; {exact[-1].name} is {exact[-1].shown.words}"
-    else:
-        number = summary.unconfirmed(luck)
-    caution = []
-    if luck:
-        caution.append(f"{_ideas(len(luck))} kept on search means, which look too good because they were picked")
-    if gone:
-        caution.append(f"{_ideas(len(gone))} demoted, because fresh runs did not confirm what the search saw")
-    third = f"{base}; {'; '.join(caution)}" if caution else base
-    return [f"{plain(words, 600).rstrip('.')}." for words in (tried, number, third)]
-
-
-def _ideas(count: int) -> str:
-    return "1 idea is" if count == 1 else f"{count} ideas are"
-
-
-def _minutes(state: CampaignState) -> float | None:
-    """Wall time from the start to the last end of a run."""
-    ends = [row.ended for row in state.rows if row.ended is not None]
-    return (max(ends) - state.spec.created) / 60 if ends else None
 
 
 def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[str]]:
@@ -159,33 +105,8 @@ def _tiles(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[list[st
             f"baseline, ± sd of one run; {band.runs}" if band else "baseline: not measured",
         ],
         [f"{state.attempted}{limit}", "ideas: " + ", ".join(f"{count} {word}" for word, count in counts if count)],
-        [formatting.minutes(_minutes(state)), f"from {formatting.stamp(spec.created)}"],
+        [formatting.minutes(minutes_taken(state)), f"from {formatting.stamp(spec.created)}"],
     ]
-
-
-def cost(state: CampaignState) -> list[list[str]]:
-    """[what, how much of it was spent, the limit] of runs, time, GPU hours and the agent; "" without a limit."""
-    rules, usage, spec = state.spec.rules, state.research.usage, state.spec
-    spent = sum(row.elapsed_min or 0.0 for row in state.rows)
-    found = [
-        ["ideas, the baseline among them", str(state.attempted), f"of {rules.count}" if rules.count else ""],
-        ["runs", str(len(state.rows)), ""],
-        ["wall time", formatting.minutes(_minutes(state)), ""],
-        ["time of all runs", formatting.minutes(spent), ""],
-    ]
-    if rules.deadline is not None:
-        found[2][2] = f"until {formatting.stamp(rules.deadline)}"
-    if spec.gpus_per_run or rules.budget_gpu_hours:
-        found.append(["GPU hours", f"{state.gpu_hours:.2f}", f"{rules.budget_gpu_hours or ''}"])
-    if spec.research.agent and state.research.turns:
-        found.append(["agent", spec.research.agent, f"{len(state.research.turns)} turns"])
-        found.append(["agent's time", formatting.minutes(usage.seconds / 60), ""])
-        if usage.usd is not None:
-            found.append(["agent, USD", f"{usage.usd:.2f}", f"{rules.budget_usd or ''}"])
-        if usage.tokens is not None:
-            limit = "" if rules.budget_tokens is None else f"{rules.budget_tokens:,}"
-            found.append(["agent, tokens", f"{usage.tokens:,}", limit])
-    return found
 
 
 def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from autoresearch.core.metrics.objective import Direction
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import summary
-from autoresearch.lab.campaign_report.summary import Band, IdeaLine, IdeaStatus
+from autoresearch.lab.campaign_report.summary import KEPT, Band, IdeaLine, IdeaStatus
 from autoresearch.lab.yaml_files import parse_mapping
 
 FAR = 2.0  # worse than what counts by more than so many spans of it is far out
 USUAL = 0.85  # unless so large a share of all ideas would be
-KEPT = (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)
 ABSURD = 50.0  # spans of best line and band: no metric that means anything lies further out
 
 
@@ -67,15 +66,8 @@ def progress_of(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Progres
     maximize = objective.direction is Direction.MAXIMIZE
     target = state.spec.rules.target
     low, high = _range(marks, path, band, target, 1.0 if maximize else -1.0)
-    title = tally(state, idea_lines)
+    title = summary.tally(state, idea_lines)
     return Progress(title, objective.metric, objective.better_words, maximize, marks, path, band, target, low, high)
-
-
-def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
-    """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
-    kept = sum(line.standing in KEPT for line in idea_lines)
-    sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)
-    return f"{state.attempted} {'idea' if state.attempted == 1 else 'ideas'}, {kept} kept, {sure} confirmed"
 
 
 def _point(idea_line: IdeaLine) -> Point:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.lab.campaign_report.formatting import number
-from autoresearch.lab.campaign_report.plot_data import KEPT, Point, Progress
-from autoresearch.lab.campaign_report.summary import IdeaStatus
+from autoresearch.lab.campaign_report.plot_data import Point, Progress
+from autoresearch.lab.campaign_report.summary import KEPT, IdeaStatus
 from autoresearch.records.rundir import write_atomically
 
 INK, SOFT, BASE, BLUE, GREEN, ORANGE, RED = "#1c1f23", "#5b626b", "#4a4f57", "#0072b2", "#00805d", "#b35900", "#c0392b"

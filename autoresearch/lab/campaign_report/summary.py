@@ -42,6 +42,9 @@ class IdeaStatus(StrEnum):
     PREPARED = "prepared"
 
 
+KEPT = (IdeaStatus.KEPT, IdeaStatus.CONFIRMED)
+
+
 @dataclass(frozen=True, slots=True)
 class IdeaLine:
     """One idea as a row of a table. Differences are in the metric's unit; positive is higher, better or not.
@@ -325,30 +328,16 @@ def _index(verdict: Mapping[str, Any]) -> int:
 
 
 def honest(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """What may be said about the outcome, and what may not."""
-    kept, sure = (_standing_so(idea_lines, one) for one in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED))
-    return [_all_proved(sure) if sure else unconfirmed(kept), *_cautions(state, idea_lines)]
-
-
-def beside_outcome(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """What `honest` says beside the outcome of a report, which names the best confirmed idea or says that none is."""
-    sure = _standing_so(idea_lines, IdeaStatus.CONFIRMED)
-    return [*([_all_proved(sure)] if len(sure) > 1 else []), *_cautions(state, idea_lines)]
-
-
-def _standing_so(idea_lines: Sequence[IdeaLine], standing: IdeaStatus) -> list[IdeaLine]:
-    return [line for line in idea_lines if line.standing is standing]
-
-
-def _all_proved(sure: Sequence[IdeaLine]) -> str:
-    found = "; ".join(_proved(line) for line in sure[:10])
-    return f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."
-
-
-def _cautions(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> list[str]:
-    """What may not be said, or not without a word about it."""
-    kept, gone = (_standing_so(idea_lines, one) for one in (IdeaStatus.KEPT, IdeaStatus.DEMOTED))
-    words = [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
+    """What may be said about the outcome, and then what may not, or not without a word about it."""
+    kept, sure, gone = (
+        [line for line in idea_lines if line.standing is one]
+        for one in (IdeaStatus.KEPT, IdeaStatus.CONFIRMED, IdeaStatus.DEMOTED)
+    )
+    words = [unconfirmed(kept)]
+    if sure:
+        found = "; ".join(_proved(line) for line in sure[:10])
+        words = [f"Confirmed by fresh runs with other seeds: {found}{_more(sure, 10)}."]
+    words += [f"{line.shown.sentence}." for line in kept[:10] if line.shown.basis is Basis.DETERMINISTIC]
     if luck := [line for line in kept if line.shown.basis is not Basis.DETERMINISTIC]:
         names = ", ".join(_picked(line) for line in luck[:10])
         words.append(
@@ -394,6 +383,13 @@ def _picked(idea_line: IdeaLine) -> str:
 
 def _more(items: Sequence[object], shown: int) -> str:
     return f" and {len(items) - shown} more" if len(items) > shown else ""
+
+
+def tally(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> str:
+    """`24 ideas, 3 kept, 1 confirmed`: every attempt counts; what is confirmed is among the kept."""
+    kept = sum(line.standing in KEPT for line in idea_lines)
+    sure = sum(line.standing is IdeaStatus.CONFIRMED for line in idea_lines)
+    return f"{state.attempted} {'idea' if state.attempted == 1 else 'ideas'}, {kept} kept, {sure} confirmed"
 
 
 def best_line(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> IdeaLine | None:

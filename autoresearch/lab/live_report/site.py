@@ -58,7 +58,7 @@ class LiveSite:
             return None
         if rest:
             return campaign.report.answer()
-        from autoresearch.lab.campaign_report.page import page_html
+        from autoresearch.lab.campaign_report.report import page_html
 
         return WebAnswer(page_html(campaign.report.data(), live=True).encode(), HTML)
 

@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase, Rules
-from autoresearch.lab.campaign_report import memory
+from autoresearch.lab.campaign_report import campaign_words, memory
 from autoresearch.records.campaign_records import add
 
 pytestmark = pytest.mark.system
@@ -168,10 +168,11 @@ def test_the_best_of_a_key_is_one_that_was_kept(campaign: Callable[..., Any]) ->
 
 def test_the_rules_say_that_seeds_do_nothing(campaign: Callable[..., Any]) -> None:
     made = campaign()
-    assert memory.rule_words(made.state())[-1].startswith("3 runs of the baseline, 6 re-tests of what looks better")
+    rule = campaign_words.rule_words(made.state())[-1]
+    assert rule.startswith("3 runs of the baseline, 6 re-tests of what looks better")
     made.tell("seed_check", seen=False, reason="equal", by="", runs=3, values=0, exact=True, copies=[])
     words = "one run of each idea, as 3 runs of the baseline show that seeds change nothing, ideas from: "
-    assert memory.rule_words(made.state())[-1].startswith(words)
+    assert campaign_words.rule_words(made.state())[-1].startswith(words)
 
 
 def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[..., Any]) -> None:

@@ -16,8 +16,7 @@ import pytest
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.lab.campaign_report import memory, plot_data, summary
-from autoresearch.lab.campaign_report.page import page_html
-from autoresearch.lab.campaign_report.report import CampaignReport, write_report
+from autoresearch.lab.campaign_report.report import CampaignReport, page_html, write_report
 
 METRIC = "task_pass_rate@1"
 PROVED = f"{METRIC} 0.65, +0.15 against the baseline (90 % interval +0.05 to +0.25; 4 fresh runs against 5; 1 of its 5"
