@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.claim import ClaimEstimate
-from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.campaign.stop_rules import stand
 from autoresearch.core.controller import rules
 from autoresearch.core.metrics.objective import Direction, Objective

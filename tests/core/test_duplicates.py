@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.duplicates import all_earlier, earlier, fate, resolved, twin, vetoed
-from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.similarity import alike, words_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.campaign.lineage import incumbent, marked
+from autoresearch.core.campaign.state import incumbent, marked
 
 #  1 - 2 - 3 - 5
 #    \ 4   \ 6

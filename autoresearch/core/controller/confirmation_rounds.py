@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import past_values, unprovable
-from autoresearch.core.campaign.lineage import marked
-from autoresearch.core.campaign.state import CampaignState, Idea, Round
+from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
 from autoresearch.core.controller.scheduler import RunRequest

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.fold import fold
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
