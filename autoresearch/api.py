@@ -169,7 +169,7 @@ class Run:
 
         Raises ConflictError if it is over.
         """
-        from autoresearch.lab.runs.stop import ask_to_stop
+        from autoresearch.lab.runs.sessions import ask_to_stop
 
         if self._rundir.state() in _OVER:
             raise ConflictError(f"{self.name} is over", fix=f"autoresearch explain {self.name}")

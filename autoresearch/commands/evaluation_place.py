@@ -17,7 +17,7 @@ def evaluation_place(
     include: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
 ) -> int:
     """Leave exactly the files of a commit there, whatever a run may have done to them."""
-    from autoresearch.lab.ideas.evaluation import make_place
+    from autoresearch.lab.ideas.worktree_paths import make_place
 
     make_place(repository, path, commit, include or ())
     output.say(f"evaluated in {path}: {commit[:12]}, as it was committed")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoresearch.commands import output
 from autoresearch.commands.live_line import Part, live_line, progress_bar, sparkline
-from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt

@@ -35,8 +35,8 @@ def stop(
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab.runs import run_status, sessions
     from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.lab.runs.sessions import ask_to_stop
     from autoresearch.lab.runs.settled import attend
-    from autoresearch.lab.runs.stop import ask_to_stop
     from autoresearch.lab.runs.watch import Watcher
 
     parts = real_parts()
@@ -83,7 +83,7 @@ def _closed(outcome: Outcome, rundir: RunDir, parts: Parts, *, as_json: bool) ->
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab.runs import sessions
-    from autoresearch.lab.runs.end_leftovers import end_processes
+    from autoresearch.lab.runs.record_lost import end_processes
     from autoresearch.trainers import ask, registry
 
     more: dict[str, Any] = {}

@@ -40,7 +40,7 @@ def client(run: RunArgument) -> int:
 def down(run: RunArgument, as_json: Annotated[bool, typer.Option("--json")] = False) -> int:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
-    from autoresearch.lab.runs.end_leftovers import end_processes
+    from autoresearch.lab.runs.record_lost import end_processes
     from autoresearch.trainers import ask
 
     rundir, spec, trainer = _run(run)

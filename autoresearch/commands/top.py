@@ -183,7 +183,7 @@ def _attach(line: RunLine, terminal: Terminal, parts: Parts) -> str:
 
 def _stop(line: RunLine, reason: str) -> str:
     """Ask it to stop, as `stop` does; what there is to say."""
-    from autoresearch.lab.runs.stop import ask_to_stop
+    from autoresearch.lab.runs.sessions import ask_to_stop
 
     rundir = RunDir(Path(line.run_dir))
     if not rundir.state().lives:

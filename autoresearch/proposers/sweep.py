@@ -9,9 +9,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from autoresearch.core.campaign import overrides
-from autoresearch.core.campaign.attempted import tried
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, tried
 from autoresearch.core.campaign.space import MOST_GRID_POINTS, Point, Space, need_grid, need_search
 
 _DRAWS = 64

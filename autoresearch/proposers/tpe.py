@@ -21,10 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from autoresearch.core.campaign.attempted import config_only, points
 from autoresearch.core.campaign.hypothesis import BEST
 from autoresearch.core.campaign.overrides import canonical, changed, fingerprint, flatten
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, config_only, points
 from autoresearch.core.campaign.space import Choices, Dimension, Point, Space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED

@@ -16,7 +16,7 @@ from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, past_values
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Fold, Idea
-from autoresearch.core.controller import confirmation_rounds, scheduler, seed_check
+from autoresearch.core.controller import confirmation_rounds, scheduler
 from autoresearch.core.controller.actions import Note, RecordVerdict
 from autoresearch.core.controller.next_actions import next_request
 from autoresearch.core.controller.scheduler import RunRequest
@@ -178,7 +178,7 @@ class Simulation:
         Unless the world says how its runs are seeded: then the check is the product's own.
         """
         if self.world.seeding:
-            for action in seed_check.check_seeds(self.state, self.curves):
+            for action in confirmation_rounds.check_seeds(self.state, self.curves):
                 if isinstance(action, Note):
                     self.note(action.do, **action.fields)
             return

@@ -154,9 +154,9 @@ def test_kill_9_of_the_runner_of_agentjet_with_a_ray_of_its_own(bench: Any) -> N
 
 
 NEVER_LOOKS = """
-from autoresearch.core.run import report_cadence
+from autoresearch.core.run import limits
 from autoresearch.lab.runs import watch
-report_cadence.NAPS_S, watch.POLL_S = (6000.0,), 6000.0
+limits.NAPS_S, watch.POLL_S = (6000.0,), 6000.0
 """
 
 

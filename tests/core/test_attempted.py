@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from autoresearch.core.campaign.attempted import points, tried
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, points, tried
 
 BASE = {"lr": 0.001, "g": 8}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.limits import nap
 
 
 @pytest.mark.parametrize(

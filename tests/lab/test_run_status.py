@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.limits import nap
 from autoresearch.core.run.spec import RunState
 from autoresearch.lab.runs.run_status import LiveReadings, ReadBudget, RunStatus
 

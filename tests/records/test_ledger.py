@@ -299,17 +299,17 @@ def test_an_editor_that_saves_by_renaming_is_followed(
     ledger: Ledger, row: MakeRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.append_once(row("r-1"))
-    real, copied = module.fcntl.flock, []
+    real, copied = module.hold_lock, []
 
-    def flock(fd: int, how: int) -> None:
+    def hold(fd: int, path: Path) -> None:
         if not copied:  # the editor saves while we wait for the lock
             copied.append(1)
             saved = ledger.path.with_name("saved")
             saved.write_bytes(ledger.path.read_bytes())
             saved.replace(ledger.path)
-        real(fd, how)
+        real(fd, path)
 
-    monkeypatch.setattr(module.fcntl, "flock", flock)
+    monkeypatch.setattr(module, "hold_lock", hold)
     assert ledger.append_once(row("r-2"))
     assert [r.run_id for r in ledger.rows()] == ["r-1", "r-2"]
 

@@ -9,7 +9,7 @@ valid metric; everything else is `discard`. In addition, noise is taken into acc
    each side is its own, shrunk towards that of all replicates of the campaign as if they were `prior` degrees of
    freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004); the degrees of freedom are F. E. Satterthwaite's.
 3. At `most` runs it is discarded.
-4. Runs that collapsed (`core.statistics.collapse`) are left out of both means; an idea that loses more of its runs than
+4. Runs that collapsed (`core.statistics.noise`) are left out of both means; an idea that loses more of its runs than
    the incumbent, by an exact test at `losing`, is not kept. One whose first run collapsed has a second one where
    collapses are known to be a matter of luck.
 5. A kept idea that is much noisier than the baseline is run again while the search builds on it: an incumbent that
@@ -27,10 +27,8 @@ from dataclasses import dataclass
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.collapse import survivors
-from autoresearch.core.statistics.exact_test import share_p
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, spread_of
-from autoresearch.core.statistics.student_t import t_quantile
+from autoresearch.core.statistics.noise import UNKNOWN, Noise, mean, measured, spread_of, survivors
+from autoresearch.core.statistics.student_t import share_p, t_quantile
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,18 @@ from autoresearch.core.campaign.deterministic import decide_once, resolution_of
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
-from autoresearch.core.statistics.collapse import collapsed, robust_sd, survivors
-from autoresearch.core.statistics.noise import UNKNOWN, Noise, Spread, mean, pooled, spread_of, total
+from autoresearch.core.statistics.noise import (
+    UNKNOWN,
+    Noise,
+    Spread,
+    collapsed,
+    mean,
+    pooled,
+    robust_sd,
+    spread_of,
+    survivors,
+    total,
+)
 
 DEFAULT = DecisionRule()
 UNSELECTED = 30  # runs: the baseline's and the first of each idea, which together are a group of their own

@@ -16,8 +16,7 @@ from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.judgement import search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.collapse import collapsed
-from autoresearch.core.statistics.noise import mean
+from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import number
 
 DETERMINISTIC = "deterministic: not confirmed on other data or seeds"

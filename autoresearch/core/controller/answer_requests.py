@@ -19,8 +19,7 @@ from autoresearch.core.controller.actions import (
     WithdrawRun,
     pause,
 )
-from autoresearch.core.controller.confirmation_rounds import plan_round
-from autoresearch.core.controller.seed_check import verdicts_without_test
+from autoresearch.core.controller.confirmation_rounds import plan_round, verdicts_without_test
 
 ASKED = "asked for"  # the reason of a request that gives none
 

@@ -22,9 +22,8 @@ from autoresearch.core.controller.confirmation_rounds import MOST_ROUNDS, plan_r
 from autoresearch.core.controller.scheduler import CHECKED, MOST_REPEATS, REFRESH
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import Verdict
-from autoresearch.core.statistics.confirmation import design
+from autoresearch.core.statistics.confirmation import design, expected_size
 from autoresearch.core.statistics.noise import Noise, noise_of
-from autoresearch.core.statistics.sequential import expected_size
 
 CAMPAIGNS = 100  # simulated
 HORIZON = 24  # ideas of a simulated campaign at most; later ones cost what the last half of them does

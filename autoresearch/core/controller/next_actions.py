@@ -38,11 +38,11 @@ from autoresearch.core.controller.actions import (
     pause,
 )
 from autoresearch.core.controller.answer_requests import ASKED, answer, begin_round
+from autoresearch.core.controller.confirmation_rounds import check_due, verdicts_without_test
 from autoresearch.core.controller.cost import plan_in_time
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.rules import may_begin, past_deadline, reason_to_pause, stand_at, waves_left
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.seed_check import check_due, verdicts_without_test
 from autoresearch.core.controller.sentences import add_line, doubt_words, eta, row_line
 
 TOO_LATE = "not confirmed: too little time is left"

@@ -3,16 +3,24 @@
 A metric's name is chosen by its trainer. Where two trainers give one name to different measurements, MEANINGS lists
 what each of them measures, and values with different meanings are never compared: not by `compare`, not in a ledger,
 not by the decision of a campaign. A metric that is not listed means the same wherever it has the same name.
+
+No signal: detects runs that could not learn anything; their metric is evidence neither for nor against an idea.
+
+If all answers get the same reward, the advantages of GRPO and related methods are zero, and so is the gradient.
+Causes: a data set that is too hard or too easy, a verifier that always returns the same, a group size of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from autoresearch.core.metrics.expression_parser import ExpressionError
+from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective, same_metric
+from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.ledger_row import LedgerRow
 
 _SOLVED = ("task_pass_rate@*", "num_all_success_tasks", "num_pass_n_tasks*", "TGC@*", "val/pass@*", "pass@*")
@@ -81,3 +89,29 @@ def _same(a: str, b: str) -> bool:
         return same_metric(a, b)
     except ExpressionError:
         return False
+
+
+NO_SIGNAL = "no_signal"
+LEAST_REWARDS = 5  # steps: the mean rewards of a few small groups may agree by chance
+LEAST_GRADIENTS = 3
+
+
+def no_signal(steps: Sequence[Reading]) -> str:
+    """Why nothing could be learnt in these training steps; "" if something could, or if there are too few steps.
+
+    steps: of one source, in order. Rewards printed with few digits are compared as printed.
+    """
+    for key in GRADIENT_KEYS:
+        norms = _finite(steps, key)
+        if len(norms) >= LEAST_GRADIENTS and not any(norms):
+            return f"{key} is 0 in all {len(norms)} steps: nothing could be learnt"
+    for key in REWARD_KEYS:
+        rewards = _finite(steps, key)
+        if len(rewards) >= LEAST_REWARDS:
+            same = all(reward == rewards[0] for reward in rewards)
+            return f"{key} is {rewards[0]:g} in all {len(rewards)} steps: nothing could be learnt" if same else ""
+    return ""
+
+
+def _finite(steps: Sequence[Reading], key: str) -> list[float]:
+    return [value for reading in steps if math.isfinite(value := reading.metrics.get(key, math.nan))]

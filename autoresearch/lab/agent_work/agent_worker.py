@@ -175,7 +175,7 @@ class AgentWorker:
 
     def _fixed(self, state: CampaignState, idea: Idea, edit: Edit, turns: Sequence[str]) -> None:
         """Commit a fix, or say why there is none; both go into the log of the experiment."""
-        from autoresearch.lab.ideas.follow_up import repair
+        from autoresearch.lab.ideas.run_commit import repair
 
         idea = next(one for one in state.ideas if one.index == idea.index)
         number, most = state.research.fixes.get(idea.index, 0), self.spec.max_fixes

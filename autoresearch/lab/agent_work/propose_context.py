@@ -21,7 +21,7 @@ from autoresearch.core.diagnosis.symptoms import SymptomEvidence
 from autoresearch.core.metrics.expression import Point
 from autoresearch.core.run.ending import EXCUSED
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of

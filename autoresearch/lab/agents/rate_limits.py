@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.agents.agent import Answer, Ask, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.run.report_cadence import nap
+from autoresearch.core.run.limits import nap
 from autoresearch.lab.agents.turn_dir import anew
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.records.secrets import mask_text

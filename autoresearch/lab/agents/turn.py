@@ -39,7 +39,7 @@ from autoresearch.lab.agents.turn_dir import (
 )
 from autoresearch.lab.agents.turn_environment import TurnEnvironment as TurnEnvironment
 from autoresearch.lab.resolve.run_names import new_token
-from autoresearch.lab.runs.end_leftovers import SWEEP_S, VARIABLE, sweep
+from autoresearch.lab.runs.record_lost import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.rundir import is_locked, locked

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.campaign.attempted import points
 from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.proposer import points
 from autoresearch.core.campaign.shown_value import Basis
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.metrics.objective import Direction

@@ -19,7 +19,7 @@ from autoresearch.core.controller.scheduler import retest_owed
 from autoresearch.core.controller.sentences import drift_words, seed_words
 from autoresearch.core.run.ending import PENDING, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.lab.campaign_report import formatting

@@ -19,7 +19,7 @@ from autoresearch.lab.ideas.idea_commit import as_line, claim
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.runs.cancel import erase, take_back
-from autoresearch.lab.runs.end_leftovers import SWEEP_S, sweep
+from autoresearch.lab.runs.record_lost import SWEEP_S, sweep
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.records import campaign_records, evidence
 from autoresearch.records.campaign_records import CampaignDir

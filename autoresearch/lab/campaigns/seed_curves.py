@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.actions import Action
-from autoresearch.core.controller.confirmation_rounds import judge_round
-from autoresearch.core.controller.seed_check import check_seeds, measured_rows, round_rows
+from autoresearch.core.controller.confirmation_rounds import check_seeds, judge_round, measured_rows, round_rows
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.seeding import SeededRun, copied
 from autoresearch.lab.campaign_report.curves_and_diffs import measured_again

@@ -16,7 +16,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot, slot
-from autoresearch.lab.ideas.evaluation import evaluation_slot
+from autoresearch.lab.ideas.worktree_paths import evaluation_slot
 from autoresearch.lab.launch.run_sandbox import scratch_of
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.start_follower import attend_run

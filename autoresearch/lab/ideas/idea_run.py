@@ -15,9 +15,8 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
 from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
-from autoresearch.lab.ideas.evaluation import evaluated_apart, evaluation_slot
 from autoresearch.lab.ideas.run_commit import RunCommit, commit_run
-from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, proof
+from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, evaluated_apart, evaluation_slot, proof
 from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import PreparedRun
 from autoresearch.lab.launch.run_sandbox import RunSandbox, writable_paths

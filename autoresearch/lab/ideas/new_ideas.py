@@ -15,8 +15,8 @@ from autoresearch.core.controller.actions import Action, Note, Say
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas import idea_commit
 from autoresearch.lab.ideas.commit_builder import CommitBuilder, IdeaRefused
-from autoresearch.lab.ideas.follow_up import repair
 from autoresearch.lab.ideas.idea_sources import IdeaSources
+from autoresearch.lab.ideas.run_commit import repair
 from autoresearch.proposers.queue import in_order
 from autoresearch.proposers.queue_entry import Broken, from_entry
 from autoresearch.records.failpoint import failpoint

@@ -6,7 +6,7 @@ import select
 import time
 from pathlib import Path
 
-from autoresearch.lab.runs.inotify import Inotify
+from autoresearch.lab.runs.watch import Inotify
 
 BLIND_S = 0.25  # poll interval of the file without inotify
 SLOW_S = 2.0  # ... and with it: on a network file system another machine may touch the file

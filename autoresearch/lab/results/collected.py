@@ -19,7 +19,7 @@ from autoresearch.core.run.ending import (
     Verdict,
 )
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.lab.results.diagnosis import BADLY
 from autoresearch.lab.results.finished_run import ExaminedRun, FinishedRun
 from autoresearch.lab.results.judge import Judgement

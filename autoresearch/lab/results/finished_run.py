@@ -11,7 +11,7 @@ from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.statistics.no_signal import no_signal
+from autoresearch.core.statistics.comparable import no_signal
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.results.judge import MeasuredRun

@@ -20,8 +20,7 @@ from autoresearch.core.run.ending import (
     lone_verdict,
 )
 from autoresearch.core.run.spec import DEADLINE, RunSpec
-from autoresearch.core.statistics.comparable import Measured, why_not
-from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import NEARLY, SeededRun
 from autoresearch.records import campaign_records, exit_record

@@ -12,9 +12,8 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.cancel import never_begun, take_back
-from autoresearch.lab.runs.end_leftovers import carriers
 from autoresearch.lab.runs.outcome import Outcome, load
-from autoresearch.lab.runs.record_lost import record_lost
+from autoresearch.lab.runs.record_lost import carriers, record_lost
 from autoresearch.records import evidence, exit_record, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry

@@ -8,7 +8,7 @@ from typing import Any
 
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDING, Ending, Verdict, exit_code
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.statistics.no_signal import NO_SIGNAL
+from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.records import earlier_runs, exit_record, journal, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, read_json

@@ -1,4 +1,7 @@
-"""Runs and their sessions: find them by any name, view them, close them."""
+"""Runs and their sessions: find them by any name, view them, close them.
+
+Ask a run to stop, by a file that its Runner or Follower reads, and record the request.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
-from autoresearch.records import spec_file
+from autoresearch.records import events, journal, spec_file
 from autoresearch.records.index import IndexEntry
+from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
 
@@ -127,3 +131,12 @@ def close_session(rundir: RunDir, parts: Parts) -> bool:
 def living(parts: Parts) -> list[IndexEntry]:
     """Every run that is not collected yet, oldest first."""
     return parts.index.live()
+
+
+def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
+    """Request the end of a run: now, or with `drain` after its current step. OSError if its directory is gone."""
+    how = "drain" if drain else "now"
+    spec = spec_file.read(rundir)
+    events.append(rundir.events, "stop_requested", how=how, reason=reason)
+    journal.append(Path(spec.result_dir), f"stop requested ({how}): {reason}")
+    request_stop(rundir, reason, how=how)

@@ -16,10 +16,9 @@ from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
 from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
 from autoresearch.core.controller.answer_requests import answer
-from autoresearch.core.controller.confirmation_rounds import plan_round
+from autoresearch.core.controller.confirmation_rounds import check_seeds, plan_round
 from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.next_actions import next_actions
-from autoresearch.core.controller.seed_check import check_seeds
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Verdict
 from autoresearch.core.statistics.noise import variance

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.statistics.collapse import CUT, QUARTILE, collapsed, robust_sd, survivors
+from autoresearch.core.statistics.noise import CUT, QUARTILE, collapsed, robust_sd, survivors
 
 UP, DOWN = Objective("reward"), Objective("loss", Direction.MINIMIZE)
 

@@ -14,6 +14,7 @@ from autoresearch.core.statistics.confirmation import (
     ALPHA,
     Claim,
     Confirmation,
+    Design,
     confirm,
     design,
     fails_more,
@@ -21,7 +22,6 @@ from autoresearch.core.statistics.confirmation import (
     level,
     p_value,
 )
-from autoresearch.core.statistics.sequential import Design
 from tests.bench.simulated import proof
 
 CONFIRMED, DEMOTED, UNDECIDED = Claim.CONFIRMED, Claim.DEMOTED, Claim.UNDECIDED

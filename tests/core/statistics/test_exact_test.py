@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from autoresearch.core.statistics.exact_test import share_p
+from autoresearch.core.statistics.student_t import share_p
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [((2, 4), (1, 6)), ((0, 3), (2, 5)), ((3, 3), (0, 4)), ((1, 8), (0, 13))])

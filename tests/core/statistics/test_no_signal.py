@@ -7,7 +7,7 @@ import math
 import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.statistics.no_signal import no_signal
+from autoresearch.core.statistics.comparable import no_signal
 
 
 def series(**columns: list[float]) -> list[Reading]:

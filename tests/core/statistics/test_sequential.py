@@ -8,8 +8,8 @@ from statistics import NormalDist
 
 import pytest
 
-from autoresearch.core.statistics import sequential
-from autoresearch.core.statistics.sequential import Design, estimate, levels
+from autoresearch.core.statistics import confirmation
+from autoresearch.core.statistics.confirmation import Design, estimate, levels
 
 SIZES = (4, 6, 8)
 FUTILE = (0.5, 0.25)
@@ -50,7 +50,7 @@ def test_the_estimate_is_median_unbiased_and_its_interval_covers(theta: float) -
     shares = []
     for _ in range(400):
         look, z = ended(plan, walk(rng, SIZES, theta))
-        shares.append(sequential._as_good(plan, look, z, theta))
+        shares.append(confirmation._as_good(plan, look, z, theta))
     assert sum(share < 0.5 for share in shares) / 400 == pytest.approx(0.5, abs=0.075)
     assert sum(0.05 <= share <= 0.95 for share in shares) / 400 == pytest.approx(0.9, abs=0.045)
 
@@ -68,7 +68,7 @@ def test_the_estimate_is_where_its_probability_is_a_half() -> None:
     plan = Design(SIZES, levels(0.04, SIZES), FUTILE)
     for look, z in ((0, 2.5), (1, 2.2), (2, 2.2), (2, 1.0), (1, 0.2), (0, -1.0)):
         found = estimate(plan, look, z, coverage=0.8)
-        shares = [sequential._as_good(plan, look, z, theta) for theta in (found.low, found.middle, found.high)]
+        shares = [confirmation._as_good(plan, look, z, theta) for theta in (found.low, found.middle, found.high)]
         assert shares == pytest.approx([0.1, 0.5, 0.9], abs=1e-3)
         assert found.low < found.middle < found.high
 
@@ -92,5 +92,5 @@ def test_the_expected_size_is_the_simulated_one(theta: float) -> None:
     """4,000 tests each: the standard error is below 0.03 runs."""
     rng, plan = random.Random(3), Design(SIZES, levels(0.04, SIZES), FUTILE)
     sizes = [SIZES[ended(plan, walk(rng, SIZES, theta))[0]] for _ in range(4000)]
-    assert sequential.expected_size(plan, theta) == pytest.approx(sum(sizes) / 4000, abs=0.09)
-    assert sequential.expected_size(plan, math.inf) == 4
+    assert confirmation.expected_size(plan, theta) == pytest.approx(sum(sizes) / 4000, abs=0.09)
+    assert confirmation.expected_size(plan, math.inf) == 4

@@ -32,7 +32,7 @@ from autoresearch.lab.agents.agent_sandbox import Level
 from autoresearch.lab.agents.turn import lost_turns, run_turn
 from autoresearch.lab.agents.turn_dir import TurnDir, anew, next_directory, read_result, spent
 from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
-from autoresearch.lab.runs.end_leftovers import VARIABLE
+from autoresearch.lab.runs.record_lost import VARIABLE
 from autoresearch.records.rundir import locked, read_json
 
 Eventually = Callable[[Callable[[], object]], None]

@@ -12,8 +12,7 @@ import pytest
 from autoresearch.core.campaign.judgement import decision_of, incumbent, noise_without, pending, usual_sd
 from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.controller import rules
-from autoresearch.core.statistics.collapse import survivors
-from autoresearch.core.statistics.noise import noise_of
+from autoresearch.core.statistics.noise import noise_of, survivors
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.records import campaign_records
 from autoresearch.records.ledger import Ledger
