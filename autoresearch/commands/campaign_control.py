@@ -176,8 +176,8 @@ def set_rules(
 def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, Any]:
     """The rules in KEY=VALUE words, checked as a campaign file's are."""
     from autoresearch.core.campaign.spec import parse_target
-    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES, converted
-    from autoresearch.lab.key_values import parse_pairs
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES
+    from autoresearch.lab.yaml_files import parse_pairs
 
     given = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")
     if unset := next((name for name, value in given.items() if value is None), None):
@@ -185,7 +185,7 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
     values: dict[str, Any] = {}
     for name, value in given.items():
         try:
-            values[name] = converted(CAMPAIGN_KEYS[name], value, now)
+            values[name] = CAMPAIGN_KEYS[name].read(value, now)
             if name == "target":
                 values[name] = parse_target(values[name], objective)
         except (ValueError, TypeError, OverflowError) as error:

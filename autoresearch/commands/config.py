@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ def schema(
             *((key.name, key.takes, key.default, key.meaning) for key in CAMPAIGN_KEYS.values()),
         ],
         project.FILE: [
-            *((key.name, key.takes, key.builtin or None, key.meaning) for key in project.KEYS),
+            *((key.name, key.takes, key.default or None, key.meaning) for key in project.KEYS),
             (project.LAUNCHERS, "mapping", None, "targets for --launcher, by name: each a kind and its options"),
             (project.NOTIFY, "text, mapping or list", None, project.NOTIFY_MEANING),
         ],
@@ -121,7 +122,7 @@ def _declared(name: str, settings: project.Settings) -> dict[str, Any]:
         target = project.targets_of(name, settings.launchers, str(settings.file))[0]
     except UsageError as wrong:
         return {"name": name, "kind": None, "slots": None, "options": {}, "error": wrong.message}
-    return {**target.to_json(), "error": None}
+    return {**asdict(target), "error": None}
 
 
 def _words(one: dict[str, Any]) -> str:

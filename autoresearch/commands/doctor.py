@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,7 +153,7 @@ def _facts(inspected: Inspected) -> list[tuple[str, str]]:
 
 def _payload(inspected: Inspected) -> dict[str, Any]:
     return {
-        **inspected.target.to_json(),
+        **asdict(inspected.target),
         "fit": inspected.fit,
         "answers": inspected.answers,
         "latency_s": inspected.latency_s,

@@ -17,6 +17,7 @@ from autoresearch.errors import NotFoundError
 
 def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_default=False)]) -> int:
     """Follow every run of a target until there is none."""
+    from autoresearch.core.run.json_record import from_record
     from autoresearch.core.run.targets import Target
     from autoresearch.lab.remote.follower import Follower
     from autoresearch.lab.remote.start_follower import take_up
@@ -27,7 +28,7 @@ def follow(directory: Annotated[str, typer.Argument(metavar="DIRECTORY", show_de
     record = read_json(folder / "place.json")
     if record is None:
         raise NotFoundError(f"{folder} is no directory of a target")
-    target = Target.from_json(record)
+    target = from_record(Target, record)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its terminal may go, the runs are followed on
     environ = os.environ
     while True:

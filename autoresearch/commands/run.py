@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,7 +169,7 @@ def _show_plan(
     payload = {
         "run": None,
         "state": "planned",
-        "place": options.target.to_json(),
+        "place": asdict(options.target),
         "gpus_asked": None if options.target.is_local else options.remote_gpus.at(options.target),
         "branch": spec.branch or None,
         "session": spec.session,

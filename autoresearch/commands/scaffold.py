@@ -39,8 +39,8 @@ def blackbox(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
-    from autoresearch.lab.key_values import ValueType, parse_pairs
-
+    from autoresearch.lab.keys import ValueType
+    from autoresearch.lab.yaml_files import parse_pairs
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
     given = parse_pairs(set_ or (), dict.fromkeys(KEYS, ValueType.TEXT))

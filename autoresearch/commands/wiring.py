@@ -60,6 +60,6 @@ def job_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:
 
 
 def _manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
-    from autoresearch.lab.manifests import manifest  # costs jinja2 and yaml, and is for Kubernetes alone
+    from autoresearch.lab.render import manifest  # costs jinja2 and yaml, and is for Kubernetes alone
 
     return manifest(template, values)

@@ -12,14 +12,14 @@ from typing import Any
 
 from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.schema import NOTES
+from autoresearch.core.campaign.space_file import RANGE
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, CampaignKey
-from autoresearch.lab.key_values import ValueType
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DIRECTIONS
+from autoresearch.lab.keys import DURATION, TYPE_SCHEMAS, Key, Schema, ValueType
 from autoresearch.notifiers.notice import GROUPS, NoticeKind
-
-Schema = dict[str, Any]
+from autoresearch.proposers.queue_entry import ENTRY
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 NAMES = ("campaign", "autoresearch", "notes", "idea")
@@ -27,69 +27,10 @@ FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
 
-_UNITS = "w|weeks?|wks?|d|days?|h|hours?|hrs?|m|minutes?|mins?|s|seconds?|secs?"
-_DURATION = (
-    rf"^\s*(\d[\d.]*\s*-?({_UNITS})\s*(and\s+)?)+$"  # 1h30m, 24 hours
-    r"|^\d+:\d\d:\d\d$|^[\d.]+$"
-    r"|^[A-Za-z -]+(week|day|hour|minute|second)s?( and a half)?$"  # half an hour
-    r"|[^\u0000-\u007f]"  # 24小时
-)
-_DATE = r"^\d{4}-\d\d-\d\d"
-_DIGITS, _DECIMAL = r"^\d+$", r"^[\d.]+([eE][+-]?\d+)?$"
-_WORDS = {"patternErrorMessage": "write a duration, such as 90s, 20m, 1h30m or 24h"}  # shown by VS Code
-_SWITCH: Schema = {"enum": [True, False, "yes", "no", "on", "off", "true", "false", None]}
-_TEXT: Schema = {"type": ["string", "number", "null"]}
-_TEXTS: Schema = {"type": ["string", "array", "null"], "items": {"type": ["string", "number"]}}
-_NUMBER: Schema = {"type": ["number", "string", "null"], "pattern": _DECIMAL}
-_TIME: Schema = {"type": ["string", "number", "null"], "pattern": _DURATION, "exclusiveMinimum": 0, **_WORDS}
-_TARGETS: Schema = {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}}
-_RANGE: Schema = {
-    "type": ["object", "array"],
-    "minItems": 1,
-    "minProperties": 1,
-    "properties": {
-        "low": {"type": "number", "description": "the least value"},
-        "high": {"type": "number", "description": "the greatest value"},
-        "log": {"type": "boolean", "description": "drawn evenly in the logarithm"},
-        "step": {"type": "number", "exclusiveMinimum": 0, "description": "only low, low + step, ..."},
-        "points": {"type": "integer", "minimum": 2, "description": "how many values a grid has"},
-        "choices": {"type": "array", "minItems": 1, "description": "the values that it may take"},
-        "value": {"description": "the one value that it has"},
-    },
-    "additionalProperties": False,
-    "dependentRequired": {"low": ["high"], **{word: ["low"] for word in ("high", "log", "step", "points")}},
-}
-_IDEA: Schema = {
-    "type": "object",
-    "properties": {
-        "slug": {"type": "string", "description": "its short name; else made from what it changes"},
-        "sentence": {"type": "string", "description": "why it may win"},
-        "overrides": {"type": "object", "description": "recipe keys and their new values"},
-        "set": {"type": "object", "description": "another name for overrides"},
-        "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}"},
-        "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs"},
-        "blueprint": {"type": "string", "description": "instead of the campaign's"},
-        "parent": {"type": "string", "description": "best (the default), baseline, or the slug of an idea"},
-        "expected": {"type": "string", "description": "what is expected of it"},
-        "simpler": {"type": "boolean", "description": "it makes things simpler, so being as good is enough"},
-        "smoke": {"type": "boolean", "description": "it tests plumbing and judges nothing"},
-    },
-    "additionalProperties": False,
-}
-_TYPES: Mapping[ValueType, Schema] = {
-    ValueType.AMOUNT: {**_NUMBER, "exclusiveMinimum": 0},
-    ValueType.SHARE: {**_NUMBER, "minimum": 0, "maximum": 1},
-    ValueType.DURATION: _TIME,
-    ValueType.DEADLINE: {**_TIME, "pattern": f"{_DURATION}|{_DATE}"},
-    ValueType.SWITCH: _SWITCH,
-    ValueType.TEXT: _TEXT,
-    ValueType.TEXTS: _TEXTS,
-    ValueType.COMMAND: _TEXTS,
-    ValueType.SPACE: {"type": ["object", "string", "null"], "minProperties": 1, "additionalProperties": _RANGE},
-    ValueType.TARGETS: _TARGETS,
-    ValueType.QUEUE: {"type": ["string", "array", "null"], "items": _IDEA},
-}
-_DIRECTIONS = ["maximize", "minimize", "max", "min", "higher", "lower", "up", "down"]
+_TYPES = TYPE_SCHEMAS
+_SWITCH, _TIME = _TYPES[ValueType.SWITCH], _TYPES[ValueType.DURATION]
+_IDEA: Schema = {"type": "object", "properties": ENTRY, "additionalProperties": False}
+_DIRECTIONS = [*CAMPAIGN_KEYS["direction"].choices, *DIRECTIONS]
 _NOTE_TYPES: Mapping[str, Schema] = {
     "direction": {"enum": _DIRECTIONS},
     "first_step": {"enum": ["kl", "any"]},
@@ -146,21 +87,15 @@ def _idea() -> Schema:
     return {"title": "an entry of a queue, which is a list of them", **_IDEA, "examples": [lower, shorter]}
 
 
-def _campaign_key(key: CampaignKey) -> Schema:
-    if key.type is ValueType.COUNT:
-        made: Schema = {"type": ["integer", "string", "null"], "minimum": key.least, "pattern": _DIGITS}
-    elif key.type is ValueType.CHOICE:
-        off = [False, "off"] if key.name in ("prune", "sandbox") else []
-        words = _DIRECTIONS if key.name == "direction" else key.choices
-        others = _plug_ins("proposers") if key.name == "proposer" else ()
-        made = {"enum": list(dict.fromkeys((*words, *others, *off, None)))}
-    else:
-        made = _TYPES[key.type]
-    return _described(made, key.meaning, key.default)
+def _campaign_key(key: Key) -> Schema:
+    made = key.schema(_plug_ins(key.plugins) if key.plugins else ())
+    if key.type is ValueType.SPACE:
+        return {**made, "additionalProperties": RANGE}
+    return {**made, "items": _IDEA} if key.type is ValueType.QUEUE else made
 
 
-def _described(made: Schema, meaning: str, default: Any = None) -> Schema:
-    return {"description": meaning, **({} if default in (None, "", []) else {"default": default}), **made}
+def _described(made: Schema, meaning: str) -> Schema:
+    return {"description": meaning, **made}
 
 
 def _project() -> Schema:
@@ -169,14 +104,12 @@ def _project() -> Schema:
     return _closed("the defaults of a project of autoresearch", {**properties, **blocks})
 
 
-def _setting(setting_key: settings.SettingKey) -> Schema:
-    if setting_key.name == "launcher":
-        made = _TARGETS
-    elif setting_key.duration:  # empty: none; and a grace of 0 is one
-        made = {"type": ["string", "number", "null"], "pattern": f"^$|{_DURATION}", "minimum": 0, **_WORDS}
-    else:
-        made = _SWITCH if setting_key.builtin in ("yes", "no") else _TEXT
-    return _described(made, setting_key.meaning, setting_key.builtin)
+def _setting(key: Key) -> Schema:
+    made = key.schema()
+    if key.type is ValueType.DURATION:  # empty: none; and a grace of 0 is one
+        del made["exclusiveMinimum"]
+        made |= {"pattern": f"^$|{DURATION}", "minimum": 0}
+    return made
 
 
 def _recipients() -> Schema:
@@ -245,6 +178,6 @@ def _only(options: Iterable[str]) -> Schema:
 
 
 def _notes() -> Schema:
-    singles = {key: _described(_NOTE_TYPES.get(key, _TEXT), NOTES[key]) for key in TEXT_KEYS}
-    lists = {key: _described(_NOTE_TYPES.get(key, _TEXTS), NOTES[key]) for key in LIST_KEYS}
+    singles = {key: _described(_NOTE_TYPES.get(key, _TYPES[ValueType.TEXT]), NOTES[key]) for key in TEXT_KEYS}
+    lists = {key: _described(_NOTE_TYPES.get(key, _TYPES[ValueType.TEXTS]), NOTES[key]) for key in LIST_KEYS}
     return _closed("the notes of a blueprint", {**singles, **lists})

@@ -58,6 +58,26 @@ def render_text(text: str, name: str, /, **values: object) -> str:
         raise UsageError(f"{name}: {error.message or 'no template'}") from error
 
 
+def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
+    """The one object of a Kubernetes template: the file at an absolute path, else one of `templates/`.
+
+    Raises NotFoundError, UsageError for an undefined name in the template, BlueprintError if the result is not YAML.
+    """
+    from autoresearch.lab.yaml_files import parse_mapping
+
+    own = Path(template)
+    if not own.is_absolute():
+        return parse_mapping(render(template, **values).encode(), template)
+    try:
+        text = own.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFoundError(f"the template {template} cannot be read: {error}") from error
+    made = parse_mapping(render_text(text, template, **values).encode(), template)
+    if not isinstance(made.get("metadata", {}), dict) or not isinstance(made.get("spec"), dict):
+        raise UsageError(f"{template}: makes no Kubernetes object: it needs `kind`, `metadata` and `spec`")
+    return made
+
+
 def render_chat(template: str, turns: Sequence[Mapping[str, object]]) -> str:
     """A model's chat template as transformers renders it, in a sandbox. Raises UsageError if it cannot be rendered."""
     import jinja2

@@ -12,6 +12,7 @@ from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
+from autoresearch.lab.keys import Key, ValueType
 from autoresearch.notifiers.notice import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
 
@@ -23,54 +24,35 @@ NOTIFY_MEANING = "who gets a notice of ends, pauses ...: a URL as Apprise takes 
 _LAUNCHERS_HINT = "such as: launchers: {gpu1: {kind: ssh, host: gpu1.example.org, slots: 4}}"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingKey:
-    """One setting: its built-in value (as typed), whether it is a duration, and its description."""
-
-    name: str
-    builtin: str
-    duration: bool
-    meaning: str
-
-    @property
-    def takes(self) -> str:
-        """Its type in words."""
-        return "duration" if self.duration else "yes or no" if self.builtin in ("yes", "no") else "text"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return f"AUTORESEARCH_{self.name.upper()}"
-
-
-KEYS = (
-    SettingKey(
+_T = ValueType
+KEYS = (  # the built-in values are texts, as they would be typed
+    Key(
         "first_step_timeout",
+        _T.DURATION,
         f"{FIRST_STEP_S / 60:.0f}m",
-        True,
         "limit to the first step (of silence, where steps are not known yet), unless the blueprint sets one",
     ),
-    SettingKey("max_time", f"{MAX_TIME_S / 3600:.0f}h", True, "limit of a run, unless the blueprint sets one"),
-    SettingKey("stall_timeout", "", True, "end a run after so long without a new event; empty: only report it"),
-    SettingKey("grace", f"{GRACE_S:.0f}s", True, "between TERM and KILL"),
-    SettingKey(
+    Key("max_time", _T.DURATION, f"{MAX_TIME_S / 3600:.0f}h", "limit of a run, unless the blueprint sets one"),
+    Key("stall_timeout", _T.DURATION, "", "end a run after so long without a new event; empty: only report it"),
+    Key("grace", _T.DURATION, f"{GRACE_S:.0f}s", "between TERM and KILL"),
+    Key(
         "first_step_cap",
+        _T.DURATION,
         f"{FIRST_STEP_CAP_S / 3600:.0f}h",
-        True,
         "most that boot and validation may add to the first-step limit",
     ),
-    SettingKey("tmux_socket", "", False, "tmux socket name or path; empty: the default server"),
-    SettingKey(
-        "launcher", "local", False, "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"
+    Key("tmux_socket", _T.TEXT, "", "tmux socket name or path; empty: the default server"),
+    Key(
+        "launcher", _T.TARGETS, "local", "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"
     ),
-    SettingKey("interactive", "no", False, "yes: runs on Slurm share one allocation, for tight debug loops"),
-    SettingKey("trainer", "", False, "trainer of blueprints that name none; empty: from the command"),
-    SettingKey("gpus", "none", False, "GPUs to lease: none, all, N, 0,1 or UUIDs"),
-    SettingKey("gpu_check", "yes", False, "no: start recipes that ask for more GPUs than there are"),
-    SettingKey("big_volume", "auto", False, "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
-    SettingKey("prefix", "autoresearch", False, "first part of branch names"),
-    SettingKey("bell", "yes", False, "no: a terminal that waited neither rings nor shows a notice at the end"),
-    SettingKey("require_snapshot", "no", False, "yes: refuse a run whose code no commit can hold"),
+    Key("interactive", _T.YES_NO, "no", "yes: runs on Slurm share one allocation, for tight debug loops"),
+    Key("trainer", _T.TEXT, "", "trainer of blueprints that name none; empty: from the command"),
+    Key("gpus", _T.TEXT, "none", "GPUs to lease: none, all, N, 0,1 or UUIDs"),
+    Key("gpu_check", _T.YES_NO, "yes", "no: start recipes that ask for more GPUs than there are"),
+    Key("big_volume", _T.TEXT, "auto", "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
+    Key("prefix", _T.TEXT, "autoresearch", "first part of branch names"),
+    Key("bell", _T.YES_NO, "yes", "no: a terminal that waited neither rings nor shows a notice at the end"),
+    Key("require_snapshot", _T.YES_NO, "no", "yes: refuse a run whose code no commit can hold"),
 )
 BY_NAME = {key.name: key for key in KEYS}
 
@@ -79,7 +61,7 @@ BY_NAME = {key.name: key for key in KEYS}
 class SettingValue:
     """The effective value of a setting: the text and its source."""
 
-    key: SettingKey
+    key: Key
     text: str
     source: str  # "built-in", "<path>:<line-less>", "environment AUTORESEARCH_X", "flag"
 
@@ -160,11 +142,12 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
     typed, launchers, notify = _read(file) if file else ({}, {}, None)
     values: dict[str, SettingValue] = {}
     for key in KEYS:
-        value = SettingValue(key, key.builtin, "built-in")
+        value = SettingValue(key, key.default, "built-in")
         if key.name in typed:
             value = SettingValue(key, typed[key.name], str(file))
-        if environ.get(key.variable):
-            value = SettingValue(key, environ[key.variable], f"environment {key.variable}")
+        variable = f"AUTORESEARCH_{key.name.upper()}"
+        if environ.get(variable):
+            value = SettingValue(key, environ[variable], f"environment {variable}")
         if flags and flags.get(key.name):
             value = SettingValue(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
         _check(value)
@@ -212,7 +195,7 @@ def _declared(file: Path, data: dict[str, Any]) -> Declared:
 
 
 def _check(setting: SettingValue) -> None:
-    if not setting.key.duration or not setting.text:
+    if setting.key.type is not ValueType.DURATION or not setting.text:
         return
     try:
         seconds = parse_duration(setting.text)
@@ -228,7 +211,7 @@ def _check(setting: SettingValue) -> None:
 def template() -> str:
     """The text of a new autoresearch.yaml: every key, commented out, with its description."""
     lines = ["# Defaults of this project; flags and AUTORESEARCH_* variables win over them."]
-    lines += [f"# {key.name}: {key.builtin or '...'}  # {key.meaning}" for key in KEYS]
+    lines += [f"# {key.name}: {key.default or '...'}  # {key.meaning}" for key in KEYS]
     return "\n".join([*lines, *_EXAMPLE]) + "\n"
 
 

@@ -1,20 +1,26 @@
-"""YAML files as plain mappings; the only module that uses pyyaml."""
+"""YAML files, and KEY=VALUE words of a command line that are read as they are; the only module that uses pyyaml."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
-from autoresearch.errors import BlueprintError, NotFoundError
+from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+from autoresearch.lab.keys import ValueType, unknown_key
 from autoresearch.runner.debug_log import note
 
 MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds
 _DEEP = 8  # keys within keys of which anybody asks for the line
+
+# Values of these types are texts: `--set` takes them as they are typed, and not as YAML would read them.
+_TEXTS = (ValueType.TEXT, ValueType.CHOICE, ValueType.TEXTS, ValueType.COMMAND)
+_LISTS = (ValueType.TEXTS, ValueType.COMMAND, ValueType.QUEUE, ValueType.ANY)
+_MAPPINGS = (ValueType.SPACE, ValueType.TARGETS)
 
 
 def load_mapping(path: Path) -> dict[str, object]:
@@ -125,6 +131,46 @@ def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", ne
         if edited is not None and parse_mapping(edited.encode(), name) == wanted:
             return edited
     return dump(wanted)
+
+
+def parse_pairs(pairs: Iterable[str], types: Mapping[str, ValueType], *, option: str = "--set") -> dict[str, Any]:
+    """The values of KEY=VALUE words, read as a YAML file would have them; None for `null`: the default.
+
+    Numbers, truth values, lists and mappings are YAML's; a text needs no quotes. Raises UsageError that names the
+    nearest key for one that is unknown, and for a word that is no pair, says nothing or stands twice.
+    """
+    found: dict[str, Any] = {}
+    start = f"{option} " if option else ""
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        name, text = name.strip().replace("-", "_"), text.strip()
+        if not sign or not name:
+            raise UsageError(f"{start}{pair!r} is no KEY=VALUE", hint=f"such as {start}{next(iter(types))}=VALUE")
+        if name not in types:
+            raise unknown_key(f"{start or ''}{pair!r}".strip(), name, types)
+        if name in found:
+            raise UsageError(f"{start}{name} stands twice", hint=f"a list is one value: {start}{name}='[A, B]'")
+        if not text:
+            raise UsageError(f"{start}{name}= has no value", hint=f"{start}{name}=null is its default")
+        found[name] = _pair_value(types[name], text, f"{start}{name}")
+    return found
+
+
+def _pair_value(value_type: ValueType, text: str, source: str) -> Any:
+    if text in ("null", "~"):
+        return None
+    begins = {"[": _LISTS, "{": (*_MAPPINGS, ValueType.ANY)}
+    flow = text[0] in "\"'" or value_type in begins.get(text[0], ())
+    if value_type in _TEXTS and not flow:
+        return text
+    try:
+        value = parse_any(text.encode(), source)
+    except BlueprintError as bad:
+        if not flow:
+            return text
+        raise UsageError(bad.message, hint="quote the value for the shell: --set 'guard=[A, B]'") from None
+    keep = flow or not isinstance(value, str | dict | list) or (isinstance(value, dict) and value_type in _MAPPINGS)
+    return value if keep else text
 
 
 def _broken(message: str) -> BlueprintError:

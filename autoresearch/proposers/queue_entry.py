@@ -39,9 +39,21 @@ from autoresearch.records.secrets import mask_text
 
 QUEUE = "queue"
 FROM = "from"
-_TEXTS = ("slug", "sentence", "blueprint", "parent", "expected")
-_FLAGS = ("simpler", "smoke")
-_KEYS = (*_TEXTS, *_FLAGS, "overrides", "files", "patches")
+ENTRY: dict[str, dict[str, Any]] = {
+    "slug": {"type": "string", "description": "its short name; else made from what it changes"},
+    "sentence": {"type": "string", "description": "why it may win"},
+    "overrides": {"type": "object", "description": "recipe keys and their new values"},
+    "set": {"type": "object", "description": "another name for overrides"},
+    "files": {"type": "object", "description": "path in the repository: the new text, or {from: FILE}"},
+    "patches": {"type": "array", "items": {"type": "string"}, "description": "files of unified diffs"},
+    "blueprint": {"type": "string", "description": "instead of the campaign's"},
+    "parent": {"type": "string", "description": "best (the default), baseline, or the slug of an idea"},
+    "expected": {"type": "string", "description": "what is expected of it"},
+    "simpler": {"type": "boolean", "description": "it makes things simpler, so being as good is enough"},
+    "smoke": {"type": "boolean", "description": "it tests plumbing and judges nothing"},
+}
+"""Every key of an entry, as its JSON schema."""
+
 _OUTSIDE = "is no path inside the repository"
 
 
@@ -165,13 +177,14 @@ class _EntryReader:
 
     def words(self) -> None:
         for word, value in self.entry.items():
-            if word not in _KEYS:
-                near = difflib.get_close_matches(str(word), _KEYS, 1)
-                known = f"write `{near[0]}`" if near else f"known are {', '.join(_KEYS)}"
+            kind = ENTRY.get(word, {}).get("type")
+            if kind is None or word == "set":
+                near = difflib.get_close_matches(str(word), ENTRY, 1)
+                known = f"write `{near[0]}`" if near else f"known are {', '.join(ENTRY)}"
                 self.wrong(f"`{word}` is no key of an entry; {known}", str(word))
-            elif word in _TEXTS and not isinstance(value, str):
+            elif kind == "string" and not isinstance(value, str):
                 self.wrong(f"`{word}` is no text; put it in quotes", word)
-            elif word in _FLAGS and not isinstance(value, bool):
+            elif kind == "boolean" and not isinstance(value, bool):
                 self.wrong(f"`{word}` is neither true nor false", word)
 
     def text(self, key: str) -> str:

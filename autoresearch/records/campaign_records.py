@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class CampaignDir:
 
 def write_spec(campaign_dir: CampaignDir, campaign_spec: CampaignSpec) -> None:
     """Write campaign.json, atomically and durably; the campaign exists from then on."""
-    write_json(campaign_dir.spec, campaign_spec.to_json())
+    write_json(campaign_dir.spec, asdict(campaign_spec))
     sync_directory(campaign_dir.path)
     keep(campaign_dir)
 

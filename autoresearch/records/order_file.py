@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Handle
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_json
@@ -48,7 +49,7 @@ class Order:
 
 def write(rundir: RunDir, order: Order) -> None:
     """Write order.json, durably and atomically."""
-    write_json(rundir.order, {"schema": 1, **asdict(order), "place": order.place.to_json()})
+    write_json(rundir.order, {"schema": 1, **asdict(order)})
 
 
 def read(rundir: RunDir) -> Order | None:
@@ -56,12 +57,8 @@ def read(rundir: RunDir) -> Order | None:
     data = read_json(rundir.order)
     if data is None:
         return None
-    known = {name: data[name] for name in Order.__dataclass_fields__ if name in data}
     try:
-        known["place"] = Target.from_json(known["place"])
-        known["handle"] = Handle(**known["handle"]) if known.get("handle") else None
-        known["declared"] = tuple(known.get("declared") or ())
-        return Order(**known)
+        return from_record(Order, data)
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.swarm import Swarm
-from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import NotFoundError
 from autoresearch.records.appending import unwritable
 from autoresearch.records.rundir import RunDir, read_json, write_json
@@ -25,8 +21,6 @@ from autoresearch.records.secrets import learn, mask_values, secrets_in
 
 SCHEMA = 1
 _PATTERNS = ("signals", "lines", "sources")  # how logs and metrics are parsed
-_FORMATS = {one.value: one for one in SourceFormat}
-T = TypeVar("T")
 
 
 def write(rundir: RunDir, spec: RunSpec, extra: Mapping[str, Any]) -> None:
@@ -56,7 +50,7 @@ def read(rundir: RunDir) -> RunSpec:
     """
     data = rundir.spec.read_bytes()
     try:
-        spec = _spec(json.loads(data))
+        spec = from_record(RunSpec, json.loads(data))
         for command in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup):
             learn(secrets_in(command))
         return spec
@@ -67,28 +61,3 @@ def read(rundir: RunDir) -> RunSpec:
             code="spec_damaged",
         ) from error
 
-
-def _spec(record: Mapping[str, Any]) -> RunSpec:
-    values = {name: _plain(record[name]) for name in RunSpec.__dataclass_fields__ if name in record}
-    values["limits"] = _made(Limits, values["limits"])
-    if objective := values.get("objective"):
-        values["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
-    values["sources"] = tuple(
-        _made(Source, {**s, "format": _FORMATS.get(s["format"], s["format"])}) for s in values.get("sources", ())
-    )
-    values["signals"] = tuple(
-        _made(SignalPattern, {**s, "kind": SignalKind(s["kind"]), "needles": _plain(s.get("needles", []))})
-        for s in values.get("signals", ())
-    )
-    if swarm := values.get("swarm"):
-        values["swarm"] = _made(Swarm, {**swarm, "retries": tuple(swarm["retries"])})
-    return RunSpec(**values)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _made(kind: type[T], record: Mapping[str, Any]) -> T:
-    """Build a dataclass from a record; unknown keys (of newer versions) are ignored."""
-    return kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]

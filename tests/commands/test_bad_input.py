@@ -667,7 +667,6 @@ def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[st
         ("scaffold", "check"): ("agent",),
         ("skill", "show"): ("run",),
         ("skill", "install"): ("--dir", bench.repo),
-        ("skill", "eval"): (),
         ("campaign", "approve"): ("--all",),
     }
     (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -141,8 +142,8 @@ def _campaign(**more: Any) -> CampaignSpec:
 
 def test_a_campaign_keeps_its_places() -> None:
     spec = _campaign(places=parse_pool("local:2, gpu1", DECLARED), parallel=6)
-    assert CampaignSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-    older = {key: value for key, value in _campaign().to_json().items() if key != "places"}
+    assert CampaignSpec.from_json(json.loads(json.dumps(asdict(spec)))) == spec
+    older = {key: value for key, value in asdict(_campaign()).items() if key != "places"}
     assert CampaignSpec.from_json(older).places == (LOCAL,)
 
 

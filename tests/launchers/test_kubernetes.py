@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.core.run.job_launcher import Declined, Handle, Job
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.lab.manifests import manifest
+from autoresearch.lab.render import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_names import PLACE, RUN, label_value
 from tests.engines.kubernetes.api_server import Refused

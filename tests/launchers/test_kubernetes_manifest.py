@@ -10,7 +10,7 @@ import pytest
 from autoresearch.core.run.job_launcher import Declined, Job, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.lab.manifests import manifest
+from autoresearch.lab.render import manifest
 from autoresearch.launchers.kubernetes import KubernetesLauncher
 from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning, parsed
 from autoresearch.launchers.kubernetes_names import label_value, labels, object_name

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -238,12 +238,13 @@ def test_two_followers_at_once_start_it_once(sshd: Any, ssh_job: Any, tmp_path: 
 
 SUBMIT = """
 import json, sys
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.job_launcher import Job
 from autoresearch.core.run.targets import Target
 from autoresearch.launchers.ssh import SshLauncher
 import os
 given = json.loads(sys.argv[1])
-launcher = SshLauncher(Target.from_json(given["place"]), os.environ)
+launcher = SshLauncher(from_record(Target, given["place"]), os.environ)
 launcher.submit(Job(**{**given["job"], "argv": tuple(given["job"]["argv"])}))
 print("submitted", flush=True)
 sys.stdin.read()
@@ -256,10 +257,9 @@ def test_a_submitter_that_is_killed_starts_it_at_most_once(
 ) -> None:
     """Killed with its ssh at some moment of the submit; the next one finds or starts exactly one."""
     import json
-    from dataclasses import asdict
 
     place, job = tmp_path / "run-1", ssh_job(tmp_path / "run-1", COUNTING)
-    given = json.dumps({"place": sshd.place().to_json(), "job": asdict(job)})
+    given = json.dumps({"place": asdict(sshd.place()), "job": asdict(job)})
     child = subprocess.Popen([sys.executable, "-c", SUBMIT, given], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         child.wait(after_s)
@@ -374,11 +374,12 @@ def test_a_port_that_somebody_has_is_told_before_the_run_and_during_it(
 
 def test_forwards_end_with_whoever_holds_them(sshd: Any, tmp_path: Path, eventually: Eventually, listener: int) -> None:
     port = free_port()
-    given = sshd.place(forwards=[f"{port}:localhost:{listener}"]).to_json()
+    given = asdict(sshd.place(forwards=[f"{port}:localhost:{listener}"]))
     code = (
-        "import json, os, sys; from autoresearch.core.run.targets import Target;"
+        "import json, os, sys; from autoresearch.core.run.json_record import from_record;"
+        "from autoresearch.core.run.targets import Target;"
         "from autoresearch.launchers.ssh import SshLauncher;"
-        "launcher = SshLauncher(Target.from_json(json.loads(sys.argv[1])), os.environ);"
+        "launcher = SshLauncher(from_record(Target, json.loads(sys.argv[1])), os.environ);"
         "assert not launcher.reach.forwards.stand(); print('stands', flush=True); sys.stdin.read()"
     )
     import json

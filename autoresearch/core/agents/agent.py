@@ -261,13 +261,6 @@ class AgentSpec:
     hold: bool = False  # code ideas wait for `campaign approve`
     notes: tuple[str, ...] = field(default=())  # a person's instructions to the agent from the start
 
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> AgentSpec:
-        """Read the output of `asdict`; unknown keys (of newer versions) are ignored."""
-        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-        known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-        return cls(**known)
-
     def chosen(self, *, outside: bool = False) -> Chosen:
         """The settings that the agent's adapter needs."""
         return Chosen(self.program, self.model, self.extra, self.template, self.keep, outside)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.branch_and_run_names import SLUG_MAX, first_free, slugify
 
 BASELINE = "baseline"
 BEST = "best"
-_TUPLES = frozenset({"patches", "paths", "flags", "turns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,7 @@ class Hypothesis:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Hypothesis:
         """Read the output of `to_json`; unknown keys (of newer versions) are ignored."""
-        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
-        for name in _TUPLES & known.keys():
-            known[name] = tuple(known[name])
-        return cls(**known)
+        return from_record(cls, value)
 
     @property
     def is_baseline(self) -> bool:

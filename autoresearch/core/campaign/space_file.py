@@ -12,13 +12,30 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from autoresearch.core.campaign.overrides import canonical, plain
 from autoresearch.core.campaign.space import Choices, Dimension, Number, Range, Space
 from autoresearch.errors import UsageError
 
-_WORDS = ("low", "high", "log", "step", "points", "choices", "value")
+RANGE: dict[str, Any] = {
+    "type": ["object", "array"],
+    "minItems": 1,
+    "minProperties": 1,
+    "properties": {
+        "low": {"type": "number", "description": "the least value"},
+        "high": {"type": "number", "description": "the greatest value"},
+        "log": {"type": "boolean", "description": "drawn evenly in the logarithm"},
+        "step": {"type": "number", "exclusiveMinimum": 0, "description": "only low, low + step, ..."},
+        "points": {"type": "integer", "minimum": 2, "description": "how many values a grid has"},
+        "choices": {"type": "array", "minItems": 1, "description": "the values that it may take"},
+        "value": {"description": "the one value that it has"},
+    },
+    "additionalProperties": False,
+    "dependentRequired": {"low": ["high"], **{word: ["low"] for word in ("high", "log", "step", "points")}},
+}
+"""The JSON schema of what stands behind a key of a space."""
+_WORDS = tuple(RANGE["properties"])
 _FOREIGN = {"min": "low", "max": "high", "values": "choices", "options": "choices", "grid": "choices", "num": "points"}
 _EXAMPLE = "write `key: {low: 1e-4, high: 1e-2, log: true}` or `key: [8, 16, 32]`"
 

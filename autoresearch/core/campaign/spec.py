@@ -6,13 +6,14 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
@@ -129,21 +130,15 @@ class CampaignSpec:
         hidden = [PurePosixPath(path) for path in self.hide if not path.startswith("/")]
         return (*self.include, *(str(path) for path in hidden if shown.isdisjoint((path, *path.parents))))
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "places": [place.to_json() for place in self.places]}
-
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CampaignSpec:
-        """Read the output of `to_json`; unknown (newer) keys are ignored. Raises KeyError, TypeError, ValueError."""
-        known = {name: _plain(record[name]) for name in cls.__dataclass_fields__ if name in record}
-        objective = record["objective"]
-        known["objective"] = Objective(objective["metric"], Direction(objective["direction"]))
-        known["proposer"] = ProposerSpec(**record["proposer"])
-        beside = {"confirm_runs": record["confirm_runs"]} if "confirm_runs" in record else {}  # in older files
-        known["rules"] = Rules(**{**beside, **record["rules"]})
-        known["research"] = AgentSpec.from_json(record.get("research") or {})
-        known["places"] = tuple(map(Target.from_json, record.get("places") or [LOCAL.to_json()]))
-        return cls(**known)
+        """Read the output of `asdict`, and that of older versions. Raises KeyError, TypeError, ValueError."""
+        known = {**record, "research": record.get("research") or {}}
+        if not known.get("places"):
+            known.pop("places", None)
+        if "confirm_runs" in record:  # it stood beside the rules
+            known["rules"] = {"confirm_runs": record["confirm_runs"], **record["rules"]}
+        return from_record(cls, known)
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
         """A copy with changed stop rules. Raises ValueError for a value that is not a number."""
@@ -155,10 +150,6 @@ class CampaignSpec:
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""
         return f"{self.prefix}/{slug}"
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def parse_target(text: str, objective: Objective) -> float:

@@ -36,7 +36,7 @@ class Target:
     """One target with a number of slots."""
 
     name: str
-    kind: str  # a Kind, or the name of a launcher that is a plug-in
+    kind: Kind | str  # a Kind, or the name of a launcher that is a plug-in
     slots: int = 0  # 0: not given
     options: Mapping[str, Any] = field(default_factory=dict)  # options of its launcher; JSON values
 
@@ -65,17 +65,6 @@ class Target:
         """An option as text; `default` if it is not given."""
         value = self.options.get(option)
         return default if value is None else str(value)
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that `from_json` reads."""
-        return {"name": self.name, "kind": str(self.kind), "slots": self.slots, "options": dict(self.options)}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Target:
-        """Read what `to_json` wrote. Raises KeyError, TypeError, ValueError."""
-        kind = str(record["kind"])
-        known = next((one for one in Kind if one == kind), kind)
-        return cls(str(record["name"]), known, int(record["slots"]), dict(record["options"]))
 
 
 LOCAL = Target("local", Kind.LOCAL)

@@ -31,7 +31,7 @@ class SourceFormat(StrEnum):
 class Source:
     """A file that a trainer writes metrics to. `authority`: the source with the lowest value is preferred."""
 
-    format: str  # a SourceFormat, or the name of a reader that is a plug-in
+    format: SourceFormat | str  # a SourceFormat, or the name of a reader that is a plug-in
     path: str  # absolute, or relative to the directory the trainer runs in
     authority: int = 0
     first: int = 0  # the step of the first validation, if the file names no steps

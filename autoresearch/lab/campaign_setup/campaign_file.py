@@ -10,10 +10,10 @@ from typing import Any
 
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confirm
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES, converted
-from autoresearch.lab.key_values import parse_pairs, unknown_key
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES
+from autoresearch.lab.keys import unknown_key
 from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT, is_blueprint
-from autoresearch.lab.yaml_files import load_mapping
+from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 
 FILES = ("campaign.yaml", "campaign.yml")
 
@@ -161,6 +161,6 @@ def _blueprint(file: Path, typed: Mapping[str, Any]) -> Path:
 def _checked(key: str, value: Any, source: str, now: float) -> Any:
     """The value in the type of its key; UsageError names key and source."""
     try:
-        return converted(CAMPAIGN_KEYS[key], value, now)
+        return CAMPAIGN_KEYS[key].read(value, now)
     except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(f"{source or 'default'}: {key}: {error}", code="bad_campaign_file") from None

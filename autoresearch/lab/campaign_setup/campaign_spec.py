@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text import branch_and_run_names as naming
 from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.lab.campaign_setup.agent_options import research_spec
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal
+from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.run_names import key_of
@@ -75,8 +77,13 @@ def campaign_spec(
         prune=campaign_file["prune"],
         warmup=campaign_file["warmup"] or 0,
         keep_gb=campaign_file["keep_gb"],
-        research=research_spec(campaign_file.values),
+        research=_agent_spec(campaign_file),
     )
+
+
+def _agent_spec(campaign_file: CampaignFile) -> AgentSpec:
+    fields = {key.spec_field: campaign_file[key.name] for key in AGENT_KEYS if key.spec_field}
+    return from_record(AgentSpec, fields)
 
 
 def named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
@@ -141,7 +148,7 @@ def secret_findings(campaign_spec: CampaignSpec, blueprint: Blueprint) -> tuple[
     notes = blueprint.notes
     commands = (blueprint.launch_command, *notes.prepare, *notes.evaluate, *notes.cleanup)
     variables = (f"{name}={value}" for name, value in notes.env.items())
-    keys = {name: value for name, value in campaign_spec.to_json().items() if name != "blueprint_text"}
+    keys = {name: value for name, value in asdict(campaign_spec).items() if name != "blueprint_text"}
     holders = [f"its blueprint (`{plain(text, 120)}`)" for text in (*commands, *variables) if mask_text(text) != text]
     holders += [f"its key `{name}`" for name, value in keys.items() if MASK in json.dumps(mask_values(value))]
     hint = "pass it by the environment: `- requires_env: NAME` in the notes of the blueprint, `$NAME` in the command"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
@@ -106,4 +106,4 @@ def _recorded(campaign_spec: CampaignSpec, name: str) -> str:
         return json.dumps(
             [[target.name, target.kind, target.options] for target in campaign_spec.places], sort_keys=True
         )
-    return json.dumps(campaign_spec.to_json()[name], sort_keys=True, default=str)
+    return json.dumps(asdict(campaign_spec)[name], sort_keys=True, default=str)

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunState
@@ -40,7 +41,7 @@ def attend(target: Target, parts: Parts, socket: str) -> None:
         if is_locked(folder / "lock"):
             ring(folder)
             return
-        write_json(folder / "place.json", target.to_json(), durable=False)
+        write_json(folder / "place.json", asdict(target), durable=False)
         _note_shown(folder, [_digest(_who(parts.environ))])
         session = session_name(f"follow-{target.name}", target.key[-8:])
         detached.start(folder, ["follow", str(folder)], session, f"follow-{target.key}", parts, socket)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,7 +110,7 @@ def test_how_long_a_run_takes_is_read_from_an_earlier_campaign(parts: Any, spec:
     assert (unknown.seconds, unknown.measured) == (7 * HOUR, False) and unknown.source.startswith("the most")
     folder = tmp_path / "x" / "reports" / "auto_research" / "earlier"
     folder.mkdir(parents=True)
-    (folder / "campaign.json").write_text(json.dumps({**spec.to_json(), "name": "earlier"}))
+    (folder / "campaign.json").write_text(json.dumps({**asdict(spec), "name": "earlier"}))
     record = {"name": "earlier", "directory": str(folder), "created": 1.0}
     (tmp_path / "autoresearch" / "campaigns").mkdir(parents=True)
     (tmp_path / "autoresearch" / "campaigns" / "earlier.json").write_text(json.dumps(record))

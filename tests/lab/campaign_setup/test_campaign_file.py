@@ -10,7 +10,8 @@ import pytest
 
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
-from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, as_deadline
+from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
+from autoresearch.lab.keys import as_deadline
 
 NOW = 1_800_000_000.0
 

@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.campaign_keys import (
-    AGENT_KEYS,
-    CAMPAIGN_KEYS,
-    DEFAULTS,
-    TYPES,
-    converted,
-)
-from autoresearch.lab.key_values import ValueType, parse_pairs
+from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
+from autoresearch.lab.keys import ValueType
+from autoresearch.lab.yaml_files import parse_pairs
 
 NOW = 1_800_000_000.0
 
@@ -65,12 +60,12 @@ PAIRS: dict[str, Any] = {
 @pytest.mark.parametrize("pair", PAIRS)
 def test_what_is_typed(pair: str) -> None:
     ((name, value),) = parse_pairs([pair], TYPES).items()
-    assert converted(CAMPAIGN_KEYS[name], value, NOW) == PAIRS[pair]
+    assert CAMPAIGN_KEYS[name].read(value, NOW) == PAIRS[pair]
 
 
 def test_a_date_may_be_a_deadline() -> None:
     value = parse_pairs(["deadline=2099-01-01 07:00"], TYPES)["deadline"]
-    assert converted(CAMPAIGN_KEYS["deadline"], value, NOW) == datetime.datetime(2099, 1, 1, 7).timestamp()
+    assert CAMPAIGN_KEYS["deadline"].read(value, NOW) == datetime.datetime(2099, 1, 1, 7).timestamp()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +113,7 @@ REFUSED = (
 @pytest.mark.parametrize(("name", "value", "says"), REFUSED)
 def test_what_a_key_does_not_take(name: str, value: Any, says: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
-        converted(CAMPAIGN_KEYS[name], value, NOW)
+        CAMPAIGN_KEYS[name].read(value, NOW)
     assert says in str(caught.value)
 
 
@@ -126,5 +121,36 @@ def test_the_table_holds_together() -> None:
     for key in CAMPAIGN_KEYS.values():
         assert (key.type is ValueType.CHOICE) == bool(key.choices), key.name
         assert 8 < len(key.meaning) < 80 and not key.meaning.endswith("."), key.name
-        assert converted(key, key.default, NOW) == key.default, key.name
+        assert key.read(key.default, NOW) == key.default, key.name
     assert DEFAULTS.keys() == CAMPAIGN_KEYS.keys() and {key.name for key in AGENT_KEYS} < CAMPAIGN_KEYS.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (ValueType.TEXT, "0123", "0123"),
+        (ValueType.TEXT, "[a]", "[a]"),
+        (ValueType.TEXT, "'a: b'", "a: b"),
+        (ValueType.ANY, "20m", "20m"),
+        (ValueType.ANY, "1200", 1200),
+        (ValueType.ANY, "yes", True),
+        (ValueType.ANY, "[a, b]", ["a", "b"]),
+        (ValueType.ANY, "{A: 1}", {"A": 1}),
+        (ValueType.ANY, "why: because", "why: because"),
+        (ValueType.SPACE, "lr: [1, 2]", {"lr": [1, 2]}),
+        (ValueType.COUNT, "a: b", "a: b"),
+        (ValueType.COUNT, "3", 3),
+        (ValueType.TEXTS, "a, b", "a, b"),
+        (ValueType.TEXTS, "[a, b]", ["a", "b"]),
+        (ValueType.TEXTS, "{a}", "{a}"),
+        (ValueType.COUNT, "null", None),
+    ],
+)
+def test_a_value_by_its_type(kind: ValueType, text: str, value: Any) -> None:
+    assert parse_pairs([f"some_key={text}"], {"some_key": kind}) == {"some_key": value}
+
+
+def test_without_an_option_the_key_alone_is_named() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_pairs(["cuont=3"], {"count": ValueType.COUNT}, option="")
+    assert caught.value.message == "'cuont=3': unknown key 'cuont'" and caught.value.hint == "did you mean 'count'?"

@@ -1,0 +1,210 @@
+"""Key: one key of a file that people write, declared once: its type, default, bounds and one sentence.
+
+The parser (`Key.read`), the JSON schema for editors (`Key.schema`), `config schema`, the tables in the docs and `--set`
+all come from these declarations. What has several keys of its own, such as a range of a search space or an entry of a
+queue, is declared as a JSON schema beside the code that reads it.
+
+Neither msgspec nor pydantic does this for us: their messages name neither the file nor the nearest key, and importing
+msgspec takes as long as `autoresearch status` does without it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.errors import UsageError
+from autoresearch.plugins import PluginNames
+
+Schema = dict[str, Any]
+
+
+class ValueType(StrEnum):
+    """What a key takes, in the words of `config schema`."""
+
+    COUNT = "whole number"
+    AMOUNT = "number above 0"
+    SHARE = "number from 0 to 1"
+    DURATION = "duration"
+    DEADLINE = "duration, or date and time"
+    SWITCH = "true or false"
+    YES_NO = "yes or no"
+    CHOICE = "one of"
+    TEXT = "text"
+    TEXTS = "text or list of texts"
+    COMMAND = "command, or list of words"
+    SPACE = "mapping, or its file"
+    TARGETS = "targets of runs"
+    QUEUE = "path or list of ideas"
+    ANY = "text, number, list or mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key; `least` bounds a whole number, the rest is for choices."""
+
+    name: str
+    type: ValueType
+    default: Any
+    meaning: str
+    least: int = 0
+    choices: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)  # other words -> the choice that each means; "": none
+    plugins: str = ""  # the group of plug-ins whose names may be chosen, too
+    spec_field: str = ""  # the field of the spec that takes the value as it is, if one does
+
+    @property
+    def takes(self) -> str:
+        """Its type in words."""
+        if self.type is ValueType.CHOICE:
+            return f"{self.type} {', '.join(self.choices)}"
+        return f"{self.type} from {self.least}" if self.type is ValueType.COUNT else self.type.value
+
+    def read(self, value: Any, now: float) -> Any:
+        """The value in the type of its key. ValueError or TypeError, with one clause, where it has none."""
+        if value is None:
+            return None
+        match self.type:
+            case ValueType.COUNT:
+                return self._count(value)
+            case ValueType.AMOUNT | ValueType.SHARE:
+                return self._amount(value)
+            case ValueType.DURATION:
+                return seconds(value)
+            case ValueType.DEADLINE:
+                return as_deadline(value, now)
+            case ValueType.SWITCH | ValueType.YES_NO:
+                if (switch := truth(value)) is None:
+                    raise ValueError(f"{value!r} is neither true nor false")
+                return switch
+            case ValueType.CHOICE:
+                return self._choice(value)
+            case ValueType.TEXTS | ValueType.COMMAND:
+                if not isinstance(value, str | list | tuple):
+                    raise ValueError(f"{value!r} is no list")
+                if isinstance(value, str):
+                    return shlex.split(value) if self.type is ValueType.COMMAND else [value]
+                return [str(item) for item in value]
+            case ValueType.TEXT:
+                return str(value).strip()
+            case ValueType.QUEUE if not isinstance(value, str | list):
+                raise ValueError(f"{value!r} is neither a path nor a list of ideas")
+        return value
+
+    def _count(self, value: Any) -> int:
+        known = _float(value)
+        number = int(known) if not isinstance(value, bool) and known.is_integer() else None
+        if number is None or number < self.least:
+            raise ValueError(f"{value!r} is not a whole number of at least {self.least}")
+        return number
+
+    def _amount(self, value: Any) -> float:
+        number = _float(value)
+        if isinstance(value, bool) or not (0.0 <= number <= 1.0 if self.type is ValueType.SHARE else number > 0):
+            raise ValueError(f"{value!r} is not a {self.type}")
+        return number
+
+    def _choice(self, value: Any) -> str:
+        word = str(value).strip()
+        if self._has_off and truth(value) is False:  # `off`, which YAML takes for false
+            word = "off"
+        if word.lower() in self.others:
+            return self.others[word.lower()]
+        if word.lower() in self.choices or (not word and not self.default):
+            return word.lower()
+        if self.plugins and word in PluginNames(self.plugins):
+            return word
+        neither = len(self.choices) == 2
+        words = f"neither {' nor '.join(self.choices)}" if neither else f"not one of {', '.join(self.choices)}"
+        raise ValueError(f"{value!r} is {words}")
+
+    @property
+    def _has_off(self) -> bool:
+        return "off" in (*self.choices, *self.others)
+
+    def schema(self, installed: Iterable[str] = ()) -> Schema:
+        """Its JSON schema; `installed`: names of the plug-ins of its group."""
+        made = self._type_schema(installed)
+        default = {} if self.default in (None, "", []) else {"default": self.default}
+        return {"description": self.meaning, **default, **made}
+
+    def _type_schema(self, installed: Iterable[str]) -> Schema:
+        if self.type is ValueType.COUNT:
+            return {"type": ["integer", "string", "null"], "minimum": self.least, "pattern": r"^\d+$"}
+        if self.type is ValueType.CHOICE:
+            off = [False] if self._has_off else []
+            return {"enum": [*self.choices, *self.others, *installed, *off, None]}
+        return TYPE_SCHEMAS.get(self.type, {})
+
+
+def seconds(value: Any) -> float:
+    """A duration, or a number of seconds. ValueError for one that nothing could wait for."""
+    found = float(value) if isinstance(value, int | float) else parse_duration(str(value))
+    if wrong := problem(found):
+        raise ValueError(f"{value!r} {wrong}")
+    return found
+
+
+def as_deadline(value: Any, now: float) -> float:
+    """Wall clock seconds: from a duration that begins now, or from a date and time."""
+    if isinstance(value, datetime.datetime):
+        at = value.timestamp()
+    else:
+        try:
+            at = datetime.datetime.fromisoformat(str(value)).timestamp()
+        except ValueError:
+            return now + seconds(value)
+    if at <= now:
+        raise ValueError(f"{value} has passed")
+    return at
+
+
+def unknown_key(source: str, name: str, keys: Iterable[str]) -> UsageError:
+    """The error for a key that nobody knows; its hint is the nearest key, else all of them."""
+    near = difflib.get_close_matches(name, keys, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(keys))}"
+    return UsageError(f"{source}: unknown key {name!r}", hint=hint, code="bad_campaign_file")
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not a number") from None
+
+
+# ------------------------------------------------------------------ what editors know of each type
+
+_UNITS = "w|weeks?|wks?|d|days?|h|hours?|hrs?|m|minutes?|mins?|s|seconds?|secs?"
+DURATION = (
+    rf"^\s*(\d[\d.]*\s*-?({_UNITS})\s*(and\s+)?)+$"  # 1h30m, 24 hours
+    r"|^\d+:\d\d:\d\d$|^[\d.]+$"
+    r"|^[A-Za-z -]+(week|day|hour|minute|second)s?( and a half)?$"  # half an hour
+    r"|[^\u0000-\u007f]"  # 24小时
+)
+_WORDS = {"patternErrorMessage": "write a duration, such as 90s, 20m, 1h30m or 24h"}  # shown by VS Code
+_SWITCH: Schema = {"enum": [True, False, "yes", "no", "on", "off", "true", "false", None]}
+_TEXTS: Schema = {"type": ["string", "array", "null"], "items": {"type": ["string", "number"]}}
+_NUMBER: Schema = {"type": ["number", "string", "null"], "pattern": r"^[\d.]+([eE][+-]?\d+)?$"}
+_TIME: Schema = {"type": ["string", "number", "null"], "pattern": DURATION, "exclusiveMinimum": 0, **_WORDS}
+TYPE_SCHEMAS: Mapping[ValueType, Schema] = {
+    ValueType.AMOUNT: {**_NUMBER, "exclusiveMinimum": 0},
+    ValueType.SHARE: {**_NUMBER, "minimum": 0, "maximum": 1},
+    ValueType.DURATION: _TIME,
+    ValueType.DEADLINE: {**_TIME, "pattern": rf"{DURATION}|^\d{{4}}-\d\d-\d\d"},
+    ValueType.SWITCH: _SWITCH,
+    ValueType.YES_NO: _SWITCH,
+    ValueType.TEXT: {"type": ["string", "number", "null"]},
+    ValueType.TEXTS: _TEXTS,
+    ValueType.COMMAND: _TEXTS,
+    ValueType.SPACE: {"type": ["object", "string", "null"], "minProperties": 1},
+    ValueType.TARGETS: {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}},
+    ValueType.QUEUE: {"type": ["string", "array", "null"]},
+}
