@@ -26,17 +26,21 @@ _SIZES = later(r"\[\d[\d, ]*\]|\(\d[\d, ]*\)|\b\d+(?:x\d+)+\b|(?<![\w.-])\d+(?:\
 _SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
 _ASKS = later(  # how argument checks are worded
     r"\b(?:must|should|expect\w*|require[sd]?|needs?|unsupported|(?:not|only) (?:yet )?support\w*|invalid|unknown"
-    r"|unrecognized|cannot be|can't be|has to|not allowed|please (?:set|specify|provide|pass|use)|got an?)\b"
+    r"|unrecognized|cannot be|can't be|has to|not allowed|please (?:set|specify|provide|pass|use)|got an?"
+    r"|[Yy]ou (?:passed|set|specified|asked)|(?:did not|didn't) (?:pass|set|specify|provide))\b"
+)
+_OF_PYTHON = later(  # how Python itself words an error: a slip in the code that it stands in
+    r"values to unpack|invalid literal for|could not convert string|out of range|is not iterable|unhashable|not in list"
 )
 _NO_SUCH_NAME = later(r"has no attribute|unexpected keyword argument|positional arguments?\b|cannot import name")
 _OWN_MISTAKES = frozenset(
     (
         *("KeyError", "AttributeError", "TypeError", "NameError", "IndexError", "UnboundLocalError", "RecursionError"),
-        *("ZeroDivisionError", "SyntaxError", "IndentationError", "NotImplementedError", "StopIteration"),
+        *("ZeroDivisionError", "SyntaxError", "IndentationError", "StopIteration"),
     )
 )
 _WAITED = later(r"(?i)timed? ?out|fail\w* to (?:start|connect|respond|come up)|did not (?:start|answer|respond)")
-_CHECKS = frozenset(("ValueError", "AssertionError", "NotImplementedError", "TypeError", "RuntimeError"))
+_CHECKS = frozenset(("ValueError", "AssertionError", "NotImplementedError", "RuntimeError"))
 _SIZES_NOTE = "sizes do not fit"
 
 
@@ -148,11 +152,12 @@ def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
 
 def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tuple[FailureFamily, int]:
     """The family of an exception by who raised it and who called, and how many signs say so."""
-    mistake, check = name in _OWN_MISTAKES, name in _CHECKS and bool(_ASKS.search(text))
+    mistake = name in _OWN_MISTAKES or bool(_OF_PYTHON.search(text))
+    check = name in _CHECKS and not mistake and bool(_ASKS.search(text))
     sizes = name == "RuntimeError" and bool(_SIZES_DIFFER.search(text)) and len(_SIZES.findall(text)) > 1
     if not frames:
-        told = FailureFamily.CODE if mistake else FailureFamily.CONFIGURATION if sizes else FailureFamily.UNKNOWN
-        return told, int(mistake)
+        given = FailureFamily.CONFIGURATION if check or sizes else FailureFamily.UNKNOWN
+        return (FailureFamily.CODE, 1) if mistake else (given, 0)
     if not mistake and (name == "TimeoutError" or _WAITED.search(text)):  # what it waited for is not known
         return FailureFamily.UNKNOWN, 0
     last, caller = frames[-1], frames[-2] if len(frames) > 1 else None
@@ -162,7 +167,7 @@ def _of_frames(name: str, text: str, frames: tuple[TracebackFrame, ...]) -> tupl
     if last.is_own:
         if no_such_name:  # a slip, or a package of another version
             return FailureFamily.CODE, 1
-        if mistake and not (check and name == "NotImplementedError"):
+        if mistake:
             return FailureFamily.CODE, 2
         return (FailureFamily.CONFIGURATION, 1) if check else (FailureFamily.CODE, 1)
     if last.function == "<module>" or "<frozen importlib" in last.path:  # it fails while it is imported

@@ -42,6 +42,7 @@ environment    ModuleNotFoundError: No module named 'verl'
 environment    /usr/bin/python: No module named verl.trainer
 environment    bash: line 1: pyhton: command not found
 environment    init.cc:1582 NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'
+environment    [2025-08-11 10:45:36] h:26:26 [0] init.cc:416 NCCL WARN Cuda failure 'operation not supported'
 environment    A module that was compiled using NumPy 1.x cannot be run in
 environment    ImportError: /v/flash_attn.so: undefined symbol: _ZN3c105
 environment    Fatal Python error: Segmentation fault
@@ -51,6 +52,7 @@ configuration  tinygrpo: r.yaml:3: unknown key 'learn'; the nearest valid key is
 configuration  train.py: error: unrecognized arguments: --lr
 configuration  python: can't open file '/w/train.py': [Errno 2] No such file or directory
 configuration  ValueError: batch of 7 is not divisible by 8
+configuration  ValueError: You passed packing=False to SFTConfig, but you didn't pass a dataset_text_field
 configuration  RuntimeError: Error(s) in loading state_dict for PolicyNet:
 configuration  _pickle.UnpicklingError: Weights only load failed. This file can still be loaded
 data           FileNotFoundError: [Errno 2] No such file or directory: '/x.parquet'
@@ -91,6 +93,7 @@ def test_a_line(family: str, text: str) -> None:
     [
         ("code", [OWN], "KeyError: 'reward'"),
         ("code", [LIBRARY, OWN], "AssertionError: x"),
+        ("code", [OWN], "ValueError: not enough values to unpack (expected 3, got 2)"),
         ("configuration", [OWN], "ValueError: train_batch_size must be at least 8, got 7"),
         ("configuration", [OWN, LIBRARY], "ValueError: num_generations should be 8"),
         ("configuration", [OWN, LIBRARY], "AssertionError"),
