@@ -20,8 +20,8 @@ from autoresearch.core.text.regex import later
 
 _PROXYCHAINS = "proxychains is installed: begin the command with `proxychains -q` where the host needs a proxy"
 _DOTTED = r"^(?:[A-Za-z_]\w*\.)*"
-_EXCEPTION = later(_DOTTED + r"(\w*(?:Error|Exception|Interrupt|Exit|Stop\w*))(?:\([\w.]{1,80}\))?(?:: |:?$)")
-_ANY_EXCEPTION = later(_DOTTED + r"(\w+)")
+_EXCEPTION = later(_DOTTED + r"(\w+)(?:\([\w.]{1,80}\))?(?:: |:?$)")
+_USUAL_NAME = later(r"(?:Error|Exception|Interrupt|Exit|Stop\w*)$")
 _SIZES = later(r"\[\d[\d, ]*\]|\(\d[\d, ]*\)|\b\d+(?:x\d+)+\b|(?<![\w.-])\d+(?:\.\d+)?(?![\w.])")
 _SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
 _ASKS = later(  # how argument checks are worded
@@ -67,12 +67,21 @@ class LineMeaning:
 
 
 @dataclass(frozen=True, slots=True)
+class TellingWords:
+    """One regular expression of the table, and a text that every line holds which it matches."""
+
+    needle: str
+    regex: re.Pattern[str]
+    meaning: LineMeaning
+
+
+@dataclass(frozen=True, slots=True)
 class FamilyTable:
-    """families.yaml."""
+    """families.yaml. needles: every line that can be matched, or that belongs to what can be, holds one of them."""
 
     families: Mapping[FailureFamily, Mapping[str, Any]]
-    types: Mapping[str, FailureFamily]
-    words: tuple[tuple[re.Pattern[str], LineMeaning], ...]
+    types: Mapping[str, LineMeaning]  # of exceptions, by their names
+    words: tuple[TellingWords, ...]
     needles: tuple[str, ...]
 
     def policy(self, family: FailureFamily) -> FailurePolicy:
@@ -97,7 +106,10 @@ class FamilyTable:
 
     def match(self, line: str) -> LineMeaning | None:
         """What the words of a line tell, stripped of colours and prefixes."""
-        return next((meaning for pattern, meaning in self.words if pattern.search(line)), None)
+        for one in self.words:
+            if one.needle in line and one.regex.search(line):
+                return one.meaning
+        return None
 
 
 @cache
@@ -116,36 +128,87 @@ def table() -> FamilyTable:
     data = package_data("families.yaml")
     words = []
     for entry in data["words"]:
-        regex = "|".join(f"(?:{line})" for line in entry["lines"]).replace("^@", _DOTTED)
         weight, outside = Weight[entry["weight"].upper()], entry.get("outside", False)
         meaning = LineMeaning(FailureFamily(entry["family"]), weight, 1, outside, entry.get("note", ""))
-        words.append((later(regex), meaning))
+        for choice in (one for line in entry["lines"] for one in _choices(line)):
+            words.append(TellingWords(needle(choice), later(choice.replace("^@", _DOTTED)), meaning))
+    types = {
+        name: LineMeaning(FailureFamily(family), Weight[weight.upper()])
+        for weight, families in data["exceptions"].items()
+        for family, names in families.items()
+        for name in names
+    }
+    common = tuple(data["needles"])
+    rare = {text for text in (*types, *(one.needle for one in words)) if not any(part in text for part in common)}
     return FamilyTable(
         {FailureFamily(family): about for family, about in data["families"].items()},
-        {name: FailureFamily(family) for family, names in data["exceptions"].items() for name in names},
+        types,
         tuple(words),
-        tuple(data["needles"]),
+        (*common, *sorted(rare)),
     )
+
+
+_TOKEN = re.compile(r"\\[bB]|\\[dDsSwWA-Z]|\\(.)|\[(?:\\.|[^\]\\])+\]|[.^$@]|([*?{]|\+)|(.)", re.DOTALL)
+
+
+def _choices(regex: str) -> list[str]:
+    """The parts of a regular expression between the `|` on its outermost level."""
+    parts, depth = [""], 0
+    for token in re.findall(r"\\.|\[(?:\\.|[^\]\\])+\]|.", regex):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def needle(regex: str) -> str:
+    """The longest text that every line holds which this regular expression matches, of what stands outside of groups.
+
+    It knows the syntax that families.yaml uses, not all of `re`.
+    """
+    runs, run, depth, at = [""], "", 0, 0
+    while at < len(regex):
+        token = _TOKEN.match(regex, at)
+        assert token is not None
+        at = token.end()
+        literal = str(token[1] or token[3] or "")
+        if regex[token.start()] in "()":
+            depth += 1 if literal == "(" else -1
+            runs, run = [*runs, run], ""
+        elif depth or token[0] in (r"\b", r"\B"):
+            continue
+        elif literal:
+            run += literal
+        else:
+            if token[2] and token[2] != "+":  # the character before may be missing
+                run = run[:-1]
+                at = regex.index("}", at) + 1 if token[2] == "{" else at
+            runs, run = [*runs, run], ""
+    return max((*runs, run), key=len)
 
 
 def of_line(text: str) -> LineMeaning | None:
     """What a line tells that ends no traceback; None if it tells nothing."""
     if (meaning := table().match(text)) is not None:
         return _with_sizes(meaning, text)
-    return of_exception(text, ()) if _EXCEPTION.match(text) else None
+    exception = _EXCEPTION.match(text)
+    known = exception is not None and (exception[1] in table().types or _USUAL_NAME.search(exception[1]))
+    return of_exception(text, ()) if known else None
 
 
 def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:
     """What an exception tells. frames: the last ones of its traceback, the innermost last; () if none were printed."""
-    name = match[1] if (match := _ANY_EXCEPTION.match(text)) else ""
+    name = match[1] if (match := _EXCEPTION.match(text)) else ""
     typed = table().types.get(name)
     meaning = table().match(text)
+    family, signs = _of_frames(name, text, frames)
     if meaning is not None and meaning.weight is not Weight.ANY:
-        more = (typed is meaning.family) + (_of_frames(name, text, frames)[0] is meaning.family)
+        more = (typed is not None and typed.family is meaning.family) + (family is meaning.family)
         return _with_sizes(replace(meaning, signs=meaning.signs + more), text)
     if typed is not None:
-        return LineMeaning(typed, Weight.CAUSE, 1 + (_of_frames(name, text, frames)[0] is typed))
-    family, signs = _of_frames(name, text, frames)
+        return replace(typed, signs=typed.signs + (family is typed.family))
     note = _SIZES_NOTE if family is FailureFamily.CONFIGURATION and _SIZES_DIFFER.search(text) else ""
     return _with_sizes(LineMeaning(family, Weight.ANY, signs, note=note), text)
 
