@@ -17,7 +17,7 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.git_repo.commit_object import commit_tree
+from autoresearch.git_repo.commits import commit_tree
 from autoresearch.git_repo.git import Git
 from autoresearch.lab.render import data_dir
 from autoresearch.launchers.program import install_line

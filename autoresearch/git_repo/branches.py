@@ -49,20 +49,22 @@ def claim_branch(checkout: Checkout, name: str, commit: str, *, again: Callable[
     purpose before a crash; then its name is returned. Raises UsageError for an impossible name, ConflictError when
     a thousand names are taken, GitFailed if the repository cannot be written.
     """
-    _checked(name)
+    if fault := branch_fault(name):
+        raise UsageError(f"{name[:80]!r} cannot be a branch name: {fault}")
     stem, wanted, number = name, name, 1
     for _ in range(ATTEMPTS):
         if not (wanted == checkout.branch and not checkout.head):  # the unborn branch of a repository without a commit
-            refusal = _create(checkout, wanted, commit)
-            if refusal is None:
+            try:
+                _update_ref(checkout, wanted, commit, "0" * len(commit))
                 failpoint("repository.claimed")
                 return wanted
-            if "cannot create" in refusal.stderr and (blocked := _shadowed(checkout, wanted)):
-                stem = wanted = blocked
-                number = 1
-                continue
-            if not _taken(checkout, wanted, refusal):
-                raise refusal
+            except GitFailed as refusal:
+                if "cannot create" in refusal.stderr and (blocked := _shadowed(checkout, wanted)):
+                    stem = wanted = blocked
+                    number = 1
+                    continue
+                if not _taken(checkout, wanted, refusal):
+                    raise
             if again(wanted):
                 return wanted
         number += 1
@@ -109,19 +111,6 @@ def checked_out_at(checkout: Checkout, name: str) -> str:
         elif line == f"branch refs/heads/{name}":
             return place
     return ""
-
-
-def _checked(name: str) -> None:
-    if fault := branch_fault(name):
-        raise UsageError(f"{name[:80]!r} cannot be a branch name: {fault}")
-
-
-def _create(checkout: Checkout, name: str, commit: str) -> GitFailed | None:
-    try:
-        _update_ref(checkout, name, commit, "0" * len(commit))
-    except GitFailed as failure:
-        return failure
-    return None
 
 
 def _update_ref(checkout: Checkout, name: str, commit: str, expected: str) -> None:

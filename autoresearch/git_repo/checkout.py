@@ -1,15 +1,24 @@
-"""Finds the repository of a directory, with its HEAD and branch."""
+"""Finds the repository of a directory, with its HEAD and branch; a private copy of its index."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.git import LIST, Git, GitFailed
+
+INIT = "`git init` there and commit"
+ABANDONED_S = 3600.0  # an older private index is abandoned
+_INDEX = "autoresearch-index-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +49,14 @@ class Checkout:
         """The user's index: read, never written."""
         return self.git_dir / "index"
 
+    def ignores(self, path: str) -> bool:
+        """Whether git ignores a path, given from the root or absolute."""
+        with self.git.start("check-ignore", "-q", "--", path) as asked:
+            return asked.finish()[0] == 0
 
-INIT = "`git init` there and commit"
+    def commit(self, name: str) -> str:
+        """The id of a commit given by id or branch. Raises GitFailed if there is none."""
+        return self.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,7 @@ def _ask(directory: Path) -> Checkout | NoCheckout:
     if len(answers) < len(places):
         return _reason(directory, GitFailed(("git", "rev-parse"), status, err))
     born = status == 0  # without a commit, git echoes HEAD and fails
-    head, branch = (answers[-2], answers[-1]) if born else ("", git_branch(git))
+    head, branch = (answers[-2], answers[-1]) if born else ("", _unborn_branch(git))
     if len(answers) != len(places) + (2 if born else 1):  # a line break in a directory's name: query one by one
         answers = [git.line("rev-parse", place) for place in places]
     root, git_dir, common_dir = (Path(os.path.realpath(directory / answer)) for answer in answers[:3])
@@ -115,8 +130,8 @@ def _ask(directory: Path) -> Checkout | NoCheckout:
     return Checkout(root, git_dir, common_dir, head, name)
 
 
-def git_branch(git: Git) -> str:
-    """The full name of the branch that HEAD points to, even without a commit; "" if HEAD is detached."""
+def _unborn_branch(git: Git) -> str:
+    """The full name of the branch that HEAD points to, though it has no commit; "" if HEAD is detached."""
     with git.start("symbolic-ref", "-q", "HEAD") as asked:
         return os.fsdecode(asked.finish()[1]).removesuffix("\n")
 
@@ -124,11 +139,8 @@ def git_branch(git: Git) -> str:
 def _ignored(checkout: Checkout, directory: Path) -> bool:
     """Whether an unrelated repository around the codebase, e.g. a home directory under git, ignores the codebase."""
     place = os.path.realpath(directory)
-    if place == str(checkout.root):
+    if place == str(checkout.root) or not checkout.ignores(place):
         return False
-    with checkout.git.start("check-ignore", "-q", "--", place) as asked:
-        if asked.finish()[0] != 0:
-            return False
     return not checkout.git.run(*LIST, "--", place)  # not if files in it were force-added
 
 
@@ -146,3 +158,25 @@ def _reason(directory: Path, git_error: GitFailed) -> NoCheckout:
     if "must be run in a work tree" in said:
         return NoCheckout(f"{directory} is inside a repository without a working tree")
     return NoCheckout(f"git cannot read the repository of {directory}: {' '.join(said.split())}")
+
+
+@contextlib.contextmanager
+def private_index(checkout: Checkout) -> Iterator[Git]:
+    """git on a copy of the user's index, outside the repository, so that the user's is read once and never written.
+
+    The copy keeps the mtime: git rereads only files that are not older than the index ("racy" entries), so with a
+    younger copy, a file changed within the same second would be taken for clean.
+    """
+    oldest = time.time() - ABANDONED_S
+    for left in Path(tempfile.gettempdir()).glob(_INDEX + "*"):  # by an owner that was killed
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < oldest:
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_INDEX, ignore_cleanup_errors=True) as directory:
+        index = Path(directory) / "index"
+        with contextlib.suppress(FileNotFoundError), checkout.index.open("rb") as old, index.open("wb") as new:
+            status = os.fstat(old.fileno())  # of the file being copied, even if the index is replaced meanwhile
+            shutil.copyfileobj(old, new, 2**20)
+            new.flush()
+            os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        yield Git(checkout.root, index)

@@ -1,4 +1,7 @@
-"""Reads commits: a file, the differences of two, and a fingerprint of the code. Writes nothing."""
+"""Reads commits: a file, what differs between two, a fingerprint of the code, all files. The repository stays as it is.
+
+Paths that a caller ignores are files, or directories with all their contents.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import hashlib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
+from autoresearch.core.agents.protection import Protection
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.commit_object import path_in_tree
-from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.fresh_files import write_files
+from autoresearch.git_repo.git import LIST, Git, GitFailed, path_in_tree
 
 MAX_DIFF_BYTES = 200_000
+LINK, SUBMODULE, NOTHING = "120000", "160000", "000000"
 _DIFF = ("diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
@@ -29,15 +35,29 @@ class Diffstat:
         return f"{self.files} file{'' if self.files == 1 else 's'}, +{self.insertions} -{self.deletions}"
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One path that differs: its mode and blob id before and after; mode NOTHING if it does not exist."""
+
+    path: str
+    mode_before: str
+    mode: str
+    blob_before: str
+    blob: str
+
+    @property
+    def gone(self) -> bool:
+        """Whether the path was removed."""
+        return self.mode == NOTHING
+
+
 def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = ()) -> Diffstat:
-    """How much `b` differs from `a`, without the files and directories in `ignoring`. Raises GitFailed."""
-    screen = _Ignored.of(ignoring)
+    """How much `b` differs from `a`, without the paths in `ignoring`. Raises GitFailed."""
+    skipped = [path_in_tree(path.rstrip("/")) for path in ignoring]
     files = insertions = deletions = binary = 0
-    for record in checkout.git.run(*_DIFF, "--numstat", "-z", a, b).split(b"\0"):
-        if not record:
-            continue
+    for record in filter(None, checkout.git.run(*_DIFF, "--numstat", "-z", a, b).split(b"\0")):
         added, removed, path = record.split(b"\t", 2)  # `-\t-\tpath` is a binary file
-        if screen.holds(path):
+        if _below(path, skipped):
             continue
         files += 1
         if added == b"-":
@@ -48,9 +68,32 @@ def diffstat(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = 
 
 
 def changed_paths(checkout: Checkout, a: str, b: str) -> tuple[str, ...]:
-    """The paths that differ between two commits, for `lab.resolve.import_proof`. Raises GitFailed."""
+    """The paths that differ between two commits. Raises GitFailed."""
     listed = checkout.git.run(*_DIFF, "--name-only", "-z", a, b)
     return tuple(os.fsdecode(path) for path in listed.split(b"\0") if path)
+
+
+def differences(git: Git, before: str, after: str, *, objects: dict[str, str] | None = None) -> tuple[Difference, ...]:
+    """Every path that differs between two commits or trees; `objects`: variables that tell git where objects are."""
+    command = (*_DIFF, "-z", "--raw", "--no-abbrev", "--ignore-submodules=none", before, after)
+    fields = git.run(*command, extra=objects).split(b"\0")
+    found = []
+    for head, path in zip(fields[0:-1:2], fields[1::2], strict=False):
+        mode_before, mode, blob_before, blob, _ = head.decode().removeprefix(":").split(" ")
+        found.append(Difference(os.fsdecode(path), mode_before, mode, blob_before, blob))
+    return tuple(found)
+
+
+def intact(
+    checkout: Checkout, base: str, commit: str, protection: Protection, *, ours: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The protected files that differ between `base` and `commit`, e.g. `tests/test_a.py (a test)`; () if none do.
+
+    `ours`: paths that the harness itself writes into the commit (`.autoresearch`, the recipe). Raises GitFailed.
+    """
+    own = [os.fsencode(path.rstrip("/")) for path in ours]
+    changed = (one.path for one in differences(checkout.git, base, commit))
+    return protection.touched(path for path in changed if not _below(os.fsencode(path), own))
 
 
 def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), max_bytes: int = MAX_DIFF_BYTES) -> str:
@@ -60,14 +103,9 @@ def diff(checkout: Checkout, a: str, b: str, *, ignoring: Collection[str] = (), 
     """
     words = (*_DIFF, "-p", "--full-index", "--binary", "--src-prefix=a/", "--dst-prefix=b/", a, b, "--", ".")
     without = [f":(top,exclude,literal){path.rstrip('/')}" for path in ignoring]
-    with checkout.git.start(*words, *without) as running:
-        assert running.process.stdout is not None
-        data = running.process.stdout.read(max_bytes + 1)
-        if len(data) <= max_bytes:
-            status, _, said = running.finish()
-            if status:
-                raise GitFailed(("git", *words), status, said)
-            return data.decode("utf-8", "backslashreplace")
+    data = checkout.git.run_at_most(max_bytes, *words, *without)
+    if len(data) <= max_bytes:
+        return data.decode("utf-8", "backslashreplace")
     shown = data[:max_bytes].rpartition(b"\n")[0]
     return shown.decode("utf-8", "backslashreplace") + f"\n... cut after {len(shown)} bytes\n"
 
@@ -85,26 +123,34 @@ def read_file(checkout: Checkout, commit: str, path: str) -> bytes:
 
 def code_fingerprint(checkout: Checkout, commit: str, ignoring: Collection[str] = ()) -> str:
     """A SHA-256 that is equal for two commits if and only if their files (names, modes, content) are, apart from
-    the files and directories in `ignoring`. Raises GitFailed."""
-    screen = _Ignored.of(ignoring)
+    the paths in `ignoring`. Raises GitFailed."""
+    skipped = [path_in_tree(path.rstrip("/")) for path in ignoring]
     digest = hashlib.sha256()
-    for record in checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
-        if record and not screen.holds(record.partition(b"\t")[2]):
+    for record in filter(None, checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")):
+        if not _below(record.partition(b"\t")[2], skipped):
             digest.update(record + b"\0")
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignored:
-    """Files to ignore, and directories with all their contents."""
+def export(checkout: Checkout, commit: str, path: Path) -> None:
+    """Write every file of a commit below `path`, which must not exist; the checkout and its index stay untouched.
 
-    paths: frozenset[bytes]
-    beginnings: tuple[bytes, ...]
+    The files are those of a worktree of the commit. Raises the errors of `write_files`, OSError.
+    """
+    path.mkdir(parents=True)
+    index = path.with_name(path.name + ".index")
+    try:
+        write_files(checkout, index, path, commit, anew=True)
+    finally:
+        index.unlink(missing_ok=True)
 
-    @classmethod
-    def of(cls, paths: Collection[str]) -> _Ignored:
-        names = [path_in_tree(path.rstrip("/")) for path in paths]
-        return cls(frozenset(names), tuple(name + b"/" for name in names))
 
-    def holds(self, path: bytes) -> bool:
-        return path in self.paths or path.startswith(self.beginnings)
+def files_of(checkout: Checkout, directory: Path) -> list[bytes]:
+    """Tracked and untracked, but not ignored files below a directory, relative to the root of the checkout; sorted."""
+    listed = checkout.git.run(*LIST, "--cached", "--others", "--exclude-standard", "--", str(directory))
+    return sorted({name for name in listed.split(b"\0") if name})
+
+
+def _below(path: bytes, roots: Collection[bytes]) -> bool:
+    """Whether a path is one of these files or directories, or in one of them."""
+    return any(path == root or path.startswith(root + b"/") for root in roots)

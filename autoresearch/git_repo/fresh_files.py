@@ -41,6 +41,7 @@ _PROGRAM = re.compile(
     r"filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:textconv|command)|merge\..*\.driver", re.DOTALL
 )
 _REQUIRED = re.compile(r"filter\..*\.required", re.DOTALL)  # git would fail without the program
+PIECE_BYTES = 2**20
 _RULES = ":(glob)**/.gitattributes"
 
 
@@ -53,7 +54,7 @@ def write_files(checkout: Checkout, index: Path, directory: Path, commit: str, *
     check_objects(checkout, commit)
     settings = [*_kept_settings(checkout), *_lfs(checkout)]
     with tempfile.TemporaryDirectory(prefix="autoresearch-git-") as made:
-        own = _git_directory(Path(made), checkout, commit)
+        own = borrowing_repository(Path(made), checkout, commit)
         git = Git(directory, index)
 
         def run(*words: str) -> bytes:
@@ -84,23 +85,33 @@ def _bring(run: Callable[..., bytes], commit: str) -> None:
 
 
 def check_objects(checkout: Checkout, commit: str) -> None:
-    """Raise ConflictError if an object of the commit is not what its name says: somebody has overwritten it."""
-    names = checkout.git.run("rev-list", "--objects", "--no-object-names", "--no-walk", commit).split()
-    data = memoryview(checkout.git.run("cat-file", "--batch", "--buffer", feed=b"\n".join([*names, b""])))
-    at = 0
-    for name in names:
-        end = at + bytes(data[at : at + 256]).index(b"\n")
-        said, kind, size = bytes(data[at:end]).split()
-        at = end + 1 + int(size) + 1
-        digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
-        digest.update(b"%s %s\0" % (kind, size))
-        digest.update(data[end + 1 : at - 1])
-        if said != name or digest.hexdigest() != name.decode():
-            raise ConflictError(
-                f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was overwritten",
-                hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they were",
-                code="object_overwritten",
-            )
+    """Raise ConflictError if an object of the commit is not what its name says: somebody has overwritten it.
+
+    The objects are read as a stream, a piece at a time: a repository may have files of gigabytes.
+    """
+    git = checkout.git
+    names = ("rev-list", "--objects", "--no-object-names", "--no-walk", commit)
+    with git.start(*names) as listed, git.start("cat-file", "--batch", "--buffer", source=listed.pipe) as objects:
+        while head := objects.pipe.readline().split():  # `<name> <kind> <size>`, the content, a line break
+            if head[1:] == [b"missing"]:
+                raise GitFailed(objects.command, 1, f"the object {head[0].decode()} of commit {commit} is missing")
+            name, kind, size = head
+            digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
+            digest.update(b"%s %s\0" % (kind, size))
+            left = int(size) + 1
+            while left and (piece := objects.pipe.read(min(left, PIECE_BYTES))):
+                left -= len(piece)
+                digest.update(piece if left else piece[:-1])
+            if left:
+                break  # git has ended early, and says why below
+            if digest.hexdigest() != name.decode():
+                raise ConflictError(
+                    f"the object {name.decode()[:12]} of commit {commit[:12]} in {checkout.common_dir} was overwritten",
+                    hint="`git fsck` names all of them; a fresh clone, or `git fetch --refetch`, has them as they were",
+                    code="object_overwritten",
+                )
+        objects.stdout()
+        listed.stdout()
 
 
 def quoted(path: Path) -> bytes:
@@ -111,27 +122,30 @@ def quoted(path: Path) -> bytes:
     return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 
+def own_settings(checkout: Checkout) -> list[str]:
+    """The names of the settings that the repository's own configuration holds."""
+    listed = checkout.git.run("config", "--list", "--show-scope", "-z", "--includes").split(b"\0")
+    entries = zip(listed[::2], listed[1::2], strict=False)
+    own = (entry.partition(b"\n")[0] for scope, entry in entries if scope in (b"local", b"worktree"))
+    return [os.fsdecode(name) for name in dict.fromkeys(own)]
+
+
 def without_programs(checkout: Checkout) -> tuple[str, ...]:
     """Options by which git starts no program that the repository's own configuration names, git-lfs excepted."""
-    listed = checkout.git.run("config", "--list", "--show-scope", "-z", "--includes").split(b"\0")
-    settings = dict.fromkeys(
-        os.fsdecode(entry.partition(b"\n")[0])
-        for scope, entry in zip(listed[::2], listed[1::2], strict=False)
-        if scope in (b"local", b"worktree")
-    )
+    settings = own_settings(checkout)
     own = [f"{name}=" for name in settings if _PROGRAM.fullmatch(name)]
     own += [f"{name}=false" for name in settings if _REQUIRED.fullmatch(name)]
     return (*(word for setting in own for word in ("-c", setting)), *_lfs(checkout))
 
 
-def _git_directory(made: Path, checkout: Checkout, commit: str) -> Path:
-    """A git directory that borrows the objects of a repository, and nothing else of it."""
-    (made / "refs").mkdir()
-    (made / "objects/info").mkdir(parents=True)
-    (made / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")
-    (made / "HEAD").write_text(f"{commit}\n")
-    (made / "config").write_text(CONFIG[len(commit)])
-    return made
+def borrowing_repository(directory: Path, checkout: Checkout, commit: str) -> Path:
+    """A git directory at a commit that borrows the objects of a repository: no branch, remote, hook or setting."""
+    for name in ("objects/info", "refs/heads", "info"):
+        (directory / name).mkdir(parents=True)
+    (directory / "objects/info/alternates").write_bytes(quoted(checkout.common_dir / "objects") + b"\n")
+    (directory / "HEAD").write_text(f"{commit}\n")
+    (directory / "config").write_text(CONFIG[len(commit)])
+    return directory
 
 
 def _kept_settings(checkout: Checkout) -> Iterator[str]:

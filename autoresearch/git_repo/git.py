@@ -1,24 +1,24 @@
 """The only module that starts git: a fixed environment, a time limit, and complete error messages.
 
-It runs the git program rather than GitPython, whose import takes 95 ms and whose `Repo` starts git with the inherited
-`GIT_*` variables; a git command takes 3 ms (field note mechanics 2.1, 2.5). The tests use GitPython as an independent
-reader of what was written.
+It runs the git program rather than GitPython, also for reading: docs/house.md has the measured reason. The tests
+use GitPython as an independent reader of what was written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import select
 import shlex
 import signal
 import subprocess
-import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from autoresearch.errors import EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable, UsageError
 
 TIMEOUT_S = 600.0  # a cold 1M-file tree on a network file system takes minutes
 
@@ -85,51 +85,76 @@ class Git:
         """stdout of a command that prints one line, e.g. an object id. Raises GitFailed."""
         return os.fsdecode(self.run(*arguments, feed=feed, extra=extra)).removesuffix("\n")
 
+    def run_at_most(self, max_bytes: int, *arguments: str, extra: Mapping[str, str] | None = None) -> bytes:
+        """stdout of a command, of which not more than `max_bytes` and one are read. Raises GitFailed."""
+        with self.start(*arguments, extra=extra) as running:
+            data = running.pipe.read(max_bytes + 1)
+            return data if len(data) > max_bytes else data + running.stdout()
+
     @contextlib.contextmanager
     def start(
-        self, *arguments: str, feed: bytes | None = None, extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        feed: bytes | None = None,
+        source: IO[bytes] | None = None,
+        extra: Mapping[str, str] | None = None,
     ) -> Iterator[Running]:
-        """Start a command now, to read its output later; it is killed at the end of the block if still running."""
+        """Start a command now, to read its output later; it is killed at the end of the block if still running.
+
+        It reads `feed`, or what another command prints (`source`).
+        """
         environment = clean_environment(os.environ)
         if self.index is not None:
             environment["GIT_INDEX_FILE"] = str(self.index)
         environment.update(extra or {})
         try:
-            process = _Process(
+            process = subprocess.Popen(
                 ["git", *FLAGS, *arguments],
                 cwd=self.cwd,
                 env=environment,
-                stdin=subprocess.DEVNULL if feed is None else subprocess.PIPE,
+                stdin=source or (subprocess.DEVNULL if feed is None else subprocess.PIPE),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,  # git's filters and submodule commands are killed with it
             )
         except OSError as error:
-            raise _cannot_start(self.cwd, arguments, error) from error
+            absent = isinstance(error, FileNotFoundError) and self.cwd.is_dir()
+            said = "git is not installed" if absent else f"cannot be started in {self.cwd}: {error.strerror}"
+            hint = "install git" if absent else ""
+            raise GitFailed(["git", *arguments], 127 if absent else 126, said, hint=hint) from error
+        running = Running(process, ("git", *arguments), feed, self.timeout_s)
+        timer = threading.Timer(self.timeout_s, running.expire)
+        timer.daemon = True
         with process:
+            timer.start()
             try:
-                yield Running(process, ("git", *arguments), feed, self.timeout_s)
+                yield running
             finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                timer.cancel()
+                running.kill()
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """A started git process."""
 
-    process: _Process
+    process: subprocess.Popen[bytes]
     command: tuple[str, ...]
     feed: bytes | None
     timeout_s: float
+    expired: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def pipe(self) -> IO[bytes]:
+        """Its stdout, for what is to be read piece by piece."""
+        assert self.process.stdout is not None
+        return self.process.stdout
 
     def finish(self) -> tuple[int, bytes, str]:
         """Wait for the process; returns exit status, stdout, stderr. Raises GitFailed on timeout."""
-        try:
-            out, err = self.process.communicate(self.feed, self.timeout_s)
-        except subprocess.TimeoutExpired as error:
-            said = f"no answer within {self.timeout_s:.0f} s"
-            raise GitFailed(self.command, -signal.SIGKILL, said) from error
+        out, err = self.process.communicate(self.feed)
+        if self.expired.is_set():
+            raise GitFailed(self.command, -signal.SIGKILL, f"no answer within {self.timeout_s:.0f} s")
         return self.process.returncode, out, err.decode("utf-8", "backslashreplace")
 
     def stdout(self) -> bytes:
@@ -139,20 +164,16 @@ class Running:
             raise GitFailed(self.command, status, err)
         return out
 
+    def expire(self) -> None:
+        """Its time is over."""
+        self.expired.set()
+        self.kill()
 
-class _Process(subprocess.Popen[bytes]):
-    """A process whose end is noticed at once: the standard `wait` with a timeout polls with sleeps."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status. Raises TimeoutExpired."""
-        if sys.platform == "linux" and timeout is not None and self.returncode is None:
-            with contextlib.suppress(OSError):  # an old kernel: fall back to polling
-                fd = os.pidfd_open(self.pid)
-                try:
-                    select.select([fd], [], [], timeout)
-                finally:
-                    os.close(fd)
-        return super().wait(timeout)
+    def kill(self) -> None:
+        """Kill it with its children, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -177,10 +198,24 @@ def text(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
-def _cannot_start(cwd: Path, arguments: Sequence[str], error: OSError) -> GitFailed:
-    if isinstance(error, FileNotFoundError) and cwd.is_dir():
-        return GitFailed(["git", *arguments], 127, "git is not installed", hint="install git")
-    return GitFailed(["git", *arguments], 126, f"cannot be started in {cwd}: {error.strerror}")
+@contextlib.contextmanager
+def directory_locked(directory: Path) -> Iterator[None]:
+    """Hold the flock of a directory, so that no lock file is left; a network file system may not lock directories."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def path_in_tree(path: str) -> bytes:
+    """A path as git stores it. Raises UsageError for a path that no commit can contain."""
+    parts = path.split("/")
+    if not path or any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) or "\0" in path:
+        raise UsageError(f"{path!r} cannot be the name of a file in a commit")
+    return path.encode("utf-8", "surrogateescape")
 
 
 def _hint(stderr: str) -> str:

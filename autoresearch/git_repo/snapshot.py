@@ -8,20 +8,21 @@ are added, which nothing refers to until a branch is claimed.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.git_repo.checkout import Checkout, locate
-from autoresearch.git_repo.commit_object import commit_tree, path_in_tree
-from autoresearch.git_repo.file_classes import LeftOut, Pin, Survey, own_screen
-from autoresearch.git_repo.git import LIST, Git, GitFailed
-from autoresearch.git_repo.private_index import private_index
-from autoresearch.git_repo.survey import MAX_BYTES, look
+from autoresearch.git_repo.checkout import Checkout, locate, private_index
+from autoresearch.git_repo.commits import commit_tree
+from autoresearch.git_repo.git import LIST, Git, GitFailed, directory_locked, path_in_tree
+from autoresearch.git_repo.survey import MAX_BYTES, Exclusions, LeftOut, Pin, Survey, look
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.rundir import write_atomically
 
 ATTEMPTS = 3  # files may change during the survey
+_SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def snapshot(
     snapshot takes anyway with this content is stored as usual (filters, mode). Raises GitFailed if the repository
     cannot be read or written, UsageError for an impossible path.
     """
-    own = own_screen(checkout, tuple(leave_out), max_bytes)
+    own = Exclusions.of(checkout, leave_out, max_bytes)
     for attempt in range(1, ATTEMPTS + 1):
         with private_index(checkout) as git:
             found = look(git, own)
@@ -120,3 +121,37 @@ def _on_disk(git: Git, path: bytes) -> bytes | None:
         return None if place.is_symlink() else place.read_bytes()
     except OSError:
         return None
+
+
+def exclude(checkout: Checkout, pattern: str) -> None:
+    """Hide what a gitignore(5) pattern matches from `git status`, in .git/info/exclude, whose content is kept.
+
+    Safe against concurrent processes; all worktrees of the repository share the file.
+    Raises EnvironmentUnusable if it cannot be written.
+    """
+    path = Path(os.path.realpath(checkout.common_dir / "info" / "exclude"))  # may be a link into the user's dotfiles
+    line = pattern.encode("utf-8", "surrogateescape")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with directory_locked(path.parent):
+            before = path.read_bytes() if path.exists() else b""
+            if line in before.split(b"\n"):
+                return
+            mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+            gap = b"" if before.endswith(b"\n") or not before else b"\n"
+            write_atomically(path, before + gap + line + b"\n", mode=mode)
+    except OSError as error:
+        raise EnvironmentUnusable(
+            f"{path} cannot be written: {error.strerror}",
+            hint=f"add {pattern} to .gitignore",
+            code="no_exclude",
+        ) from error
+
+
+def pattern_for(checkout: Checkout, path: Path) -> str:
+    """The pattern that matches exactly this path of the checkout; "" if it lies outside or is the root."""
+    root, real = os.fsencode(checkout.root), os.fsencode(os.path.realpath(path))
+    if not real.startswith(root + b"/"):
+        return ""
+    escaped = _SPECIAL.sub(rb"\\\1", real[len(root) :])
+    return os.fsdecode(escaped.replace(b"\n", b"?"))  # a pattern is one line; ? is any character

@@ -2,32 +2,34 @@
 
 Creating a worktree of 10k files takes some 140 ms (seconds on a churned ext4), switching one a fraction of it
 (field note mechanics 2.2). Only autoresearch uses a slot: whatever a run left in it is removed, symbolic links are
-never followed, and an unusable slot is created again.
+never followed, and an unusable slot is created again. git's registry of worktrees is read from its files
+(gitrepository-layout(5), "worktrees").
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.fresh_files import without_programs, write_files
-from autoresearch.git_repo.git import Git, GitFailed
+from autoresearch.git_repo.git import Git, GitFailed, directory_locked
 from autoresearch.git_repo.includes import link_includes
 from autoresearch.git_repo.remove_tree import discard, empty, wipe
-from autoresearch.git_repo.worktree_registry import REASON, admin_of, admins, break_lock, our_reason, path_of
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import write_atomically
 
 RETIRED = ".removing"  # the end of the name of a worktree's directory that is being removed
+REASON = "autoresearch"  # prefix of the reason of every lock made by autoresearch
+PATIENCE_S = 2.0  # an older lock in a slot is abandoned; git holds one for milliseconds
 ATTEMPTS = 3  # concurrent `worktree add` fails now and then (field note mechanics 2.4)
 
 # Overrides user settings that would make git trust a file without checking it, or leave files out.
@@ -75,19 +77,22 @@ class Slot:
         ConflictError for a directory that is not autoresearch's or an include that collides with the commit,
         EnvironmentUnusable if leftovers can neither be removed nor set aside.
         """
-        commit = self.checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
-        submodules = self._switch(commit, anew=anew)
+        commit, submodules = self.checkout.commit(commit), None
+        if place := self._registered():
+            with contextlib.suppress(GitFailed):  # e.g. a broken index: the slot is then created again
+                submodules = self._fill(place, commit, anew=anew)
+        if submodules is None:
+            submodules = self._fill(self._make(commit), commit, anew=True)
         failpoint("repository.switched")
         link_includes(self.checkout.root, self.path, includes, submodules)
 
     def check_owner(self) -> None:
         """Raise ConflictError if the slot belongs to another repository that still exists, or to another reason."""
-        owner = self._owner()
-        if owner in (None, self._identity) or not Path(owner["repository"]).is_dir():
+        owner = owner_at(self.marker)
+        if owner is None or owner == self._owner or not owner[0].is_dir():
             return
-        what = owner["reason"].removeprefix(f"{REASON}: ")
         raise ConflictError(
-            f"the worktree {self.path} belongs to {what} of {Path(owner['repository']).parent}",
+            f"the worktree {self.path} belongs to {owner[1].removeprefix(f'{REASON}: ')} of {owner[0].parent}",
             hint=f"use other `trees`; or, once that has ended for good, remove {self.path} and {self.marker}",
             code="slot_taken",
         )
@@ -175,13 +180,6 @@ class Slot:
         names += [os.fsdecode(entry[2:]) for entry in entries if entry[:1].islower() or entry[:1] == b"S"]
         return {name: _digest(self.path / name) for name in names}
 
-    def _switch(self, commit: str, *, anew: bool) -> tuple[str, ...]:
-        place = self._registered()
-        if place is not None:
-            with contextlib.suppress(GitFailed):  # e.g. a broken index: the slot is then created again
-                return self._fill(place, commit, anew=anew)
-        return self._fill(self._make(commit), commit, anew=True)
-
     def _is_our_link(self, path: str) -> bool:
         place = self.path / path
         return place.is_symlink() and str(place.readlink()) == str(self.checkout.root / path)
@@ -217,7 +215,7 @@ class Slot:
     def _claim(self) -> None:
         """Write the marker, unless the directory belongs to another owner: ConflictError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _directory_locked(self.path.parent):  # of two concurrent claims, the second finds the first's marker
+        with directory_locked(self.path.parent):  # of two concurrent claims, the second finds the first's marker
             if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
                 raise ConflictError(
                     f"{self.path} exists and is no worktree of ours",
@@ -225,53 +223,37 @@ class Slot:
                     code="slot_taken",
                 )
             self.check_owner()
-            self._mark()
-
-    def _mark(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.marker, json.dumps(self._identity).encode() + b"\n", durable=False)
+            record = {"repository": str(self.checkout.common_dir), "reason": self.reason}
+            write_atomically(self.marker, json.dumps(record).encode() + b"\n", durable=False)
 
     @property
-    def _identity(self) -> dict[str, str]:
-        return {"repository": str(self.checkout.common_dir), "reason": self.reason}
-
-    def _owner(self) -> dict[str, str] | None:
-        """The owner in the marker; None if there is no readable marker."""
-        owner = owner_at(self.marker)
-        return {"repository": str(owner[0]), "reason": owner[1]} if owner else None
+    def _owner(self) -> tuple[Path, str]:
+        return self.checkout.common_dir, self.reason
 
     def _is_ours(self) -> bool:
         """Whether a marker exists and names no other owner; one truncated by a full disk names none."""
-        return self.marker.exists() and self._owner() in (None, self._identity)
+        return self.marker.exists() and owner_at(self.marker) in (None, self._owner)
 
     def _fill(self, worktree: Path, commit: str, *, anew: bool) -> tuple[str, ...]:
         """Set index, HEAD and files to the commit and remove the rest; returns the paths of submodules."""
-        self._keep_locked(worktree)
-        for lock in ("index.lock", "HEAD.lock"):
-            break_lock(worktree / lock)
+        lock, reason = worktree / "locked", self.reason.encode()
+        if not lock.is_file() or lock.read_bytes() != reason:  # `git worktree prune`, part of gc, leaves it alone
+            write_atomically(lock, reason, durable=False)
+        for name in ("index.lock", "HEAD.lock"):
+            _break_lock(worktree / name)
         write_files(self.checkout, worktree / "index", self.path, commit, anew=anew)
         failpoint("repository.cleaned")
         self._git(worktree, "update-ref", "--no-deref", "HEAD", commit)
-        submodules = self._submodules(worktree)
-        for path in submodules:
+        listed = self._git(worktree, "ls-files", "-s", "-z").split(b"\0")
+        submodules = tuple(os.fsdecode(one.partition(b"\t")[2]) for one in listed if one.startswith(b"160000 "))
+        for path in submodules:  # empty directories here, which git never enters
             empty(self.path, path)
         return submodules
-
-    def _submodules(self, worktree: Path) -> tuple[str, ...]:
-        """Paths of submodules in the commit: they are empty directories here, which git never enters."""
-        listed = self._git(worktree, "ls-files", "-s", "-z").split(b"\0")
-        return tuple(os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 "))
 
     def _git(self, worktree: Path, *arguments: str) -> bytes:
         # Always name the repository: if the slot's .git file is missing, git would find another one in a parent.
         where = (f"--git-dir={worktree}", f"--work-tree={self.path}")
         return Git(self.path).run(*where, *EXACT, *without_programs(self.checkout), *arguments)
-
-    def _keep_locked(self, worktree: Path) -> None:
-        """Keep the worktree locked, so that `git worktree prune` (also part of gc) leaves it alone."""
-        lock = worktree / "locked"
-        if not lock.is_file() or lock.read_bytes() != self.reason.encode():
-            write_atomically(lock, self.reason.encode(), durable=False)
 
     def _unregister(self) -> None:
         for admin in admins(self.checkout).glob("*"):
@@ -319,15 +301,45 @@ def owner_at(marker: Path) -> tuple[Path, str] | None:
         return None
 
 
-@contextlib.contextmanager
-def _directory_locked(directory: Path) -> Iterator[None]:
-    """Hold the flock of a directory, which needs no lock file."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def admins(checkout: Checkout) -> Path:
+    """The directory of git's admin directories of linked worktrees (gitrepository-layout(5), "worktrees")."""
+    return checkout.common_dir / "worktrees"
+
+
+def admin_of(path: Path) -> Path | None:
+    """The admin directory that a worktree's .git file names; None if it names none."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        words = (path / ".git").read_bytes()
+    except OSError:
+        return None
+    target = os.fsdecode(words.removeprefix(b"gitdir: ").removesuffix(b"\n"))
+    return Path(os.path.realpath(path / target)) if words.startswith(b"gitdir: ") else None
+
+
+def path_of(admin: Path) -> Path | None:
+    """The worktree that an admin directory names (by a relative path from git 2.48 on, if configured), or None."""
+    try:
+        target = os.fsdecode((admin / "gitdir").read_bytes().removesuffix(b"\n"))
+    except OSError:
+        return None
+    return Path(os.path.realpath((admin / target).parent))
+
+
+def our_reason(admin: Path) -> str:
+    """The reason of a worktree's lock if autoresearch made it, else ""."""
+    try:
+        words = (admin / "locked").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return words if words.startswith(REASON + ":") else ""
+
+
+def _break_lock(lock: Path) -> None:
+    """Wait until a lock in a slot is released, or `PATIENCE_S` old and thus abandoned: then remove it."""
+    with contextlib.suppress(FileNotFoundError):
+        while time.time() - lock.stat().st_mtime < PATIENCE_S:
+            time.sleep(0.02)
+        lock.unlink()
 
 
 def _digest(path: Path) -> str:

@@ -79,7 +79,7 @@ def _time(owner: Any, attribute: str, part: str) -> None:
 
 
 def _time_opening() -> None:
-    from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
+    from autoresearch.git_repo.patches import IsolatedWorktree
 
     opened = IsolatedWorktree.opened
 

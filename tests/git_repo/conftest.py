@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from autoresearch.git_repo.checkout import Checkout, find, why_not
+
 Files = dict[str, tuple[int, bytes]]
 
 
@@ -24,6 +26,13 @@ class Repo:
     @property
     def git_dir(self) -> Path:
         return Path(self.git("rev-parse", "--absolute-git-dir").strip())
+
+    @property
+    def checkout(self) -> Checkout:
+        """As the product finds it."""
+        found = find(self.root)
+        assert found is not None, why_not(self.root)
+        return found
 
     def git(self, *args: str, feed: bytes | None = None, check: bool = True) -> str:
         done = subprocess.run(["git", *args], cwd=self.root, input=feed, capture_output=True)

@@ -28,9 +28,7 @@ BAD += ["a\tb", "a\nb", "a\x7f", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b", "a\\b
 
 @pytest.fixture
 def checkout(repo: Repo) -> Checkout:
-    found = find(repo.root)
-    assert found is not None
-    return found
+    return repo.checkout
 
 
 def test_a_name_is_good_where_git_and_the_disk_take_it(repo: Repo) -> None:

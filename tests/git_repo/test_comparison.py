@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.git_repo.checkout import Checkout, find
+from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.comparison import (
     Diffstat,
     changed_paths,
@@ -15,36 +15,29 @@ from autoresearch.git_repo.comparison import (
     read_file,
 )
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 
 from .conftest import Repo
 
 pytestmark = pytest.mark.system
 
 
-def of(repo: Repo) -> Checkout:
-    found = find(repo.root)
-    assert found is not None
-    return found
-
-
 def commit(repo: Repo, files: dict[str, bytes | None], parent: str = "HEAD") -> str:
-    return commit_hypothesis(of(repo), parent, Change(files=files), message="m").commit
+    return commit_hypothesis(repo.checkout, parent, Change(files=files), message="m").commit
 
 
 def test_a_file_of_a_commit(repo: Repo) -> None:
     odd = "line\nbreak ü:\udcff"
     done = commit(repo, {"train.py": b"\0\r\n", odd: b"odd"})
     repo.write("train.py", "dirty")
-    assert read_file(of(repo), done, "train.py") == b"\0\r\n"
-    assert read_file(of(repo), done, odd) == b"odd"
-    assert read_file(of(repo), "HEAD", "train.py") == b"print('one')\n"
+    assert read_file(repo.checkout, done, "train.py") == b"\0\r\n"
+    assert read_file(repo.checkout, done, odd) == b"odd"
+    assert read_file(repo.checkout, "HEAD", "train.py") == b"print('one')\n"
     for missing in ("none.py", "lib"):
         with pytest.raises(NotFoundError, match=f"holds no file {missing}"):
-            read_file(of(repo), done, missing)
+            read_file(repo.checkout, done, missing)
     for impossible in ("../x", "/etc/passwd", ""):
         with pytest.raises(UsageError):
-            read_file(of(repo), done, impossible)
+            read_file(repo.checkout, done, impossible)
 
 
 def test_a_diff_applies_to_the_parent_whatever_the_person_configured(repo: Repo) -> None:
@@ -55,31 +48,31 @@ def test_a_diff_applies_to_the_parent_whatever_the_person_configured(repo: Repo)
     changes: dict[str, bytes | None] = {"moved.py": b"print('one')\n", "b": b"\0\xff", "ü\n": b"no end"}
     changes["train.py"] = None
     done = commit(repo, changes)
-    text = diff(of(repo), "HEAD", done)
+    text = diff(repo.checkout, "HEAD", done)
     assert text.startswith("diff --git a/")
-    again = commit_hypothesis(of(repo), "HEAD", Change([text]), message="m")
+    again = commit_hypothesis(repo.checkout, "HEAD", Change([text]), message="m")
     assert again.tree == repo.git("rev-parse", f"{done}^{{tree}}").strip()
-    assert diff(of(repo), done, done) == ""
-    assert set(changed_paths(of(repo), "HEAD", done)) == set(changes)
+    assert diff(repo.checkout, done, done) == ""
+    assert set(changed_paths(repo.checkout, "HEAD", done)) == set(changes)
 
 
 def test_a_diff_is_bounded(repo: Repo) -> None:
     done = commit(repo, {"big.txt": b"0123456789\n" * 100_000, "*.md": b"star\n", "why.md": b"why\n"})
-    text = diff(of(repo), "HEAD", done, max_bytes=1000)
+    text = diff(repo.checkout, "HEAD", done, max_bytes=1000)
     assert 900 < len(text) < 1100
     assert "... cut after" in text.splitlines()[-1]
-    small = diff(of(repo), "HEAD", done, ignoring=["big.txt", "*.md"])
+    small = diff(repo.checkout, "HEAD", done, ignoring=["big.txt", "*.md"])
     assert "why.md" in small
     assert "star" not in small
     with pytest.raises(GitFailed):
-        diff(of(repo), "HEAD", "no-such")
+        diff(repo.checkout, "HEAD", "no-such")
 
 
 def test_how_much_differs(repo: Repo) -> None:
     done = commit(repo, {"lib/a.py": b"a = 1\nb = 2\nc = 3\n", "train.py": b"", "w.bin": b"\0", "docs/a\tb": b"x\n"})
-    assert diffstat(of(repo), "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1, binary=1)
-    assert diffstat(of(repo), "HEAD", done, ignoring=["docs", "w.bin"]) == Diffstat(2, 2, 1)
-    assert diffstat(of(repo), "HEAD", done, ignoring=["doc"]).files == 4
+    assert diffstat(repo.checkout, "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1, binary=1)
+    assert diffstat(repo.checkout, "HEAD", done, ignoring=["docs", "w.bin"]) == Diffstat(2, 2, 1)
+    assert diffstat(repo.checkout, "HEAD", done, ignoring=["doc"]).files == 4
 
 
 def test_equal_hypotheses_have_one_fingerprint(repo: Repo) -> None:
@@ -87,15 +80,15 @@ def test_equal_hypotheses_have_one_fingerprint(repo: Repo) -> None:
     one = commit(repo, files | {"blueprint.md": b"one", "notes/x": b"1"})
     two = commit(repo, files | {"blueprint.md": b"two"}, commit(repo, {"lib/a.py": b"a = 4\n"}))
     ignoring = ["blueprint.md", "notes/"]
-    assert code_fingerprint(of(repo), one, ignoring) == code_fingerprint(of(repo), two, ignoring)
-    assert code_fingerprint(of(repo), one) != code_fingerprint(of(repo), two)
-    assert code_fingerprint(of(repo), one, ignoring) != code_fingerprint(of(repo), "HEAD", ignoring)
+    assert code_fingerprint(repo.checkout, one, ignoring) == code_fingerprint(repo.checkout, two, ignoring)
+    assert code_fingerprint(repo.checkout, one) != code_fingerprint(repo.checkout, two)
+    assert code_fingerprint(repo.checkout, one, ignoring) != code_fingerprint(repo.checkout, "HEAD", ignoring)
 
 
 def test_modes_and_names_count(repo: Repo) -> None:
-    before = code_fingerprint(of(repo), "HEAD")
+    before = code_fingerprint(repo.checkout, "HEAD")
     (repo.root / "train.py").chmod(0o755)
-    assert code_fingerprint(of(repo), repo.commit()) != before
+    assert code_fingerprint(repo.checkout, repo.commit()) != before
     (repo.root / "train.py").chmod(0o644)
     (repo.root / "train.py").rename(repo.root / "tram.py")
-    assert code_fingerprint(of(repo), repo.commit()) != before
+    assert code_fingerprint(repo.checkout, repo.commit()) != before

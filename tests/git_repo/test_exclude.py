@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, find
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.snapshot import exclude, pattern_for
 
 pytestmark = pytest.mark.system
 
@@ -24,9 +24,7 @@ HOUSE = Path(__file__).parents[2]
 
 @pytest.fixture
 def checkout(repo: Repo) -> Checkout:
-    found = find(repo.root)
-    assert found is not None
-    return found
+    return repo.checkout
 
 
 def test_a_pattern_is_added_once_and_git_obeys(repo: Repo, checkout: Checkout) -> None:
@@ -108,7 +106,7 @@ ADD = """
 import sys
 from pathlib import Path
 from autoresearch.git_repo.checkout import find
-from autoresearch.git_repo.exclude import exclude
+from autoresearch.git_repo.snapshot import exclude
 checkout = find(Path(sys.argv[1]))
 for number in range(40):
     exclude(checkout, f"/{sys.argv[2]}/{number}/")

@@ -71,8 +71,7 @@ def test_killed_in_the_middle_leaves_nothing_in_the_way(point: str, repo: Repo) 
 def test_a_private_index_without_owner_is_removed_after_an_hour(repo: Repo, tmp_path: Path) -> None:
     run_snapshot(repo, "repository.filled:kill")
     (left,) = (tmp_path / "tmp").iterdir()
-    checkout = find(repo.root)
-    assert checkout is not None
+    checkout = repo.checkout
     snapshot(checkout, message="m")
     assert left.exists()  # its owner may be alive
     os.utime(left, (time.time() - 4000,) * 2)
@@ -115,8 +114,7 @@ def test_a_read_only_repository_is_a_clear_error(somebody: Repo, monkeypatch: py
         temporary.mkdir()
         monkeypatch.setattr("tempfile.tempdir", str(temporary))
     somebody.write("new.py", "new\n")
-    checkout = find(somebody.root)
-    assert checkout is not None, why_not(somebody.root)
+    checkout = somebody.checkout
     read_only(somebody.root / ".git/objects")
     read_only(somebody.root / ".git/refs")
     with pytest.raises(EnvironmentUnusable, match="insufficient permission") as raised:
@@ -176,8 +174,7 @@ def test_an_error_tells_command_status_and_words(repo: Repo) -> None:
 
 @pytest.mark.system
 def test_git_that_is_missing_says_so(repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    checkout = find(repo.root)
-    assert checkout is not None
+    checkout = repo.checkout
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GitFailed, match="git is not installed") as raised:
         snapshot(checkout, message="m")

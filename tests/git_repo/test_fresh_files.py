@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 
@@ -22,9 +21,7 @@ HONEST, EVIL = b"print('one')\n", b"print('evil')\n"
 
 
 def slot_of(repo: Repo) -> Slot:
-    checkout = find(repo.root)
-    assert checkout is not None
-    return slot(checkout, repo.root.parent / "slot", reason="test")
+    return slot(repo.checkout, repo.root.parent / "slot", reason="test")
 
 
 def program(repo: Repo) -> str:
@@ -123,7 +120,9 @@ def test_an_object_that_is_missing_is_not_fetched_by_a_program(repo: Repo) -> No
     assert not (repo.root.parent / "started").exists()
 
 
-def test_an_object_that_was_overwritten_is_told(repo: Repo) -> None:
+@pytest.mark.parametrize("piece", [7, 2**20], ids=["read in many pieces", "read in one"])
+def test_an_object_that_was_overwritten_is_told(repo: Repo, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr("autoresearch.git_repo.fresh_files.PIECE_BYTES", piece)
     commit, one = repo.git("rev-parse", "HEAD").strip(), slot_of(repo)
     one.switch(commit)
     blob = repo.git("rev-parse", "HEAD:train.py").strip()

@@ -33,9 +33,7 @@ class Expect:
 
 
 def take(repo: Repo, **options: object) -> Snapshot:
-    checkout = find(repo.root)
-    assert checkout is not None
-    return snapshot(checkout, message="snapshot", **options)  # type: ignore[arg-type]
+    return snapshot(repo.checkout, message="snapshot", **options)  # type: ignore[arg-type]
 
 
 def every_kind_of_change(repo: Repo) -> Expect:
@@ -521,7 +519,7 @@ def test_large_untracked_files_are_left_out_and_large_tracked_ones_are_not(repo:
 
 
 def test_a_data_set_does_not_fill_the_repository(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoresearch.git_repo.untracked.BUDGET_BYTES", 200_000)
+    monkeypatch.setattr("autoresearch.git_repo.survey.BUDGET_BYTES", 200_000)
     for number in range(30):
         repo.write(f"images/{number}.png", b"x" * 20_000)
     repo.write("images/read.py")
@@ -588,8 +586,7 @@ def test_identities_of_configuration_and_environment_are_kept(repo: Repo, monkey
 
 def test_any_message_is_kept(repo: Repo) -> None:
     repo.git("config", "i18n.commitEncoding", "latin1")
-    checkout = find(repo.root)
-    assert checkout is not None
+    checkout = repo.checkout
     message = "Ünïcödé 学习: $(x) `y`\n\n-F - \udcff\n# not a comment\n"
     made = snapshot(checkout, message=message + "nul\0")
     header, _, kept = repo.git("cat-file", "commit", made.commit).partition("\n\n")
@@ -600,8 +597,7 @@ def test_any_message_is_kept(repo: Repo) -> None:
 def test_a_survey_tells_the_same_and_writes_nothing(repo: Repo) -> None:
     every_kind_of_change(repo)
     secrets(repo)
-    checkout = find(repo.root)
-    assert checkout is not None
+    checkout = repo.checkout
     before = repo.private()
     objects = sorted((repo.git_dir / "objects").rglob("*"))
     found = survey(checkout)

@@ -7,13 +7,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo import worktree_registry, worktrees
+from autoresearch.git_repo import worktrees
 from autoresearch.git_repo.branches import advance_branch, branch_commit, claim_branch
-from autoresearch.git_repo.checkout import Checkout, find
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.remove_tree import discard
 from autoresearch.git_repo.worktrees import Slot, slot, slots_below
@@ -23,14 +23,8 @@ from .conftest import Files, Repo
 pytestmark = pytest.mark.system
 
 
-def checkout_of(repo: Repo) -> Checkout:
-    found = find(repo.root)
-    assert found is not None
-    return found
-
-
 def slot_of(repo: Repo, name: str = "slot-0") -> Slot:
-    return slot(checkout_of(repo), repo.root.parent / "state" / name, reason="test, slot 0")
+    return slot(repo.checkout, repo.root.parent / "state" / name, reason="test, slot 0")
 
 
 def holds(one: Slot) -> Files:
@@ -255,8 +249,8 @@ def test_a_lock_that_is_held_is_waited_for(repo: Repo, second: str, monkeypatch:
         if len(naps) == 3:
             lock.unlink()
 
-    monkeypatch.setattr(worktree_registry.time, "sleep", nap)
-    monkeypatch.setattr(worktree_registry.time, "time", lambda: lock.stat().st_mtime)
+    monkeypatch.setattr(worktrees.time, "sleep", nap)
+    monkeypatch.setattr(worktrees.time, "time", lambda: lock.stat().st_mtime)
     one.switch(second)
     assert len(naps) == 3
     assert is_exactly(one, repo, second)
@@ -295,7 +289,13 @@ def test_a_git_file_that_vanishes_meanwhile_sends_git_nowhere_else(
     outer.git("init", "-q")
     outer.write("slot-0/lib/mine", "of the outer one")
     outer.git("add", "-f", ".")
-    monkeypatch.setattr(worktrees, "break_lock", lambda lock: (one.path / ".git").unlink(missing_ok=True))
+    write_files = worktrees.write_files
+
+    def without_link(*given: Any, **options: Any) -> None:
+        (one.path / ".git").unlink()
+        write_files(*given, **options)
+
+    monkeypatch.setattr(worktrees, "write_files", without_link)
     before = outer.private()
     one.switch(first_of(repo))
     assert outer.private() == before
@@ -325,7 +325,7 @@ def test_somebodys_worktree_is_refused_and_kept(repo: Repo) -> None:
 def test_a_slot_in_the_checkout_is_refused(repo: Repo) -> None:
     for path in (repo.root, repo.root / "state/slot-0", repo.root / "lib/../x"):
         with pytest.raises(ConflictError, match="inside the checkout"):
-            slot(checkout_of(repo), path)
+            slot(repo.checkout, path)
 
 
 def test_an_unknown_commit_changes_nothing(repo: Repo, second: str) -> None:
@@ -341,7 +341,7 @@ def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
     kept = repo.root.parent / "kept"
     repo.git("worktree", "add", "-q", "--detach", str(kept))
     top = repo.root.parent / "state"
-    slots = [slot(checkout_of(repo), top / "one" / f"slot-{n}") for n in range(4)]
+    slots = [slot(repo.checkout, top / "one" / f"slot-{n}") for n in range(4)]
     for one in slots:
         one.switch(second)
     slots[0].remove()
@@ -349,8 +349,8 @@ def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
     shutil.rmtree(slots[1].path)
     shutil.rmtree(repo.git_dir / "worktrees/slot-2")
     slots[3].marker.unlink()
-    assert {one.path for one in slots_below(checkout_of(repo), top)} == {one.path for one in slots[1:]}
-    for one in slots_below(checkout_of(repo), top / "one"):
+    assert {one.path for one in slots_below(repo.checkout, top)} == {one.path for one in slots[1:]}
+    for one in slots_below(repo.checkout, top / "one"):
         discard(one.retire())
     assert list((top / "one").iterdir()) == []
     assert [p.name for p in (repo.git_dir / "worktrees").iterdir()] == ["kept"]
@@ -358,7 +358,7 @@ def test_remove_and_retire_leave_nothing(repo: Repo, second: str) -> None:
 
 
 def test_the_branch_of_a_hypothesis_can_go_on_while_its_slot_stands_on_it(repo: Repo, second: str) -> None:
-    checkout = checkout_of(repo)
+    checkout = repo.checkout
     name = claim_branch(checkout, "autoresearch/c/idea", second)
     one = slot_of(repo)
     one.switch(name)
@@ -451,9 +451,9 @@ def test_a_slot_of_another_repository_is_refused_and_stays_as_it_is(make_repo: C
         repo.write("train.py", f"print('{repo.root.name}')\n")
         repo.commit("start")
     path = first.root.parent / "state/slot-1"
-    held = slot(checkout_of(first), path, reason="campaign night")
+    held = slot(first.checkout, path, reason="campaign night")
     held.switch("HEAD")
-    strange = slot(checkout_of(other), path, reason="campaign night")
+    strange = slot(other.checkout, path, reason="campaign night")
     with pytest.raises(ConflictError, match="belongs to campaign night of") as refused:
         strange.switch("HEAD")
     assert str(first.root) in str(refused.value)
@@ -466,7 +466,7 @@ def test_a_slot_of_another_repository_is_refused_and_stays_as_it_is(make_repo: C
 
 
 def test_a_slot_of_another_campaign_is_refused(repo: Repo) -> None:
-    held, strange = (slot(checkout_of(repo), repo.root.parent / "state/s", reason=f"campaign {n}") for n in "ab")
+    held, strange = (slot(repo.checkout, repo.root.parent / "state/s", reason=f"campaign {n}") for n in "ab")
     held.switch("HEAD")
     with pytest.raises(ConflictError, match="belongs to campaign a of"):
         strange.switch("HEAD")

@@ -15,11 +15,10 @@ from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, Tur
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.extract_patch import ExtractedPatch, TooLarge, Trespass, gathered, patched
+from autoresearch.git_repo.commits import PatchError
+from autoresearch.git_repo.comparison import NOTHING
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.hypothesis_commit import PatchError
-from autoresearch.git_repo.isolated_worktree import Opened
-from autoresearch.git_repo.tree_changes import NOTHING
+from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt, fix_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, guard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.git_repo.extract_patch import MAX_FILES, MAX_PATCH_BYTES
+from autoresearch.git_repo.patches import MAX_FILES, MAX_PATCH_BYTES
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agents.untrusted_text import UNTRUSTED, fenced
 from autoresearch.lab.results.explain import Explanation

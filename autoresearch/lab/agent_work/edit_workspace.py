@@ -15,7 +15,7 @@ from autoresearch.core.agents.agent import AgentSpec, TurnRole
 from autoresearch.core.agents.protection import Protection, named_by, named_in
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
+from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 from autoresearch.trainers import ask

@@ -233,7 +233,7 @@ def _is_replaced(path: Path) -> bool:
 def _git_places(cell: Cell) -> Iterator[tuple[Path, str]]:
     """The `.git` of a worktree, git's directory of it, and the repository that it belongs to, each with its mode.
 
-    The last two are the user's, and read-only, unless the worktree is an enclosure (`git_repo.isolated_worktree`),
+    The last two are the user's, and read-only, unless the worktree is an enclosure (`git_repo.patches`),
     whose git directory lies beside it, is ours, and borrows objects.
     """
     cwd = real_path(cell.cwd)

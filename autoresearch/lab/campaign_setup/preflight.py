@@ -10,8 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.branches import branch_fault
-from autoresearch.git_repo.includes import check_includes
-from autoresearch.git_repo.missing_inputs import lacking
+from autoresearch.git_repo.includes import check_includes, lacking
 from autoresearch.lab.campaign_setup.agent_checks import hide_findings
 from autoresearch.lab.campaign_setup.continue_campaign import needs_other_prefix, refuse_other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.base_commit import with_base_commit
 from autoresearch.lab.campaign_setup.continue_campaign import continue_with, refuse_other_code, refuse_other_terms

@@ -15,8 +15,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import discard
-from autoresearch.git_repo.worktree_registry import admin_of
-from autoresearch.git_repo.worktrees import RETIRED, Slot, owner_at, slots_below
+from autoresearch.git_repo.worktrees import RETIRED, Slot, admin_of, owner_at, slots_below
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.campaign_spec import default_trees
 from autoresearch.lab.campaigns.campaign_status import has_ended

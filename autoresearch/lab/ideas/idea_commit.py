@@ -13,9 +13,8 @@ from autoresearch.core.campaign.overrides import canonical, flatten
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import branches
-from autoresearch.git_repo.comparison import code_fingerprint
-from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
-from autoresearch.git_repo.tree_changes import intact
+from autoresearch.git_repo.commits import Change, commit_hypothesis
+from autoresearch.git_repo.comparison import code_fingerprint, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused

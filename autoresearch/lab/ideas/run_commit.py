@@ -17,9 +17,8 @@ from autoresearch.core.controller.scheduler import CHECKED, RunRequest, seed_of
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.git_repo import branches
-from autoresearch.git_repo.commit_object import commit_tree
+from autoresearch.git_repo.commits import Change, commit_hypothesis, commit_tree
 from autoresearch.git_repo.comparison import changed_paths
-from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.idea_blueprint import fields_of
 from autoresearch.lab.ideas.idea_commit import protected_changes

@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.launch.runner_spec import write_spec
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun

@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import files_of
 from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint

@@ -18,7 +18,7 @@ from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
+from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes import recipe_of_run as recipes
 from autoresearch.lab.recipes.overrides import LaunchSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 from autoresearch.core.text.branch_and_run_names import branch_name, campaign_name
 from autoresearch.errors import UsageError
 from autoresearch.git_repo import branches
-from autoresearch.git_repo.exclude import exclude, pattern_for
+from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts

@@ -19,8 +19,8 @@ from autoresearch.core.agents.protection import Protection
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.git_repo.checkout import find
+from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.git_repo.comparison import read_file
-from autoresearch.git_repo.hypothesis_commit import Change, commit_hypothesis
 from autoresearch.lab.agent_work.edit import make_edit
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.yaml_files import parse_mapping

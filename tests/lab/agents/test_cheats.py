@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import NotMade
-from autoresearch.git_repo.extract_patch import MAX_FILES
-from autoresearch.git_repo.tree_changes import intact
+from autoresearch.git_repo.comparison import intact
+from autoresearch.git_repo.patches import MAX_FILES
 
 pytestmark = pytest.mark.system
 
@@ -202,6 +202,11 @@ def one_large_file(tree: Path) -> None:
         file.truncate(6 << 20)
 
 
+def one_large_rule_file(tree: Path) -> None:
+    with (tree / ".gitignore").open("ab") as file:
+        file.truncate(6 << 20)
+
+
 def many_large_files(tree: Path) -> None:
     for n in range(20):
         with (tree / f"dump{n}").open("wb") as file:
@@ -216,6 +221,7 @@ def a_patch_of_three_mebibytes(tree: Path) -> None:
     ("agent", "says"),
     [
         (one_large_file, "core.7 has 6.0 MiB"),
+        (one_large_rule_file, ".gitignore has 6.0 MiB"),
         (many_large_files, "80 MiB"),
         (a_patch_of_three_mebibytes, "patch has more"),
     ],

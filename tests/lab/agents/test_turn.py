@@ -25,7 +25,7 @@ import pytest
 from autoresearch.core.agents.agent import Answer, Bounds, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.checkout import find
-from autoresearch.git_repo.isolated_worktree import IsolatedWorktree
+from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.agents import agent_sandbox
 from autoresearch.lab.agents.agent_sandbox import Level
@@ -623,7 +623,7 @@ def test_in_an_enclosure_a_confined_agent_s_git_works_and_the_user_s_is_not_touc
     assert checkout is not None
     with IsolatedWorktree(slot(checkout, town.root / "trees/agent-a")).opened("HEAD") as opened:
         town.turn_context.cwd = opened.path
-        own = (f"{opened.path}/", f"{opened.enclosure.repository}/")
+        own = (f"{opened.path}/", f"{opened.repository}/")
         before = {path: content for path, content in town.state().items() if not path.startswith(own)}
         code = "write('train.py'); lines = ('add -A', '-c user.name=A -c user.email=a@b.c commit -qm mine', 'log');"
         added, committed, log = json.loads(

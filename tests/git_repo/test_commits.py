@@ -10,10 +10,9 @@ import pytest
 
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.branches import advance_branch, claim_branch
-from autoresearch.git_repo.checkout import Checkout, find
+from autoresearch.git_repo.commits import Change, Committed, PatchError, commit_hypothesis
 from autoresearch.git_repo.comparison import Diffstat
 from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.hypothesis_commit import Change, Committed, PatchError, commit_hypothesis
 
 from .conftest import Repo
 
@@ -31,14 +30,8 @@ diff --git a/lib/a.py b/lib/a.py
 BARE = PATCH.replace("a/lib", "lib").replace("b/lib", "lib")
 
 
-def of(repo: Repo) -> Checkout:
-    found = find(repo.root)
-    assert found is not None
-    return found
-
-
 def made(repo: Repo, change: Change, parent: str = "HEAD", **options: object) -> Committed:
-    return commit_hypothesis(of(repo), parent, change, message="idea", **options)  # type: ignore[arg-type]
+    return commit_hypothesis(repo.checkout, parent, change, message="idea", **options)  # type: ignore[arg-type]
 
 
 def test_patches_then_files_on_the_parent(repo: Repo) -> None:
@@ -204,9 +197,9 @@ def test_a_machine_that_would_refuse_a_commit(repo: Repo, tmp_path: Path) -> Non
     (repo.git_dir / "info/sparse-checkout").write_text("/lib/\n")
     (repo.git_dir / "index.lock").write_text("")
     done = made(repo, Change([PATCH], {"new": b"1"}))
-    branch = claim_branch(of(repo), "autoresearch/c/idea", done.commit)
+    branch = claim_branch(repo.checkout, "autoresearch/c/idea", done.commit)
     follow = made(repo, Change(files={"new": b"2"}), branch)
-    advance_branch(of(repo), branch, follow.commit, done.commit)
+    advance_branch(repo.checkout, branch, follow.commit, done.commit)
     assert set(repo.tree(branch)) == {".gitignore", "lib/a.py", "lib/b.py", "new", "run.sh", "train.py"}
     assert repo.git("log", "-1", "--format=%an", branch).strip() == "autoresearch"
     assert not (tmp_path / "ran").exists()

@@ -1,4 +1,7 @@
-"""Commits a hypothesis: its parent plus patches and whole files. Uses a private index, never a checkout."""
+"""Commits by plumbing: a hypothesis is its parent plus patches and whole files, made in a private index.
+
+No checkout is touched, no hook runs and nothing is signed; nothing refers to a commit until a branch is claimed.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoresearch.errors import ConflictError
-from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.commit_object import commit_tree, path_in_tree
+from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.comparison import Diffstat, diffstat
-from autoresearch.git_repo.git import Git, GitFailed, text
-from autoresearch.git_repo.private_index import private_index
+from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.secrets import clean_text
 
+NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
 STRICT = ("-c", "apply.ignoreWhitespace=no", "-c", "apply.whitespace=nowarn")
+_NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detection is disabled")
 _PREFIXED = re.compile(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
 
 
@@ -76,7 +80,7 @@ def commit_hypothesis(
     counted in `stat`. `when`: see `commit_tree`. Raises PatchError, UsageError for an impossible path, ConflictError
     for a file in a directory's place, GitFailed if the repository cannot be used.
     """
-    commit = resolve_commit(checkout, parent)
+    commit = checkout.commit(parent)
     with private_index(checkout) as git:
         git.run(*FULL, "read-tree", commit)
         for number, patch in enumerate(change.patches, 1):
@@ -89,9 +93,23 @@ def commit_hypothesis(
     return Committed(made, tree, commit, diffstat(checkout, commit, made, ignoring=uncounted))
 
 
-def resolve_commit(checkout: Checkout, name: str) -> str:
-    """The id of a commit given by id or branch. Raises GitFailed if there is none."""
-    return checkout.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | None = None) -> str:
+    """Create a commit on `parent` ("" for none) and return its id. Secrets in the message are masked.
+
+    `when`: author's and committer's date, in seconds since the epoch; it makes the id reproducible. Raises GitFailed.
+    """
+    words = clean_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
+    command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
+    extra = {} if when is None else dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{when} +0000")
+    try:
+        return git.line(*command, feed=words, extra=extra)
+    except GitFailed as failure:
+        if not any(sign in failure.stderr.lower() for sign in _NAMELESS):
+            raise
+    for key, variable, ours in (("user.name", "NAME", NAME), ("user.email", "EMAIL", EMAIL)):
+        configured = git.line("config", "--default", "", key) or ours
+        extra |= {f"GIT_AUTHOR_{variable}": configured, f"GIT_COMMITTER_{variable}": configured}
+    return git.line(*command, feed=words, extra=extra)
 
 
 def _apply(git: Git, number: int, parent: str, patch: str | bytes) -> None:
@@ -109,47 +127,37 @@ def _put(git: Git, files: Mapping[str, bytes | None], zero: str) -> None:
     """Put whole files into the index byte for byte, bypassing filters."""
     if not files:
         return
-    wanted = {path_in_tree(path): content for path, content in sorted(files.items())}
-    modes = _modes(git)
-    gone = [path for path, content in wanted.items() if content is None]
-    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # removals first: a directory may replace a file
-    put = {path: content for path, content in wanted.items() if content is not None}
+    contents = {path_in_tree(path): content for path, content in sorted(files.items())}
+    entries = (record.partition(b"\t") for record in git.run(*FULL, "ls-files", "-s", "-z").split(b"\0") if record)
+    modes = {path: head[:6] for head, _, path in entries}
+    gone = [path for path, content in contents.items() if content is None]
+    put = {path: content for path, content in contents.items() if content is not None}
     _check(gone, put, modes)
+    lines = [b"0 %s\t%s" % (zero.encode(), path) for path in gone]  # removals first: a directory may replace a file
     for path, content in put.items():
+        mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
+        mode = mode if mode in (b"100644", b"100755") else b"100644"
         oid = git.line("hash-object", "-w", "--no-filters", "--stdin", feed=content)
-        lines.append(b"%s %s\t%s" % (_mode(modes.get(path), content), oid.encode(), path))
+        lines.append(b"%s %s\t%s" % (mode, oid.encode(), path))
     git.run(*FULL, "update-index", "-z", "--index-info", feed=b"\0".join(lines) + b"\0")
-
-
-def _modes(git: Git) -> dict[bytes, bytes]:
-    """The mode of every path in the index."""
-    records = git.run(*FULL, "ls-files", "-s", "-z").split(b"\0")
-    entries = (record.partition(b"\t") for record in records if record)
-    return {path: head[:6] for head, _, path in entries}
-
-
-def _mode(before: bytes | None, content: bytes) -> bytes:
-    if before in (b"100644", b"100755"):
-        return before
-    return b"100755" if before is None and content.startswith(b"#!") else b"100644"
 
 
 def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:
     """Raise ConflictError for collisions: git would silently replace a directory by a file, and the reverse."""
+
+    def blocked(path: bytes, clause: str) -> ConflictError:
+        return ConflictError(f"{text(path)} {clause} in the parent commit", code="file_blocked")
+
     for path in gone:
         if path not in modes:
-            raise _blocked(path, "cannot be removed: there is no such file")
+            raise blocked(path, "cannot be removed: there is no such file")
     taken = (set(modes) | set(put)) - set(gone)
     for path in put:
         parts = path.split(b"/")
         above = [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
         if blocker := next((directory for directory in above if directory in taken), None):
-            raise _blocked(path, f"cannot be written: {text(blocker)} is no directory")
+            raise blocked(path, f"cannot be written: {text(blocker)} is no directory")
         if any(other.startswith(path + b"/") for other in taken):
-            raise _blocked(path, "cannot be written: it is a directory")
+            raise blocked(path, "cannot be written: it is a directory")
         if modes.get(path) == b"160000" and path not in gone:
-            raise _blocked(path, "cannot be written: it is a submodule")
-
-
-def _blocked(path: bytes, clause: str) -> ConflictError:
-    return ConflictError(f"{text(path)} {clause} in the parent commit", code="file_blocked")
+            raise blocked(path, "cannot be written: it is a submodule")

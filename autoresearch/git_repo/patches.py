@@ -1,7 +1,9 @@
-"""Extracts the changes made in an isolated worktree, as a patch against its base commit.
+"""The changes of untrusted edits, as a patch: an isolated worktree to edit in, and what is read from it.
 
-Only the files on disk count, under that commit's rule files (.gitignore, .gitattributes), with an index saved before
-and an explicit git directory. Whatever was staged, committed, configured or ignored in the worktree has no effect.
+The files are those of a slot, but while it is open, its `.git` points to a separate temporary repository that only
+borrows the original's objects: commits, branches, stashes and settings made in it affect nothing else. Of the edits
+only the files on disk count, under the base commit's rule files (.gitignore, .gitattributes), with an index saved
+before and an explicit git directory. Whatever was staged, committed, configured or ignored there has no effect.
 """
 
 from __future__ import annotations
@@ -9,18 +11,22 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.git_repo.fresh_files import without_programs
+from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commits import STRICT, PatchError
+from autoresearch.git_repo.comparison import LINK, SUBMODULE, Difference, differences
+from autoresearch.git_repo.fresh_files import borrowing_repository, quoted, without_programs
 from autoresearch.git_repo.git import Git, GitFailed, text
-from autoresearch.git_repo.hypothesis_commit import STRICT, PatchError
-from autoresearch.git_repo.isolated_worktree import RULES, GitRuleFile, Opened, identity, rule_at
 from autoresearch.git_repo.remove_tree import stays_inside, wipe, wipe_nested
-from autoresearch.git_repo.tree_changes import LINK, SUBMODULE, Difference, differences
-from autoresearch.git_repo.worktrees import EXACT, Slot
+from autoresearch.git_repo.worktrees import EXACT, Slot, admin_of
+from autoresearch.records.failpoint import failpoint
 
+RULES = (".gitignore", ".gitattributes")
 MAX_FILES = 500
 MAX_FILE_BYTES = 5 * 2**20
 MAX_BYTES = 64 * 2**20  # of all changed files together
@@ -33,6 +39,124 @@ _PATCH = (
     *("diff-tree", "-r", "-p", "--binary", "--full-index", "--find-renames", "--no-color", "--no-ext-diff"),
     *("--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=none"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GitRuleFile:
+    """A .gitignore or .gitattributes file as it is on disk."""
+
+    mode: str  # git's file mode
+    content: bytes  # for a link, its target
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An isolated worktree in use, and its state at the beginning."""
+
+    slot: Slot
+    base: str  # the commit
+    identity: tuple[int, int]
+    rules: Mapping[str, GitRuleFile]
+
+    @property
+    def path(self) -> Path:
+        """The directory to work in."""
+        return self.slot.path
+
+    @property
+    def checkout(self) -> Checkout:
+        """The checkout whose objects are borrowed."""
+        return self.slot.checkout
+
+    @property
+    def repository(self) -> Path:
+        """The temporary repository that `.git` points to; git must be able to write to it, even for `git status`."""
+        return _beside(self.slot, "git")
+
+    @property
+    def objects(self) -> dict[str, str]:
+        """Environment variables for git: new objects go to a temporary directory, existing ones are borrowed."""
+        directory = _beside(self.slot, "objects")
+        directory.mkdir(exist_ok=True)
+        borrowed = os.fsdecode(quoted(self.checkout.common_dir / "objects"))
+        return {"GIT_OBJECT_DIRECTORY": str(directory), "GIT_ALTERNATE_OBJECT_DIRECTORIES": borrowed}
+
+    def apply(self, patch: bytes) -> None:
+        """Apply a patch against the commit to the files, before the work begins. Raises GitFailed."""
+        Git(self.path).run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedWorktree:
+    """A slot, with `<path>.git`, `<path>.index` and `<path>.objects` beside it, created anew for each use."""
+
+    slot: Slot
+
+    @contextlib.contextmanager
+    def opened(self, commit: str) -> Iterator[Opened]:
+        """Open the worktree with exactly the files of a commit, for edits; raises as `Slot.switch` does."""
+        slot, path, common = self.slot, self.slot.path, self.slot.checkout.common_dir
+        index, repository = _beside(slot, "index"), _beside(slot, "git")
+        base = slot.checkout.commit(commit)
+        slot.switch(base)
+        wipe_nested(path)
+        link, admin = (path / ".git").read_bytes(), admin_of(path)
+        assert admin is not None, "a slot that was switched has one"
+        shutil.copy2(admin / "index", index)  # with its mtime, so that git does not trust files that it never read
+        failpoint("enclosure.switched")
+        wipe(repository)
+        borrowing_repository(repository, slot.checkout, base)
+        for name in ("shallow", "info/exclude"):
+            with contextlib.suppress(OSError):
+                shutil.copy2(common / name, repository / name)
+        shutil.copy2(index, repository / "index")
+        (path / ".git").write_bytes(b"gitdir: " + os.fsencode(repository) + b"\n")
+        failpoint("enclosure.opened")
+        listed = Git(path).run("ls-files", "-z", "--", *(f":(glob)**/{name}" for name in RULES))
+        names = (os.fsdecode(name) for name in listed.split(b"\0") if name)
+        rules = {name: rule for name in names if (rule := rule_at(path / name))}
+        try:
+            yield Opened(slot, base, identity(path), rules)
+        finally:  # the slot's own `.git` again; a worktree that is missing is made anew by the next switch
+            for leftover in (index, _beside(slot, "objects"), repository):
+                wipe(leftover)
+            if path.is_dir() and not path.is_symlink():
+                wipe(path / ".git")
+                with contextlib.suppress(OSError):
+                    (path / ".git").write_bytes(link)
+
+
+def _beside(slot: Slot, kind: str) -> Path:
+    """The path `<path>.<kind>`, which belongs to a worktree but lies outside of it."""
+    return slot.path.with_name(f"{slot.path.name}.{kind}")
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Device and inode of a directory, links not followed; (0, 0) if it is not a directory."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return (0, 0)
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else (0, 0)
+
+
+def rule_at(path: Path) -> GitRuleFile | None:
+    """The rule file at a path; None if there is no file or link. Raises TooLarge."""
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return GitRuleFile(LINK, os.fsencode(path.readlink()))
+        if stat.S_ISREG(status.st_mode):
+            _refuse_large(path.name, status.st_size)
+            return GitRuleFile("100755" if status.st_mode & stat.S_IXUSR else "100644", path.read_bytes())
+    except OSError:
+        pass
+    return None
+
+
+def _refuse_large(name: str, size: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise TooLarge(f"{name} has {size / 2**20:,.1f} MiB, and {MAX_FILE_BYTES >> 20} MiB is the most")
 
 
 class TooLarge(Exception):  # noqa: N818 - it says what the change is
@@ -72,14 +196,18 @@ def gathered(opened: Opened, leavings: Collection[str] = ()) -> ExtractedPatch:
     tree = _git(opened, "write-tree").decode().strip()
     found = differences(Git(opened.checkout.common_dir), opened.base, tree, objects=opened.objects)
     _refuse_trespass(opened, found)
-    return ExtractedPatch(opened.base, _patch(opened, tree), tree, found)
+    command = ("-c", "core.quotePath=true", *_PATCH, opened.base, tree)
+    patch = Git(opened.checkout.common_dir).run_at_most(MAX_PATCH_BYTES, *command, extra=opened.objects)
+    if len(patch) > MAX_PATCH_BYTES:
+        raise TooLarge(f"its patch has more than {MAX_PATCH_BYTES >> 20} MiB")
+    return ExtractedPatch(opened.base, patch, tree, found)
 
 
 def _git(opened: Opened, *arguments: str, feed: bytes | None = None) -> bytes:
     """Run git on the original repository with the private index: the worktree's `.git` is ignored, and new objects
     are temporary."""
     where = (f"--git-dir={opened.checkout.common_dir}", f"--work-tree={opened.path}")
-    git = Git(opened.path, opened.enclosure.index)
+    git = Git(opened.path, _beside(opened.slot, "index"))
     safe = without_programs(opened.checkout)
     return git.run(*where, *EXACT, *safe, *arguments, feed=feed, extra=opened.objects)
 
@@ -168,9 +296,7 @@ def _weigh(root: Path, paths: Collection[str]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):  # removed
             size = (root / path).lstat().st_size
-            if size > MAX_FILE_BYTES:
-                name = text(os.fsencode(path))
-                raise TooLarge(f"{name} has {size / 2**20:,.1f} MiB, and {MAX_FILE_BYTES >> 20} MiB is the most")
+            _refuse_large(text(os.fsencode(path)), size)
             total += size
     if total > MAX_BYTES:
         raise TooLarge(f"the changed files have {total / 2**20:,.0f} MiB, and {MAX_BYTES >> 20} MiB is the most")
@@ -206,20 +332,6 @@ def _leaves(root: Path, path: str, target: str) -> bool:
     real = os.path.realpath(root / path)
     followed = os.path.relpath(real, root)
     return any(place.split("/")[0].lower() in ("..", ".git") for place in (written, followed))
-
-
-def _patch(opened: Opened, tree: str) -> bytes:
-    """The patch as bytes. Raises TooLarge above MAX_PATCH_BYTES, without reading more."""
-    git = Git(opened.checkout.common_dir)
-    with git.start("-c", "core.quotePath=true", *_PATCH, opened.base, tree, extra=opened.objects) as running:
-        assert running.process.stdout is not None
-        data: bytes = running.process.stdout.read(MAX_PATCH_BYTES + 1)
-        if len(data) > MAX_PATCH_BYTES:
-            raise TooLarge(f"its patch has more than {MAX_PATCH_BYTES >> 20} MiB")
-        status, _, said = running.finish()
-    if status:
-        raise GitFailed(("git", *_PATCH), status, said)
-    return data
 
 
 def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -> str:
