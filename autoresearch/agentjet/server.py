@@ -29,8 +29,7 @@ from pathlib import Path
 
 from autoresearch.agentjet.child import Child, SignalRelay, listening_to_signals, program, shell
 from autoresearch.agentjet.engine import OFFLINE, TAG, EnginePoll, SwarmFault, parse_poll
-from autoresearch.core.diagnosis.log_lines import last_traceback
-from autoresearch.core.diagnosis.root import classify
+from autoresearch.core.diagnosis.root import classify, last_traceback
 from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec, RunState

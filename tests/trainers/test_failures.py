@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.diagnosis.log_lines import last_traceback
-from autoresearch.core.diagnosis.root import classify
+from autoresearch.core.diagnosis.root import classify, last_traceback
 from autoresearch.trainers import ask, registry
 
 

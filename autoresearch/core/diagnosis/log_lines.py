@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
 
 MAX_SEEN = 2000  # characters of a line that are examined
-MAX_TRACEBACK = 80  # lines of a traceback that are kept
 
 HEAD = "Traceback (most recent call last):"
 CHAIN = (
@@ -64,7 +63,6 @@ _ROLES = tuple(
         (r"train|main|run|launch", "the training script"),
     )
 )
-_FINAL = re.compile(r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Died\w*)\b.{0,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,47 +170,3 @@ def frame(line: str) -> TracebackFrame | None:
     """The frame that a stripped line of a traceback names, in Python's form or rich's; None if it names none."""
     match = _FRAME.match(line) or _RICH_FRAME.match(line)
     return TracebackFrame(match[1], int(match[2]), (match[3] or "").rstrip("│ ")) if match else None
-
-
-def last_traceback(lines: Sequence[str], harmless: Sequence[str] = ()) -> str:
-    """The last traceback with its exception chain, stripped of prefixes, that nothing shows to be harmless; "" if none.
-
-    harmless: patterns of lines; a traceback with such a line does not count. At most MAX_TRACEBACK lines: a longer one
-    keeps its beginning and end.
-    """
-    texts = [unstamped(plain(line[: 4 * MAX_SEEN])) for line in lines]
-    spared = re.compile("|".join(f"(?:{one})" for one in harmless) or r"(?!)")
-    blocks: list[tuple[int, int]] = []
-    for start in (at for at, text in enumerate(texts) if text.strip() == HEAD):
-        end = _block_end(texts, start)
-        ignored = start > 0 and any(word in texts[start - 1] for word in IGNORED)
-        if not ignored and not any(map(spared.search, texts[start:end])):
-            blocks.append((start, end))
-    if not blocks:
-        return ""
-    start, end = blocks[-1]
-    for before in reversed(blocks[:-1]):
-        if not any(text.strip().startswith(CHAIN) for text in texts[before[1] - 1 : start]):
-            break
-        start = before[0]
-    kept = texts[start:end]
-    if len(kept) > MAX_TRACEBACK:
-        half = MAX_TRACEBACK // 2
-        kept = [*kept[:half], f"... {len(kept) - 2 * half} lines left out ...", *kept[-half:]]
-    return "\n".join(kept)
-
-
-def _block_end(lines: Sequence[str], head: int) -> int:
-    """Index after the last line of the traceback that begins at `head`.
-
-    The frames are indented and the exception's own line follows; Ray adds the worker's frames after it.
-    """
-    at = last = head + 1
-    while at < len(lines):
-        line = lines[at]
-        if line.startswith((" ", "\t")) or _FINAL.match(line.strip()):
-            last = at + 1
-        elif line.strip() == HEAD or at > last:  # one line of a multi-line message may come in between
-            break
-        at += 1
-    return last

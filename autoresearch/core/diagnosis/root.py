@@ -34,6 +34,7 @@ from autoresearch.core.text.regex import later
 STORM = 5  # as many equal tracebacks, with no step in between, are a storm of retries
 SURVIVED = 2  # steps after an error that show that the run survived it; Ray may print one step late
 MOST_KEPT = 500  # different findings that are kept
+MAX_TRACEBACK = 80  # lines of a traceback that are kept
 MOST_PREFIXES = 8
 
 _ORIGINAL = "Original " + HEAD  # torch: the traceback of a worker follows the exception that reports it
@@ -74,6 +75,21 @@ def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | No
     for number, raw in enumerate(lines, 1):
         search.look(raw, LogPosition(number))
     return next(iter(search.failures()), None)
+
+
+def last_traceback(lines: Iterable[str], harmless: Sequence[str] = ()) -> str:
+    """The last traceback with its exception chain, stripped of prefixes; "" if there is none.
+
+    harmless: as in `Search`. At most MAX_TRACEBACK lines: a longer one keeps its beginning and end.
+    """
+    search = Search(harmless)
+    for raw in lines:
+        search.look(raw)
+    kept = search.traceback
+    if len(kept) > MAX_TRACEBACK:
+        half = MAX_TRACEBACK // 2
+        kept = (*kept[:half], f"... {len(kept) - 2 * half} lines left out ...", *kept[-half:])
+    return "\n".join(kept)
 
 
 @dataclass(slots=True)
@@ -130,6 +146,7 @@ class _Printing:
     ignored: bool = False  # ... or at Python's exit
     chain: int = 0
     roots: list[_Sighting] = field(default_factory=list)  # of the current chain
+    texts: list[str] = field(default_factory=list)  # the lines of the current chain
 
 
 @dataclass(slots=True)
@@ -142,6 +159,7 @@ class Search:
     harmless: Sequence[str] = ()
     steps: int = 0  # training steps and validations
     last_step: str = ""  # its line
+    traceback: tuple[str, ...] = ()  # the lines of the last one, with its chain
     final: Failure | None = None  # the last exception, unless it ended a thread or came while cleaning up
     firsts: dict[LogProcess, Failure] = field(default_factory=dict)  # each process's first exception, overcome or not
     _seen: dict[tuple[object, ...], _Sighting] = field(default_factory=dict)
@@ -195,6 +213,7 @@ class Search:
             return
         if text.startswith(CHAIN):
             printing.link = "cause" if "direct cause" in text else "during"
+            printing.texts.append(text)
         elif (ignored := any(word in text for word in IGNORED)) or text.startswith(_WEAK):
             printing.link, printing.weak, printing.ignored = "", text.startswith(_WEAK), ignored
         elif not spared and not text.startswith(_SOURCE):
@@ -237,9 +256,10 @@ class Search:
         link = "nested" if nested else printing.link
         if not link:
             self._chains += 1
-            printing.chain, printing.roots = self._chains, []
+            printing.chain, printing.roots, printing.texts = self._chains, [], []
         printing.block = _Block(printing.chain, link, printing.weak, spared=spared or printing.ignored)
         printing.link, printing.weak, printing.ignored = "", False, False
+        printing.texts.append(HEAD)
 
     def _close(self, printing: _Printing) -> None:
         printing.block, self._open = None, self._open - 1
@@ -255,9 +275,11 @@ class Search:
         if found := frame(printed.whole):
             open_block.frames, open_block.strangers = (*open_block.frames[-1:], found), 0
             open_block.own = found if found.is_own else open_block.own
+            printing.texts.append(printed.whole)
             return True
         within = not text or text.startswith(("│", "╭", "╰", "ray::", "[")) or set(text) <= set("^~ ")
         if within or printed.whole != text:
+            printing.texts.append(printed.whole)
             return not text.startswith("[")
         usual = _USUAL.match(text) is not None
         if not usual and (open_block.strangers or not _EXCEPTION.match(text) or text.partition(":")[0].isupper()):
@@ -267,6 +289,8 @@ class Search:
             return False
         self._close(printing)
         if not open_block.spared:
+            printing.texts.append(text)
+            self.traceback = tuple(printing.texts)
             self._final(printing, open_block, printed)
         return True
 

@@ -208,7 +208,7 @@ def failure_of(log: Path, trainer: Trainer, *, ended_badly: bool = True) -> Fail
 
 def traceback_of(log: Path, trainer: Trainer) -> str:
     """The last traceback in the last megabyte of a log that is not harmless; "" without one."""
-    from autoresearch.core.diagnosis.log_lines import last_traceback
+    from autoresearch.core.diagnosis.root import last_traceback
     from autoresearch.readers.console import tail_lines
     from autoresearch.trainers import ask
 
