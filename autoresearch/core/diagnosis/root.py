@@ -49,7 +49,6 @@ _USUAL = later(
     r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Died\w*|Iteration)"
     r"(?:\([\w.]{1,80}\))?(?::|$)"
 )
-_THROWN = later(r"what\(\): *(.+)")  # of C++, after `terminate called`
 _USAGE = later(r"^\S{1,80}(?: \S{1,40})?: error: |^Error: ")  # the last word of a launch that read its options in vain
 _VAGUE = later(r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|StopIteration|Empty|TimeoutError|CancelledError)\b")
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
@@ -234,9 +233,7 @@ class Search:
     def _telling(self, printed: _PrintedLine) -> None:
         """Take in a line that belongs to no traceback."""
         text = printed.text
-        thrown = _THROWN.match(text)
-        meaning = of_line(thrown[1]) if thrown else None
-        meaning = meaning or of_line(text)
+        meaning = of_line(text)
         if meaning is None or (text.startswith("Error: ") and meaning.weight is Weight.ANY):
             return  # programs print "Error: ..." of all that they go on from
         level = _LEVEL.match(text)

@@ -161,7 +161,8 @@ def test_certain_only_with_two_signs_and_without_contradiction() -> None:
     assert certain("ModuleNotFoundError: No module named 'verl'") and certain(OOM)
     assert not certain(*chain("RuntimeError: x")) and not certain("KeyError: 'x'")
     assert not certain(ENGINE) and not certain("AssertionError")
-    assert not certain(OOM, "OSError: [Errno 28] No space left on device")  # one of the two, and which is not known
+    full = "OSError: [Errno 28] No space left on device"
+    assert not certain(f"torch.OutOfMemoryError: {OOM}", full)  # one of the two, and which is not known
 
 
 def test_what_two_steps_followed_was_overcome() -> None:
