@@ -57,7 +57,7 @@ def start(
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
     from autoresearch.commands.init import campaign_file_here
-    from autoresearch.lab.campaign_setup import controller_session, start_campaign
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
@@ -107,7 +107,7 @@ def start(
         return 0
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
-    attach = controller_session.start_and_wait(campaign_dir, parts)
+    attach = start_campaign.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     if detach:
         state = state_of(campaign_dir)

@@ -104,7 +104,7 @@ def resume(
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
     from autoresearch.records import campaign_records
     from autoresearch.records.campaign_records import CampaignDir
@@ -123,7 +123,7 @@ def resume(
     if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
         requests.ask(campaign_dir, "resume")
     if not campaign_dir.controlled:
-        controller_session.start_and_wait(campaign_dir, parts)
+        start_campaign.start_and_wait(campaign_dir, parts)
     if detach or output.agent_or_pipe():
         _settled(campaign_dir)
         state = state_of(campaign_dir)
@@ -143,7 +143,7 @@ def set_rules(
 ) -> int:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
     from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaign_setup import continue_campaign, controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
 
     pairs = [word for word in words or () if _PAIR.match(word)]
@@ -158,13 +158,13 @@ def set_rules(
     campaign_dir = campaign_to_change(names[0] if names else "", parts)
     state = state_of(campaign_dir)
     rules = _rules(pairs, state.spec.objective, parts.clock())
-    changes = continue_campaign.changed_rules(state.spec, rules)
+    changes = state.spec.changed_rules(rules)
     if campaign_dir.controlled:
         requests.ask(campaign_dir, "set", **changes)
         _settled(campaign_dir)
     elif state.phase is CampaignPhase.ENDED:
-        continue_campaign.continue_with(campaign_dir, changes)
-        controller_session.start_and_wait(campaign_dir, parts)
+        start_campaign.continue_with(campaign_dir, changes)
+        start_campaign.start_and_wait(campaign_dir, parts)
     else:
         requests.note(campaign_dir, "rules", **changes)
     state = state_of(campaign_dir)
@@ -207,7 +207,7 @@ def confirm(
     from autoresearch.core.controller.confirmation_rounds import plan_round
     from autoresearch.core.controller.sentences import seed_words
     from autoresearch.core.statistics.confirmation import fewest_runs
-    from autoresearch.lab.campaign_setup import continue_campaign, controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns import requests
 
     parts = real_parts()
@@ -242,8 +242,8 @@ def confirm(
     requests.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
     if not campaign_dir.controlled:
         if state.phase is CampaignPhase.ENDED:
-            continue_campaign.continue_with(campaign_dir, {})
-        controller_session.start_and_wait(campaign_dir, parts)
+            start_campaign.continue_with(campaign_dir, {})
+        start_campaign.start_and_wait(campaign_dir, parts)
     names = ", ".join(idea.name for idea in named) or "the best idea"
     lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: {'put to the proof; ' if planned else ''}{cost}"]
     output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)

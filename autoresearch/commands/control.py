@@ -18,12 +18,12 @@ def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
     import signal
 
-    from autoresearch.lab.campaign_setup import controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.runs import detached
     from autoresearch.records.campaign_records import CampaignDir
 
     campaign_dir = CampaignDir(Path(directory))
-    with controller_session.in_control(campaign_dir):
+    with start_campaign.in_control(campaign_dir):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
         os.environ.clear()
         os.environ.update(detached.take_environment(campaign_dir.path))

@@ -70,7 +70,7 @@ def _run(root: Path, *, as_json: bool) -> int:
 def _campaign(root: Path, *, as_json: bool) -> int:
     from autoresearch.commands.campaign import follow
     from autoresearch.lab.campaign_report.report import PAGE, PICTURE
-    from autoresearch.lab.campaign_setup import controller_session, start_campaign
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
@@ -81,7 +81,7 @@ def _campaign(root: Path, *, as_json: bool) -> int:
         proposed = resolve_campaign(read_campaign_file(CAMPAIGN, flags, start=root, now=parts.clock()), parts)
         preflight(proposed)
         campaign_dir = start_campaign.create(proposed, parts)
-        attach = controller_session.start_and_wait(campaign_dir, parts)
+        attach = start_campaign.start_and_wait(campaign_dir, parts)
     output.remark(f"{IDEAS} ideas, the unchanged baseline among them: one to two minutes on two cores; {attach}")
     report, picture = campaign_dir.path / PAGE, campaign_dir.path / PICTURE
     more = {

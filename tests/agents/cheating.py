@@ -307,7 +307,7 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
     """Whoever starts a controller gets it here, until its end."""
     import dataclasses
 
-    from autoresearch.lab.campaign_setup import controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns.controller import Controller
 
     patience = time.monotonic() + PATIENCE_S
@@ -321,11 +321,11 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
             with given.log.open("a") as file:
                 file.write(f"{text}\n")
 
-        with controller_session.in_control(given):
+        with start_campaign.in_control(given):
             Controller(given, dataclasses.replace(parts, clock=clock), say).run()
         return ""
 
-    with mock.patch.object(controller_session, "start_controller", control):
+    with mock.patch.object(start_campaign, "start_controller", control):
         yield
 
 

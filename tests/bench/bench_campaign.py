@@ -26,7 +26,7 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
-from autoresearch.lab.campaign_setup import controller_session, start_campaign
+from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 from autoresearch.records import tsv
@@ -151,7 +151,7 @@ class Night:
     def begin(self) -> None:
         """Start the controller, as `campaign start` does."""
         began = time.time()
-        controller_session.start_controller(self.records, real_parts())
+        start_campaign.start_controller(self.records, real_parts())
         until(lambda: self._stamps("first"))
         self.lead_s = next(iter(self._stamps("first").values())) - began
 

@@ -24,7 +24,7 @@ from autoresearch.commands.control import control_campaign as control
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports
-from autoresearch.lab.campaign_setup import continue_campaign, start_campaign
+from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.preflight import preflight
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
@@ -109,7 +109,7 @@ def _campaign(scratch: Path, chance: random.Random, tally: Tally) -> None:
         kills += _killed(place, chance.uniform(0.0, LONGEST_S))
         state = CampaignHistory(place).state()
         if kills < KILLS and state.phase == "ended":
-            continue_campaign.continue_with(place, {"count": (state.spec.rules.count or 0) + 2})
+            start_campaign.continue_with(place, {"count": (state.spec.rules.count or 0) + 2})
     if CampaignHistory(place).state().phase != "ended":
         with _controlled(place) as pid:
             os.waitpid(pid, 0)

@@ -45,7 +45,7 @@ _spans: list[tuple[str, float, float]] = []
 def main() -> None:
     """Be the controller."""
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab.campaign_setup import controller_session
+    from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns.controller import Controller
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -61,7 +61,7 @@ def main() -> None:
             file.write(f"{time.time():.3f} {text}\n")
 
     try:
-        with controller_session.in_control(place):
+        with start_campaign.in_control(place):
             Controller(place, parts(), say).run()
     finally:
         Path(sys.argv[2]).write_text(json.dumps(_spans))

@@ -6,7 +6,7 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,6 +15,7 @@ from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.errors import UsageError
 
 NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*\Z")
 TARGET = re.compile(r"\s*(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
@@ -146,6 +147,16 @@ class CampaignSpec:
         if wrong := [k for k, v in known.items() if not isinstance(v, int | float | None)]:
             raise ValueError(f"{wrong[0]} is no number: {known[wrong[0]]!r}")
         return replace(self, rules=replace(self.rules, **known))
+
+    def changed_rules(self, rules: Mapping[str, Any]) -> dict[str, Any]:
+        """The named rules that differ, for `campaign set`. UsageError if none does, or if nothing could be proved."""
+        old = asdict(self.rules)
+        changes = {name: value for name, value in rules.items() if value != old[name]}
+        if self.confirm and (runs := changes.get("confirm_runs", LEAST_CONFIRM_RUNS)) < LEAST_CONFIRM_RUNS:
+            raise UsageError(too_few_to_confirm(runs))
+        if not changes:
+            raise UsageError("nothing would change", hint="such as count=40, deadline=10h or budget_usd=20")
+        return changes
 
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""

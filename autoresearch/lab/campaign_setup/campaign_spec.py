@@ -1,31 +1,32 @@
-"""The CampaignSpec of a campaign file, and the check that it holds no secret."""
+"""The spec of a campaign, and the code that it starts from: the commit that `base` names, or the working tree."""
 
 from __future__ import annotations
 
-import json
+import os
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.errors import EnvironmentUnusable, UsageError
+from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.branches import branch_commit
-from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.checkout import Checkout, NoCheckout
+from autoresearch.git_repo.snapshot import snapshot
+from autoresearch.git_repo.survey import survey
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS
+from autoresearch.lab.launch.snapshot_code import masked_files
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
-from autoresearch.records.secrets import MASK, mask_text, mask_values
-from autoresearch.runner.text import plain
 
 
 def campaign_spec(
@@ -143,21 +144,73 @@ def _in_repository(path: Path | None, checkout: Checkout) -> str:
     return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
 
 
-def secret_findings(campaign_spec: CampaignSpec, blueprint: Blueprint) -> tuple[Finding, ...]:
-    """Errors for secrets in what a campaign executes: its records and the commit of each idea would hold them."""
-    notes = blueprint.notes
-    commands = (blueprint.launch_command, *notes.prepare, *notes.evaluate, *notes.cleanup)
-    variables = (f"{name}={value}" for name, value in notes.env.items())
-    keys = {name: value for name, value in asdict(campaign_spec).items() if name != "blueprint_text"}
-    holders = [f"its blueprint (`{plain(text, 120)}`)" for text in (*commands, *variables) if mask_text(text) != text]
-    holders += [f"its key `{name}`" for name, value in keys.items() if MASK in json.dumps(mask_values(value))]
-    hint = "pass it by the environment: `- requires_env: NAME` in the notes of the blueprint, `$NAME` in the command"
-    return tuple(
-        Finding(
-            Severity.ERROR,
-            "secret_in_campaign",
-            f"{holder} holds what looks like a secret, and each idea of a campaign is committed with it",
-            hint,
+@dataclass(frozen=True, slots=True)
+class ProposedBase:
+    """Where the base commit would come from; nothing is committed yet."""
+
+    checkout: Checkout
+    ref: str  # of the key `base`; "" is the working tree
+    dirty: tuple[str, ...]  # files of the working tree that differ from HEAD
+    own_files: tuple[Path, ...]  # the campaign's own: its blueprint, its file and its queue
+
+    def commit(self) -> str:
+        """HEAD, or the commit that `base` names. UsageError if it names none."""
+        if not self.ref:
+            return self.checkout.head
+        command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self.ref}^{{commit}}")
+        with self.checkout.git.start(*command) as process:
+            status, out, _ = process.finish()
+        if status:
+            raise UsageError(f"base: {self.ref!r} names no commit of {self.checkout.root}", code="bad_base")
+        return os.fsdecode(out).strip()
+
+    def with_commit(self, campaign_spec: CampaignSpec) -> CampaignSpec:
+        """The campaign with its base commit, which is made here if it is the working tree."""
+        if self.ref:
+            return replace(campaign_spec, base_commit=self.commit())
+        what = "your uncommitted changes" if self.dirty else "the working tree as it was"
+        shot = snapshot(
+            self.checkout,
+            message=f"base: {what}\n\n{campaign_spec.name} starts from it; an idea's commit has its own change only.",
+            extra=masked_files(self.checkout, self.own_files),
+            leave_out=_not_code(campaign_spec),
         )
-        for holder in holders
+        left = f"; left out: {', '.join(map(str, shot.left_out[:5]))}" if shot.left_out else ""
+        return replace(campaign_spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
+
+
+def campaign_checkout(codebase: Path) -> Checkout:
+    """The repository of the code. EnvironmentUnusable if there is none, or if it has no commit."""
+    checkout = repository.locate(codebase)
+    if isinstance(checkout, NoCheckout):
+        raise no_repository(checkout)
+    if not checkout.head:
+        raise EnvironmentUnusable(
+            f"the repository {checkout.root} has no commit yet",
+            fix="git add -A && git commit -m start",
+            code="no_commit",
+        )
+    return checkout
+
+
+def no_repository(missing: NoCheckout) -> EnvironmentUnusable:
+    """The error for code outside of a repository, with what can be done about it."""
+    instead = f"{missing.remedy}, or " if missing.remedy else ""
+    return EnvironmentUnusable(
+        f"a campaign keeps every idea on a branch, and {missing.reason}",
+        hint=f"{instead}run single blueprints with `autoresearch run`",
+        fix=missing.fix,
+        code="no_repository",
     )
+
+
+def propose_base(campaign_spec: CampaignSpec, checkout: Checkout, ref: str, own_files: Iterable[Path]) -> ProposedBase:
+    """What the base of this campaign would be."""
+    dirty = () if ref else survey(checkout, leave_out=_not_code(campaign_spec)).dirty
+    return ProposedBase(checkout, ref, dirty, tuple(own_files))
+
+
+def _not_code(campaign_spec: CampaignSpec) -> list[Path]:
+    """Records, results and what is hidden, which are never committed."""
+    records = Path(campaign_spec.directory).parent
+    return [records, Path(campaign_spec.result_dir), *map(Path, campaign_spec.hidden_inputs)]

@@ -16,9 +16,8 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text.counted import counted
 from autoresearch.errors import NotFoundError
-from autoresearch.lab.campaign_setup.base_commit import ProposedBase, with_base_commit
 from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
-from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, named
+from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, free_prefix, named
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
@@ -92,7 +91,7 @@ def other_code(commit: str, campaign_spec: CampaignSpec, base: ProposedBase) -> 
     A campaign that goes on would do so from its old base, without the changes.
     """
     checkout = base.checkout
-    now = with_base_commit(campaign_spec, base).base_commit
+    now = base.with_commit(campaign_spec).base_commit
     changed = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", commit, now)).split("\0")
     root = os.path.realpath(checkout.root)
     own = {os.path.relpath(os.path.realpath(path), root) for path in base.own_files}  # compared, or free to change

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.branches import branch_fault
 from autoresearch.git_repo.includes import check_includes, lacking
-from autoresearch.lab.campaign_setup.agent_checks import hide_findings
-from autoresearch.lab.campaign_setup.continue_campaign import needs_other_prefix, refuse_other_terms
+from autoresearch.lab.campaign_setup.campaign_checks import hide_findings
+from autoresearch.lab.campaign_setup.campaign_spec import free_prefix
+from autoresearch.lab.campaign_setup.earlier_campaign import other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
+from autoresearch.records import campaign_records
 
 _PLACES = frozenset(
     ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
@@ -118,3 +123,53 @@ def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Find
         return ()
     message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
     return (Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own"),)
+
+
+def refuse_other_terms(proposed: ProposedCampaign) -> None:
+    """Raise ConflictError unless the existing campaign differs in its stop rules alone, and has ended if it was named.
+
+    It then continues under the new rules, and its baseline is used again.
+    """
+    spec, old = proposed.spec, CampaignHistory(proposed.campaign_dir).state()
+    if old.phase is not CampaignPhase.ENDED and "prefix" in spec.sources:
+        raise ConflictError(
+            f"the campaign {spec.name} was started and has not ended",
+            hint="or start another one under another prefix",
+            fix=f"autoresearch campaign resume {spec.name}",
+        )
+    if differs := other_terms(old.spec, spec):
+        raise _taken(proposed, differs)
+    old.spec = replace(old.spec, rules=spec.rules)
+    if (stood := stand_at(old, spec.created)).met:
+        raise needs_other_prefix(
+            proposed,
+            f"the campaign {spec.name} has ended, and nothing would be tried: {stood.met}",
+            hint="start another one; or let that one go on: "
+            f"autoresearch campaign set {spec.name} count={(spec.rules.count or old.attempted) + 10}",
+            code="nothing_to_try",
+        )
+
+
+def refuse_other_code(proposed: ProposedCampaign) -> None:
+    """Raise ConflictError if the code changed: the campaign would continue from its old base, without the changes."""
+    old = campaign_records.read_spec(proposed.campaign_dir).base_commit
+    if differs := other_code(old, proposed.spec, proposed.base):
+        raise _taken(proposed, differs)
+
+
+def _taken(proposed: ProposedCampaign, differs: str) -> ConflictError:
+    return needs_other_prefix(
+        proposed,
+        f"a campaign {proposed.spec.name} ended here with another {differs}",
+        hint="start another one; or continue that one as it was: "
+        f"autoresearch campaign set {proposed.spec.name} count=N",
+    )
+
+
+def needs_other_prefix(
+    proposed: ProposedCampaign, message: str, *, hint: str, code: str = "prefix_taken"
+) -> ConflictError:
+    """The error of a campaign that could start under another prefix; it names one that is free."""
+    fix = shlex.join(("autoresearch", "campaign", "start", str(proposed.file)))
+    prefix = free_prefix(proposed.spec.prefix, proposed.base.checkout)
+    return ConflictError(message, hint=hint, fix=fix, setting=f"prefix={prefix}", code=code)

@@ -7,16 +7,19 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.lab.campaign_setup.agent_checks import agent_findings
-from autoresearch.lab.campaign_setup.base_commit import ProposedBase, campaign_checkout, propose_base
+from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_trainer, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
-from autoresearch.lab.campaign_setup.campaign_spec import campaign_spec, secret_findings
+from autoresearch.lab.campaign_setup.campaign_spec import (
+    ProposedBase,
+    campaign_checkout,
+    campaign_spec,
+    propose_base,
+)
 from autoresearch.lab.campaign_setup.earlier_campaign import with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
 from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets, gpus_checked
-from autoresearch.lab.campaign_setup.trainer_checks import check_trainer
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.blueprint_file import read_blueprint

@@ -1,24 +1,37 @@
-"""Create a proposed campaign, or continue the one of its name that ended; its controller is started afterwards."""
+"""Create a proposed campaign, or continue the one of its name that ended, and start its controller.
+
+The controller is in a tmux session of its own, where it outlives every terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.text import branch_and_run_names as naming
+from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.campaign_setup import campaign_registry
-from autoresearch.lab.campaign_setup.base_commit import with_base_commit
-from autoresearch.lab.campaign_setup.continue_campaign import continue_with, refuse_other_code, refuse_other_terms
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign, resolve_campaign
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.campaign_status import fault_of
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plugin_groups import used_by
+from autoresearch.lab.plugin_groups import require, used_by
 from autoresearch.lab.resolve.host_check import check_local
+from autoresearch.lab.resolve.run_names import new_token
+from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
-from autoresearch.records.rundir import locked
+from autoresearch.records.rundir import locked, read_json, write_json
 
 
 def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
@@ -26,7 +39,6 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
 
     Raises UsageError, BlueprintError, ConflictError or EnvironmentUnusable.
     """
-    from autoresearch.lab.campaign_setup import controller_session
     from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import is_running, preflight
 
@@ -36,12 +48,14 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     if proposed.campaign_dir.controlled:
         raise is_running(proposed.spec.name)
     campaign_dir = create(proposed, parts)
-    controller_session.start_and_wait(campaign_dir, parts)
+    start_and_wait(campaign_dir, parts)
     return campaign_dir
 
 
 def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
     """Write the campaign down; from then on `campaign resume` can continue it after any crash."""
+    from autoresearch.lab.campaign_setup.preflight import refuse_other_code, refuse_other_terms
+
     campaign_dir, checkout = proposed.campaign_dir, proposed.base.checkout
     check_local(proposed.spec.tmux_socket, parts, checkout)
     make_directory(campaign_dir.path)
@@ -58,6 +72,106 @@ def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
             continue_with(campaign_dir, asdict(spec.rules))
         else:
             failpoint("begin.registered")
-            campaign_records.write_spec(campaign_dir, with_base_commit(spec, proposed.base))
+            campaign_records.write_spec(campaign_dir, proposed.base.with_commit(spec))
     failpoint("begin.begun")
     return campaign_dir
+
+
+def continue_with(campaign_dir: CampaignDir, changes: Mapping[str, Any]) -> None:
+    """Let a campaign that ended continue under other rules."""
+    campaign_dir.flag.unlink(missing_ok=True)
+    campaign_records.add(campaign_dir.journal, "rules", **changes)
+    campaign_records.add(campaign_dir.journal, "told", how="")
+    campaign_records.add(campaign_dir.journal, "state", state=CampaignPhase.RUNNING.value, reason="continued")
+
+
+READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
+
+
+def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
+    """Start the controller in a tmux session; returns, once it holds its lock, the command that attaches to it.
+
+    ConflictError if another command was quicker.
+    """
+    spec = campaign_records.read_spec(campaign_dir)
+    check_local(spec.tmux_socket, parts)
+    require(spec.plugins, spec.name)
+    with locked(campaign_dir.path / "start.lock"):
+        if campaign_dir.controlled:
+            raise ConflictError(
+                f"another command has just started the controller of {spec.name}",
+                fix=f"autoresearch campaign status {spec.name}",
+            )
+        token = new_token()
+        session = naming.session_name(f"campaign-{naming.slugify(spec.slug)[:30]}", token)
+        words = ("campaign", "control", str(campaign_dir.path))
+        return detached.start(campaign_dir.path, words, session, f"campaign-{token}", parts, spec.tmux_socket)
+
+
+def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
+    """Start the controller, and wait until it has recovered; returns the command that attaches to it.
+
+    EnvironmentUnusable with the reason if it ends at once on an error of its own.
+    """
+    attach = start_controller(campaign_dir, parts)
+    until = time.monotonic() + READY_IN_S
+    while campaign_dir.controlled and time.monotonic() < until and not _is_ready(campaign_dir):
+        time.sleep(0.02)
+    state = CampaignHistory(campaign_dir).state()
+    if fault := fault_of(campaign_dir, state):
+        raise EnvironmentUnusable(
+            f"{state.spec.name} cannot go on: {fault}",
+            hint=f"what it printed: {campaign_dir.log}",
+            code="controller_failed",
+        )
+    return attach
+
+
+def _is_ready(campaign_dir: CampaignDir) -> bool:
+    return bool((read_json(campaign_dir.controller) or {}).get("ready"))
+
+
+@contextlib.contextmanager
+def in_control(campaign_dir: CampaignDir) -> Iterator[None]:
+    """Hold the lock of a campaign's only controller; it ends with the process. ConflictError if another is alive.
+
+    An error that ends the controller is written to the journal, where `campaign status` and `wait` find it.
+    """
+    with locked(campaign_dir.lock, blocking=False) as alone:
+        if not alone:
+            raise ConflictError(f"another controller of {campaign_dir.path.name} lives")
+        campaign_records.restore(campaign_dir)
+        campaign_records.keep(campaign_dir)  # of a campaign that an older version began, too
+        record = {"pid": os.getpid(), "started": time.time()}
+        write_json(campaign_dir.controller, record)
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(AutoresearchError, OSError):  # on a full disk the pane still shows it
+                campaign_records.add(campaign_dir.journal, "fault", reason=_reason(error))
+                with campaign_dir.log.open("a", encoding="utf-8") as log:
+                    log.write("".join(traceback.format_exception(error)))
+            if isinstance(error, Exception):
+                _announce(campaign_dir, error)
+            raise
+
+
+def _announce(campaign_dir: CampaignDir, error: Exception) -> None:
+    """Tell who wants to know of a pause: nobody looks after the campaign from now on."""
+    from autoresearch.lab.notices.campaign_notices import announce_fault
+
+    with contextlib.suppress(AutoresearchError, OSError):
+        announce_fault(campaign_dir, CampaignHistory(campaign_dir).state(), _reason(error))
+
+
+def _reason(error: BaseException) -> str:
+    """The error that ended a controller, on one line."""
+    if isinstance(error, AutoresearchError):
+        return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+    if isinstance(error, KeyboardInterrupt):
+        return "its controller was interrupted in its own session (Ctrl-C)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" in {Path(frame.filename).name}, line {frame.lineno}" for frame in last)
+    return " ".join(f"internal error: {type(error).__name__}: {error}{where}".split())

@@ -188,7 +188,7 @@ class Camp:
 
         All that it starts are processes as ever.
         """
-        from autoresearch.lab.campaign_setup import controller_session
+        from autoresearch.lab.campaign_setup import start_campaign
         from autoresearch.lab.campaigns.controller import Controller
 
         patience = time.monotonic() + PATIENCE_S
@@ -204,11 +204,11 @@ class Camp:
                 with place.log.open("a") as file:
                     file.write(f"{text}\n")
 
-            with controller_session.in_control(place):
+            with start_campaign.in_control(place):
                 Controller(place, dataclasses.replace(parts, clock=watched), say).run()
             return ""
 
-        with mock.patch.object(controller_session, "start_controller", control):
+        with mock.patch.object(start_campaign, "start_controller", control):
             self.start(*flags, **keys)
         return self.state()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoresearch.git_repo.checkout import NoCheckout
-from autoresearch.lab.campaign_setup.base_commit import no_repository
+from autoresearch.lab.campaign_setup.campaign_spec import no_repository
 
 TRUST = "git config --global --add safe.directory /x"
 

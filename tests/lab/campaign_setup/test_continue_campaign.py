@@ -9,7 +9,6 @@ import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules
 from autoresearch.errors import UsageError
-from autoresearch.lab.campaign_setup.continue_campaign import changed_rules
 
 
 @pytest.mark.parametrize(
@@ -22,17 +21,17 @@ from autoresearch.lab.campaign_setup.continue_campaign import changed_rules
     ],
 )
 def test_only_what_differs_is_changed(rules: dict[str, Any], changes: dict[str, Any], spec: CampaignSpec) -> None:
-    assert changed_rules(replace(spec, rules=Rules(count=10)), rules) == changes
+    assert replace(spec, rules=Rules(count=10)).changed_rules(rules) == changes
 
 
 @pytest.mark.parametrize("rules", [{}, {"count": 10}, {"confirm_runs": 16}])
 def test_nothing_to_change_is_refused(rules: dict[str, Any], spec: CampaignSpec) -> None:
     with pytest.raises(UsageError, match="nothing would change"):
-        changed_rules(replace(spec, rules=Rules(count=10)), rules)
+        replace(spec, rules=Rules(count=10)).changed_rules(rules)
 
 
 def test_a_proof_of_too_few_runs_is_refused(spec: CampaignSpec) -> None:
     with pytest.raises(UsageError, match="confirm_runs: 7 are too few: a proof takes four fresh runs of the idea"):
-        changed_rules(spec, {"confirm_runs": 7})
-    assert changed_rules(spec, {"confirm_runs": 8}) == {"confirm_runs": 8}
-    assert changed_rules(replace(spec, confirm=False), {"confirm_runs": 7}) == {"confirm_runs": 7}
+        spec.changed_rules({"confirm_runs": 7})
+    assert spec.changed_rules({"confirm_runs": 8}) == {"confirm_runs": 8}
+    assert replace(spec, confirm=False).changed_rules({"confirm_runs": 7}) == {"confirm_runs": 7}

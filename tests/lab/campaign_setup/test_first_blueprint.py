@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint, printed_metric, training_command
+from autoresearch.lab.campaign_setup.first_blueprint import (
+    candidates,
+    first_blueprint,
+    printed_metric,
+    printed_names,
+    training_command,
+)
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
-from autoresearch.lab.campaign_setup.printed_names import candidates, printed_names
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.readers.found_lines import find_metrics
