@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
-from autoresearch.core.blueprint.schema import NOTES
+from autoresearch.core.blueprint.note_keys import NOTE_KEYS, NoteKey
 from autoresearch.core.campaign.space_file import RANGE
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DIRECTIONS
+from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.lab.keys import DURATION, TYPE_SCHEMAS, Key, Schema, ValueType
 from autoresearch.notifiers.notice import GROUPS, NoticeKind
 from autoresearch.proposers.queue_entry import ENTRY
@@ -27,18 +26,7 @@ FILE = ".autoresearch.schema.json"
 """Beside autoresearch.yaml and campaign.yaml, and committed with them: a path into an installed package differs from
 one person to the next, and an address needs a network."""
 
-_TYPES = TYPE_SCHEMAS
-_SWITCH, _TIME = _TYPES[ValueType.SWITCH], _TYPES[ValueType.DURATION]
 _IDEA: Schema = {"type": "object", "properties": ENTRY, "additionalProperties": False}
-_DIRECTIONS = [*CAMPAIGN_KEYS["direction"].choices, *DIRECTIONS]
-_NOTE_TYPES: Mapping[str, Schema] = {
-    "direction": {"enum": _DIRECTIONS},
-    "first_step": {"enum": ["kl", "any"]},
-    "swarm_on_busy": {"enum": ["refuse", "stop"]},
-    "env": {"type": ["string", "array", "object"], "items": {"type": "string"}},
-    **dict.fromkeys(("keep_children", "resume", "record_metrics"), _SWITCH),
-    **dict.fromkeys(("evaluate_time", "swarm_debug_timeout", "swarm_poll", "swarm_health_timeout"), _TIME),
-}
 
 
 def schema_of(name: str) -> Schema:
@@ -92,10 +80,6 @@ def _campaign_key(key: Key) -> Schema:
     if key.type is ValueType.SPACE:
         return {**made, "additionalProperties": RANGE}
     return {**made, "items": _IDEA} if key.type is ValueType.QUEUE else made
-
-
-def _described(made: Schema, meaning: str) -> Schema:
-    return {"description": meaning, **made}
 
 
 def _project() -> Schema:
@@ -178,6 +162,14 @@ def _only(options: Iterable[str]) -> Schema:
 
 
 def _notes() -> Schema:
-    singles = {key: _described(_NOTE_TYPES.get(key, _TYPES[ValueType.TEXT]), NOTES[key]) for key in TEXT_KEYS}
-    lists = {key: _described(_NOTE_TYPES.get(key, _TYPES[ValueType.TEXTS]), NOTES[key]) for key in LIST_KEYS}
-    return _closed("the notes of a blueprint", {**singles, **lists})
+    return _closed("the notes of a blueprint", {key.name: _note(key) for key in NOTE_KEYS})
+
+
+def _note(note_key: NoteKey) -> Schema:
+    if note_key.name == "env":
+        made: Schema = {"type": ["string", "array", "object"], "items": {"type": "string"}}
+    elif note_key.choices:
+        made = {"enum": [*note_key.choices]}
+    else:
+        made = TYPE_SCHEMAS[ValueType.TEXTS if note_key.several else ValueType(note_key.type)]
+    return {"description": note_key.meaning, **made}

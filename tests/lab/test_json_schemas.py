@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from autoresearch import cli
 from autoresearch.core.blueprint.finding import Severity
-from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.blueprint.schema import EXAMPLE
 from autoresearch.errors import AutoresearchError, BlueprintError

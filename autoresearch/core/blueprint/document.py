@@ -16,7 +16,8 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import LIST_KEYS, SECTIONS, TEXT_KEYS
+from autoresearch.core.blueprint.model import SECTIONS
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 
 MAX_BYTES = 1 << 20
 _NEW = "`autoresearch blueprint new FILE.md --purpose WHY --command COMMAND` makes one"

@@ -16,10 +16,6 @@ from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
 
-_FLAGS = ("keep_children", "resume", "record_metrics")
-_LINES = ("step_line", "validation_line")
-_TUPLES = ("prepare", "evaluate", "cleanup", "requires_env", "include", "source", *_LINES)
-
 
 @dataclass(frozen=True, slots=True)
 class BlueprintFields:
@@ -71,19 +67,9 @@ def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     the same file because the blueprint names it by its absolute path.
     """
     notes = blueprint.notes
-    same: dict[str, Any] = {
-        name: getattr(blueprint, name)
-        for name in ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
-    }
-    same |= {
-        "max_time_s": blueprint.max_time_s,
-        "first_step_s": blueprint.first_step_s if blueprint.first_step_given else None,
-    }
-    same["slug"] = blueprint.slug
-    same |= {name: getattr(notes, name) for name in ("trainer", "metric", "direction", "first_step", "seed", *_FLAGS)}
-    same |= {name: getattr(notes, name) for name in ("prepare", "evaluate", "evaluate_s", "cleanup")}
-    same |= {name: getattr(notes, name) for name in ("env", "requires_env", "include", *_LINES)}
-    same["swarm"] = notes.swarm
+    owners = {f.name: blueprint if hasattr(blueprint, f.name) else notes for f in fields(BlueprintFields)}
+    same: dict[str, Any] = {name: getattr(one, name) for name, one in owners.items() if name != "remarks"}
+    same["first_step_s"] = blueprint.first_step_s if blueprint.first_step_given else None
     same["source"] = tuple(
         f"{one.format} {one.path}" if isinstance(one.format, SourceFormat) else f"{one.format}: {one.path}"
         for one in notes.source
@@ -160,22 +146,23 @@ def limit(name: str, text: str) -> float:
 
 def _converted(name: str, value: object) -> object:
     """The value converted to the type of its field; UsageError if it cannot be."""
-    if name in ("max_time_s", "first_step_s", "evaluate_s"):
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if trouble := problem(float(value)):
-                raise UsageError(f"{name} {value} {trouble}")
-            return float(value)
-        return limit(name, str(value))
-    if name in _TUPLES:
-        return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
-    if name == "env":
-        if not isinstance(value, Mapping):
-            raise UsageError("env must be a mapping of names to values")
-        return {str(k): str(v) for k, v in value.items()}
-    if name in _FLAGS:
-        if not isinstance(value, bool):
-            raise UsageError(f"{name} must be true or false")
-        return value
+    match BlueprintFields.__annotations__[name].partition(" ")[0]:
+        case "float":
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                if trouble := problem(float(value)):
+                    raise UsageError(f"{name} {value} {trouble}")
+                return float(value)
+            return limit(name, str(value))
+        case "tuple[str,":
+            return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
+        case "Mapping[str,":
+            if not isinstance(value, Mapping):
+                raise UsageError(f"{name} must be a mapping of names to values")
+            return {str(k): str(v) for k, v in value.items()}
+        case "bool":
+            if not isinstance(value, bool):
+                raise UsageError(f"{name} must be true or false")
+            return value
     if isinstance(value, (list, tuple, Mapping)):
         raise UsageError(f"{name} must be a text")
     return str(value)

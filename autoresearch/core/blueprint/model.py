@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint import swarm_notes
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S, Limits
 from autoresearch.core.run.swarm import Swarm
@@ -24,16 +23,6 @@ SECTIONS = (
     "exp_launch_command",
     "exp_result_dir",
     "exp_max_time",
-)
-TEXT_KEYS = (  # keys of the notes with one value
-    *("trainer", "launcher", "metric", "direction", "slug", "first_step", "keep_children", "resume", "record_metrics"),
-    *("evaluate_time", "seed"),
-    *swarm_notes.TEXTS,
-)
-LIST_KEYS = (  # keys of the notes that may have several values
-    *("prepare", "evaluate", "cleanup", "env", "requires_env", "include", "hide", "writable", "source"),
-    *("step_line", "validation_line"),
-    *swarm_notes.COMMANDS,
 )
 RESULT_ROOT = "./auto_agent/exp_results/"
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import LIST_KEYS, TEXT_KEYS, Notes
+from autoresearch.core.blueprint.model import Notes
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
 from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.metrics.python_values import truth

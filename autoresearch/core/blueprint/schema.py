@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from autoresearch.core.blueprint.model import LIST_KEYS, RESULT_ROOT, TEXT_KEYS
-from autoresearch.core.blueprint.swarm_notes import MEANINGS
-from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S
+from autoresearch.core.blueprint.model import RESULT_ROOT
+from autoresearch.core.blueprint.note_keys import NOTE_KEYS
+from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import spoken
 
 EXAMPLE = """\
@@ -60,34 +60,6 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
         f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
     ),
 )
-NOTES = {
-    "launcher": "where the run goes: local, slurm, ray, ssh:HOST or a target of autoresearch.yaml",
-    "trainer": "the framework, such as verl or tinygrpo; if left out, it is recognised by the command",
-    "metric": "the metric to optimise, by the name that the trainer gives it",
-    "direction": "maximize or minimize",
-    "slug": "the short name for branch, session and directories",
-    "first_step": "kl: only a printed KL counts as the first step",
-    "keep_children": "true: processes that the command leaves behind are kept",
-    "resume": "true: the run may continue from what an earlier one left; otherwise such a run is refused",
-    "record_metrics": "false: do not switch on a metric writer that the recipe leaves off",
-    "prepare": "a shell command that runs before the trainer; may be repeated",
-    "evaluate": "a shell command that measures the run after the trainer; then only its output gives the metric",
-    "evaluate_time": f"how long that may take, in addition to the limits; {spoken(EVALUATE_S)} if left out",
-    "seed": "how the training takes its seed: KEY of the recipe, `--flag` or `$NAME`; the first seed, a number; "
-    "or `random` (each run draws anew), `fixed` (it seeds itself)",
-    "cleanup": "a shell command that runs after any ending; may be repeated",
-    "env": "NAME=value for the trainer; may be repeated",
-    "requires_env": "names of variables that must be set, separated by commas",
-    "include": "an ignored or untracked input that an isolated run needs",
-    "hide": "what only `evaluate` may read, such as its answers: untracked; in a campaign whose runs are sandboxed",
-    "writable": "a directory outside the project that a sandboxed run may write to, such as a cache",
-    "step_line": "how a training step is printed: `json KEY`, `pairs KEY` (KEY names the step) or a regular expression",
-    "validation_line": "how a validation is printed, in the same forms",
-    "source": "a file of metrics that is preferred over all others: `jsonl PATH`, `dict_lines PATH`",
-    **MEANINGS,
-}
-
-
 def schema() -> dict[str, object]:
     """Sections, notes, defaults and an example, as JSON-serialisable data."""
     return {
@@ -98,7 +70,7 @@ def schema() -> dict[str, object]:
         ],
         "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
         "notes_heading": "## Other Notes",
-        "notes": [{"name": key, "meaning": NOTES[key], "list": key in LIST_KEYS} for key in (*TEXT_KEYS, *LIST_KEYS)],
+        "notes": [{"name": key.name, "meaning": key.meaning, "list": key.several} for key in NOTE_KEYS],
         "durations": "90s, 20m, 1h30m, 24 hours, 1.5 days, 01:30:00, 24小时",
         "labels": "24 hours in all, 20 minutes to the first step",
         "relative_paths": "from the root of the repository that holds the blueprint, else from its folder",

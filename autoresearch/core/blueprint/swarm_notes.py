@@ -19,25 +19,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.run.swarm import DEBUG_S, HEALTH_S, POLL_S, STORM_COUNT, STORM_S, Swarm, is_url
 from autoresearch.core.text.durations import parse_duration, problem, spoken
 
-COMMANDS = ("swarm_server", "swarm_debug")
-TEXTS = (
-    *("swarm_url", "swarm_ssh", "swarm_on_busy", "swarm_debug_timeout", "swarm_retries"),
-    *("swarm_poll", "swarm_health_timeout"),
-)
-MEANINGS = {
-    "swarm_server": "the command that starts AgentJet's swarm server, in its own session; it ends with the run",
-    "swarm_url": "the address of the swarm server; if left out, it follows from the port in the command",
-    "swarm_debug": "a command that runs one episode before the client starts, prints `reward: NUMBER` and aborts it",
-    "swarm_debug_timeout": "how long that may take, including the start of the engine; 30 minutes if left out",
-    "swarm_on_busy": "refuse or stop: what to do with an engine that is already running; it is never used as it is",
-    "swarm_ssh": "arguments for ssh: the swarm server is on that host, and its port is forwarded to this one",
-    "swarm_retries": "COUNT in DURATION: the same exception this often, without progress, ends the run",
-    "swarm_poll": "how often the engine is polled; 2 seconds if left out",
-    "swarm_health_timeout": "how long the server may take to become healthy; 90 seconds if left out",
-}
+COMMANDS = tuple(name for name in LIST_KEYS if name.startswith("swarm_"))
+TEXTS = tuple(name for name in TEXT_KEYS if name.startswith("swarm_"))
 _RETRIES = re.compile(r"(\d{1,6})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
 _WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it
 _DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
