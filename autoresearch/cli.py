@@ -25,30 +25,30 @@ Entry = tuple[str, str]  # ("module:function", one line of help)
 COMMANDS: dict[str, Entry] = {
     "demo": ("demo:demo", "See a run, or with --campaign a small campaign, in a scratch repository."),
     "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
-    "wait": ("wait:wait", "Wait for news of a run, a campaign or a plan; returns early on it."),
+    "wait": ("wait:wait", "Wait for news of a run or a campaign; returns early on it."),
     "status": ("status:status", "What a run, or every living run, is doing; records those that died."),
     "queue": ("queue:queue", "One live screen of all runs at all targets; keys for logs, stop, attach."),
     "logs": ("logs:logs", "The log of a run, or its events: the tail, a search, or followed live."),
     "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
-    "stop": ("stop:stop", "End a run now, or after its step (--drain); close one that is over."),
-    "attach": ("attach:attach", "Attach this terminal to the tmux session of a run."),
+    "stop": ("run_control:stop", "End a run now, or after its step (--drain); close one that is over."),
+    "attach": ("run_control:attach", "Attach this terminal to the tmux session of a run."),
     "metrics": ("metrics:metrics", "Metrics of a run or of any log, by step; as a table, JSON or a file."),
     "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
-    "report": ("report:report", "Write the report of a campaign or of a plan, as it stands."),
+    "report": ("report:report", "Write the report of a campaign, as it stands."),
     "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
     "note": ("note:note", "Write into the log of a run, or tell the agent of a campaign."),
     "clean": ("clean:clean", "Remove worktrees, sessions and caches of what is over; lists them first."),
     "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
     "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
-    "mcp": ("mcp:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
-    "collect": ("collect:collect", "Write the records of a run that is over (the Runner calls this)."),
+    "mcp": ("for_agents:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
+    "collect": ("internal:collect", "Write the records of a run that is over (the Runner calls this)."),
     "follow": ("follow:follow", "Follow the runs of one target (a run that goes there starts this)."),
     "before-training": (
-        "before_training:before_training",
+        "internal:before_training",
         "See that a worktree holds the commit of its run (the Runner calls this).",
     ),
     "evaluation-place": (
-        "evaluation_place:evaluation_place",
+        "internal:evaluation_place",
         "Make the worktree in which a run is evaluated afresh (the Runner calls this).",
     ),
 }
@@ -72,13 +72,13 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
             "pause": ("campaign_control:pause", "Begin nothing more; what runs goes on."),
             "resume": ("campaign_control:resume", "Go on after a pause, a crash or a reboot."),
             "stop": ("campaign_control:stop", "Stop what runs now, or let it finish (--drain); then end."),
-            "skip": ("campaign_control:skip", "Do not try an idea, or ideas of a kind."),
-            "approve": ("steer:approve", "Let a code idea be edited; without one: what the agent has proposed."),
+            "skip": ("campaign_ideas:skip", "Do not try an idea, or ideas of a kind."),
+            "approve": ("campaign_proofs:approve", "Let a code idea be edited; without one: what was proposed."),
             "add": ("campaign_ideas:add", "Add an idea to the queue."),
             "fix": ("campaign_ideas:fix", "Repair an idea that crashed, on its branch, and run it again."),
             "set": ("campaign_control:set_rules", "Change the stop rules: count=40 deadline=10h; recorded."),
-            "confirm": ("campaign_control:confirm", "Put ideas to the proof: fresh seeds, fresh baselines."),
-            "control": ("control:control_campaign", "Be the controller (start and resume call this)."),
+            "confirm": ("campaign_proofs:confirm", "Put ideas to the proof: fresh seeds, fresh baselines."),
+            "control": ("internal:control_campaign", "Be the controller (start and resume call this)."),
         },
     ),
     "ledger": (
@@ -107,8 +107,8 @@ GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
     "skill": (
         "What a coding agent must know to drive this command.",
         {
-            "show": ("skill:show", "A page of the skill, for this version; without a topic, the list."),
-            "install": ("skill:install", "Write the skill where coding agents look for it."),
+            "show": ("for_agents:show", "A page of the skill, for this version; without a topic, the list."),
+            "install": ("for_agents:install", "Write the skill where coding agents look for it."),
         },
     ),
     "config": (
@@ -136,6 +136,11 @@ FORMER = {  # merged into another command, or moved below `campaign`
     "campaign brief": "campaign status --full",
     "campaign drain": "campaign stop --drain",
     "campaign proposals": "campaign approve",
+}
+
+GONE = {  # what does it now
+    "plan": "a campaign file with `after: NAME` begins when another campaign is over (docs/campaign.md)",
+    "skill eval": "in a clone of the repository: python -m skills.evaluate",
 }
 
 # What other programs call it.
@@ -239,6 +244,8 @@ def _refuse_former(argv: Sequence[str]) -> None:
         if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
             line = shlex.join(_named(former, argv[count:]))
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
+        if hint := GONE.get(former):
+            raise UsageError(f"there is no command `{former}` any more", hint=hint, code="no_such_command")
 
 
 def _refuse_meant(argv: Sequence[str]) -> None:
@@ -271,11 +278,9 @@ def _named(former: str, words: Sequence[str]) -> list[str]:
 
 
 def _started(argv: list[str]) -> list[str]:
-    """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`, `plan TOPIC.md` to `plan write ...`."""
-    verb = {"campaign": "start", "plan": "write"}.get(argv[0]) if argv else None
-    if verb is None or argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], GROUPS[argv[0]][1]):
-        return argv
-    return [argv[0], verb, *argv[1:]]
+    """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`."""
+    named = argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], GROUPS["campaign"][1])
+    return argv if argv[:1] != ["campaign"] or named else ["campaign", "start", *argv[1:]]
 
 
 def _names_a_verb(word: str, verbs: Collection[str]) -> bool:

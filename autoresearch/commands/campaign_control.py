@@ -1,4 +1,4 @@
-"""`autoresearch campaign pause|resume|stop|skip|set|confirm`."""
+"""`autoresearch campaign pause|resume|stop|set`, and what hands a request to its controller."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import follow
-from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
+from autoresearch.commands.campaign_status import payload_of, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,47 +52,6 @@ def stop(
 ) -> int:
     """Stop what runs now, record it, and end the campaign."""
     return ask(campaign, "drain" if drain else "stop", as_json=as_json, command="campaign stop", reason=reason)
-
-
-def skip(
-    what: Annotated[str, typer.Argument(metavar="IDEA|TEXT", show_default=False)],
-    campaign: Annotated[str, typer.Option("--campaign")] = "",
-    reason: Reason = "",
-    as_json: Json = False,
-) -> int:
-    """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
-    from autoresearch.core.controller.scheduler import decided
-    from autoresearch.lab.ideas.idea_sources import waiting_names
-
-    what = what.strip()
-    if len(what) > MOST_CHARACTERS:
-        raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
-    campaign_dir = campaign_to_change(campaign, real_parts(), [what])
-    campaign, state = str(campaign_dir.path), state_of(campaign_dir)
-    idea = idea_named(state, what)
-    what = idea.slug if idea else what
-    refuse_baseline(what)
-    proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
-    if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
-        if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
-            output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
-            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
-        raise NotFoundError(
-            f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
-            fix=f"autoresearch campaign status {state.spec.name} --full",
-        )
-    if idea is not None and decided(state, idea):
-        raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
-    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
-
-
-def refuse_baseline(slug: str) -> None:
-    """UsageError for the one idea that cannot be done without."""
-    if slug.strip().lower() == "baseline":
-        raise UsageError(
-            "the baseline is what all else is measured against: it cannot be skipped",
-            hint="`campaign stop` ends a campaign",
-        )
 
 
 def resume(
@@ -191,63 +150,6 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
         except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(f"{name}: {error}") from None
     return values
-
-
-def confirm(
-    ideas: Annotated[list[str] | None, typer.Argument(metavar="IDEA...", show_default=False)] = None,
-    campaign: Annotated[str, typer.Option("--campaign")] = "",
-    as_json: Json = False,
-) -> int:
-    """Put ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best.
-
-    A discarded idea may be named, too: the interval of its gain says what one run could not.
-    """
-    from autoresearch.core.campaign.judgement import unprovable
-    from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.core.controller.confirmation_rounds import plan_round
-    from autoresearch.core.controller.sentences import seed_words
-    from autoresearch.core.statistics.confirmation import fewest_runs
-    from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns import requests
-
-    parts = real_parts()
-    campaign_dir = campaign_to_change(campaign, parts, ideas or ())
-    state = state_of(campaign_dir)
-    named = [known_idea(state, word) for word in ideas or []]
-    kept, more = f"autoresearch campaign status {state.spec.name} --full", f"autoresearch wait {state.spec.name}"
-    if state.phase is CampaignPhase.ENDED:
-        more = f"autoresearch campaign set {state.spec.name} count={state.attempted + 10}"
-    for idea in named:
-        if idea.hypothesis.is_baseline:
-            raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed", fix=kept)
-        if idea.pruned or not (idea.status in ("keep", "discard") and idea.values):
-            why = "ended early" if idea.pruned else idea.status or "not over"
-            raise ConflictError(f"{idea.name} has no result that could be confirmed ({why})", fix=kept)
-    asked = named or ([state.best] if state.best else [])
-    if done := next((idea for idea in asked if idea and idea.confirmed == "confirmed"), None):
-        raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {state.spec.name}")
-    if not ideas and not (state.best and state.best.index > 1):
-        raise ConflictError(f"{state.spec.name} keeps nothing but its baseline: there is nothing to confirm", fix=more)
-    if state.unseeded and all(idea is None or idea.confirmed for idea in asked):
-        raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
-    if asked and all(idea is not None and unprovable(idea) for idea in asked):
-        words = "; ".join(f"{idea.name}: {unprovable(idea)}" for idea in asked if idea)
-        hint = "further runs would show the same: `campaign fix` changes its code, `campaign add` tries it another way"
-        raise ConflictError(words, hint=hint, code="unprovable")
-    planned, cost = plan_round(state, [idea for idea in asked if idea])
-    least = fewest_runs(1 + len(state.rounds))
-    if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
-        fix = f"autoresearch campaign set {state.spec.name} confirm_runs={least}"
-        raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
-    requests.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
-    if not campaign_dir.controlled:
-        if state.phase is CampaignPhase.ENDED:
-            start_campaign.continue_with(campaign_dir, {})
-        start_campaign.start_and_wait(campaign_dir, parts)
-    names = ", ".join(idea.name for idea in named) or "the best idea"
-    lines = [f"{names} of {state.spec.name} in {campaign_dir.path}: {'put to the proof; ' if planned else ''}{cost}"]
-    output.emit("campaign confirm", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json, lines=lines)
-    return 0
 
 
 def ask(campaign: str, do: str, *, as_json: bool, command: str = "", ended: bool = False, **fields: Any) -> int:

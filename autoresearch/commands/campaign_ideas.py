@@ -1,4 +1,4 @@
-"""`autoresearch campaign add|fix`: ideas that a person brings, and repairs of ideas that crashed."""
+"""`autoresearch campaign add|fix|skip`: ideas that a person brings, repairs or does not want."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign_control import Json, Name, ask
+from autoresearch.commands.campaign_control import MOST_CHARACTERS, Json, Name, Reason, ask
 from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.wiring import parts as real_parts
@@ -106,6 +106,47 @@ def fix(
     if findings := entry_findings([entry], file):
         raise QueueInvalid(findings)
     return ask(str(campaign_dir.path), "fix", as_json=as_json, slug=known.slug, entry=entry, note=note)
+
+
+def skip(
+    what: Annotated[str, typer.Argument(metavar="IDEA|TEXT", show_default=False)],
+    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    reason: Reason = "",
+    as_json: Json = False,
+) -> int:
+    """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
+    from autoresearch.core.controller.scheduler import decided
+    from autoresearch.lab.ideas.idea_sources import waiting_names
+
+    what = what.strip()
+    if len(what) > MOST_CHARACTERS:
+        raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
+    campaign_dir = campaign_to_change(campaign, real_parts(), [what])
+    campaign, state = str(campaign_dir.path), state_of(campaign_dir)
+    idea = idea_named(state, what)
+    what = idea.slug if idea else what
+    refuse_baseline(what)
+    proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
+    if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
+        if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
+            output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
+            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
+        raise NotFoundError(
+            f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
+            fix=f"autoresearch campaign status {state.spec.name} --full",
+        )
+    if idea is not None and decided(state, idea):
+        raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
+    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
+
+
+def refuse_baseline(slug: str) -> None:
+    """UsageError for the one idea that cannot be done without."""
+    if slug.strip().lower() == "baseline":
+        raise UsageError(
+            "the baseline is what all else is measured against: it cannot be skipped",
+            hint="`campaign stop` ends a campaign",
+        )
 
 
 def _listed(file: str) -> list[Any]:

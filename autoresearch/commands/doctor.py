@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, target_option
+from autoresearch.commands import output
+from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import look_at_notices
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.blueprint.finding import Finding, Severity
@@ -27,7 +28,7 @@ def doctor(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The project's directory, or a blueprint.")] = ".",
     launcher: Annotated[
         str,
-        typer.Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", callback=target_option.named),
+        typer.Option(metavar="TARGETS", help="Ask these targets: slurm, ssh:gpu1 ...", callback=target_named),
     ] = "",
     canary: Annotated[
         bool, typer.Option("--canary", help="Send each a job: does it find our files, and the interpreter?")

@@ -1,4 +1,4 @@
-"""A name on the command line that may be a run's or a campaign's."""
+"""Names on the command line: of a run or a campaign, and of a target."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import typer
+
 from autoresearch.commands import output
-from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,3 +103,15 @@ def _campaign(name: str, parts: Parts) -> CampaignDir | None:
         return campaign_registry.find(name, parts)
     except (NotFoundError, OSError, ValueError):  # too long, or not a path
         return None
+
+
+def target_named(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """What was typed after `--launcher`. UsageError for nothing: an unset variable names no host."""
+    source = context.get_parameter_source(option.name or "")
+    if not value.strip() and source is not None and source.name == "COMMANDLINE":
+        raise UsageError(
+            "flag --launcher: no target is named",
+            hint="write targets like `local:2, ssh:gpu1:4, slurm:8`, or leave the flag out",
+            code="bad_launcher",
+        )
+    return value

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.name_lookup import resolve
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import UsageError
 from autoresearch.records.campaign_records import CampaignDir
@@ -22,8 +23,6 @@ def note(
 
     What an agent is told changes neither the objective nor the rules of its campaign.
     """
-    from autoresearch.commands.name_lookup import resolve
-
     name, text = _name_and_text(words or [])
     named = resolve(name, real_parts())
     if isinstance(named, RunDir):

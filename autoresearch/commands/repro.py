@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, target_option
+from autoresearch.commands import output
 from autoresearch.commands.layout import Whole
+from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.wiring import parts as real_parts
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def repro(
     row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
     run: Annotated[bool, typer.Option("--run", help="Launch it as a new run.")] = False,
     launcher: Annotated[
-        str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_option.named)
+        str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_named)
     ] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:

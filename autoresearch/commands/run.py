@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from autoresearch.commands import output, target_option
+from autoresearch.commands import output
+from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import warn_of_recipients
 from autoresearch.commands.outcome import WHAT, show_outcome
 from autoresearch.commands.terminal_notice import ring
@@ -41,7 +42,7 @@ def run(
     launcher: Annotated[
         str,
         typer.Option(
-            metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=target_option.named
+            metavar="TARGET", help="Where: local, slurm, ray, ssh:HOST, a name.", callback=target_named
         ),
     ] = "",
     interactive: Annotated[bool, typer.Option("--interactive", help="Slurm: in one allocation that is kept.")] = False,

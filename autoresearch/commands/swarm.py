@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from autoresearch.core.run.trainer import Trainer
     from autoresearch.records.rundir import RunDir
 
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
 
 
