@@ -25,9 +25,9 @@ _USUAL_NAME = later(r"(?:Error|Exception|Interrupt|Exit|Stop\w*)$")
 _SIZES = later(r"\[\d[\d, ]*\]|\(\d[\d, ]*\)|\b\d+(?:x\d+)+\b|(?<![\w.-])\d+(?:\.\d+)?(?![\w.])")
 _SIZES_DIFFER = later(r"[Ss]ize|shape|dimension|divisible|length|batch|\bdim\b")
 _ASKS = later(  # how argument checks are worded
-    r"\b(?:must|should|expect\w*|require[sd]?|needs?|unsupported|(?:not|only) (?:yet )?support\w*|invalid|unknown"
+    r"(?i)\b(?:must|should|expect\w*|require[sd]?|needs?|unsupported|(?:not|only) (?:yet )?support\w*|invalid|unknown"
     r"|unrecognized|cannot be|can't be|has to|not allowed|please (?:set|specify|provide|pass|use)|got an?"
-    r"|[Yy]ou (?:passed|set|specified|asked)|(?:did not|didn't) (?:pass|set|specify|provide))\b"
+    r"|you (?:passed|set|specified|asked)|(?:did not|didn't) (?:pass|set|specify|provide))\b"
 )
 _OF_PYTHON = later(  # how Python itself words an error: a slip in the code that it stands in
     r"values to unpack|invalid literal for|could not convert string|out of range|is not iterable|unhashable|not in list"
@@ -191,11 +191,11 @@ def needle(regex: str) -> str:
 
 def of_line(text: str) -> LineMeaning | None:
     """What a line tells that ends no traceback; None if it tells nothing."""
-    if (meaning := table().match(text)) is not None:
-        return _with_sizes(meaning, text)
     exception = _EXCEPTION.match(text)
-    known = exception is not None and (exception[1] in table().types or _USUAL_NAME.search(exception[1]))
-    return of_exception(text, ()) if known else None
+    if exception is not None and (exception[1] in table().types or _USUAL_NAME.search(exception[1])):
+        return of_exception(text, ())
+    meaning = table().match(text)
+    return _with_sizes(meaning, text) if meaning is not None else None
 
 
 def of_exception(text: str, frames: tuple[TracebackFrame, ...]) -> LineMeaning:

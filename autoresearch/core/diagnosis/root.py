@@ -50,7 +50,9 @@ _USUAL = later(
     r"(?:\([\w.]{1,80}\))?(?::|$)"
 )
 _USAGE = later(r"^\S{1,80}(?: \S{1,40})?: error: |^Error: ")  # the last word of a launch that read its options in vain
-_VAGUE = later(r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|StopIteration|Empty|TimeoutError|CancelledError)\b")
+_VAGUE = later(
+    r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|NotImplementedError|StopIteration|Empty|TimeoutError|CancelledError)\b"
+)
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _CLEANING_UP = frozenset(
     {"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "teardown", "finish", "destroy_process_group"}
