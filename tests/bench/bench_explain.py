@@ -67,7 +67,7 @@ def run(repeats: int = 5) -> list[Result]:
             idle = [_published_traceback(place, tmux, turn, (turn + 0.5) / repeats) for turn in range(repeats)]
         waited = _published_client()
         logs = _logs(place, repeats)
-    how = "`wait` and `explain`: state ended, class, line"
+    how = "`wait` and `explain`: state ended, family, line"
     return [
         Result(
             f"a traceback: {how}",
