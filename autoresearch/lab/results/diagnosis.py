@@ -63,10 +63,10 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     actual failure. What the log says after autoresearch decided to end the run is a consequence of that.
     """
     if end.ending is Ending.FINISHED and (said := _confession(log, ask.confessions(trainer))):
-        words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer))
-        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said))
+        words = words_of_run(spec, log, trainer)
+        return diagnosis(words, words.cause(ended_badly=True) or Failure(FailureFamily.UNKNOWN, said, certain=False))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(spec, end, log, trainer)):
-        return diagnosis(last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer)), cause)
+        return diagnosis(words_of_run(spec, log, trainer), cause)
     if failed := failed_evaluation(spec, end, log, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, ask.harmless(trainer)).over):
@@ -76,11 +76,16 @@ def diagnose(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer, *, hun
     kills = killing_command(spec) if killed else ""
     if not (badly or kills or (hung and end.ending is not Ending.FINISHED)):
         return Diagnosis()
-    words = last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer), end.log_bytes_at_stop)
+    words = words_of_run(spec, log, trainer, end.log_bytes_at_stop)
     cause = with_the_end(words.cause(ended_badly=badly), end.ending, killed=killed, kills=kills)
     if cause is None and badly and end.error_kind == "disk_full":
         cause = Failure(FailureFamily.DISK, end.reason)  # its log ends in the middle, as there was no room for more
     return diagnosis(words, cause)
+
+
+def words_of_run(spec: RunSpec, log: Path, trainer: Trainer, until: int | None = None) -> LastWords:
+    """The failures in a run's log. until: only so many bytes of it count."""
+    return last_words(log, spec.signals or trainer.signals(), ask.harmless(trainer), until)
 
 
 def _silent_failure(spec: RunSpec, end: ExitRecord, log: Path, trainer: Trainer) -> Failure | None:

@@ -14,7 +14,15 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.text.durations import spoken
-from autoresearch.lab.results.diagnosis import BADLY, Diagnosis, diagnose, diagnosis, open_stall, why_unmeasured
+from autoresearch.lab.results.diagnosis import (
+    BADLY,
+    Diagnosis,
+    diagnose,
+    diagnosis,
+    open_stall,
+    why_unmeasured,
+    words_of_run,
+)
 from autoresearch.lab.results.measure import measure
 from autoresearch.readers.log_end import LastWords, last_words
 from autoresearch.records import events, order_file
@@ -38,6 +46,23 @@ _SIGNALS = {
     15: "something outside sent SIGTERM: a scheduler, a person, or a command that kills by name",
     6: "it aborted itself: the C++ line before the end says why",
     11: "run again with PYTHONFAULTHANDLER=1 to see the frame; check library versions",
+}
+_ADVICE = {
+    Ending.FIRST_STEP_TIMEOUT: (
+        "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
+        "if it printed steps, they were not recognised: name the trainer in the notes (`- trainer: ...`)",
+    ),
+    Ending.LAUNCH_FAILED: ("fix what the reason names, then run that command by hand in the codebase to check it",),
+    Ending.LOST: ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",),
+}
+_DEATHS = {
+    Ending.LAUNCH_FAILED: ("not_launched", "it never started"),
+    Ending.LOST: ("lost", "how it ended is not known"),
+    Ending.STOPPED: ("stopped", "it was stopped"),
+}
+_ELSEWHERE = {
+    "pending": "it waits in the queue of its target",
+    "unreachable": "its target does not answer; it may still be running",
 }
 
 
@@ -78,9 +103,9 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
     rundir, spec = recorded.rundir, recorded.spec
     happened = events.read(rundir.events)[0]
     if end is None:
-        words = last_words(rundir.log, spec.signals or trainer.signals(), ask.harmless(trainer))
+        words = words_of_run(spec, rundir.log, trainer)
         found = diagnosis(words, words.cause(ended_badly=False))
-        death = _elsewhere(order_file.observed(rundir)) or _living(happened)
+        death = _living(happened, order_file.observed(rundir))
     else:
         found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
         if found.cause is None and end.ending is Ending.FINISHED:
@@ -115,30 +140,14 @@ def _tries(cause: Failure | None, end: ExitRecord | None, trainer: Trainer | Non
     number = end.signal or ((end.returncode or 0) - 128)
     if end.ending is Ending.CRASHED and number in _SIGNALS:
         return (_SIGNALS[number],)
-    if end.ending is Ending.FIRST_STEP_TIMEOUT:
-        return (
-            "look at the end of the log: did it still load, compile or validate? then raise --first-step-timeout",
-            "if it printed steps, they were not recognised: name the trainer in the notes (`- trainer: ...`)",
-        )
-    if end.ending is Ending.LAUNCH_FAILED:
-        return ("fix what the reason names, then run that command by hand in the codebase to check it",)
-    if end.ending is Ending.LOST:
-        return ("something killed the Runner with -9, or the machine went down: see `uptime`, `dmesg`",)
-    return ("no line of the log says why: run the command by hand in the worktree, and read the whole log",)
+    unknown = "no line of the log says why: run the command by hand in the worktree, and read the whole log"
+    return _ADVICE.get(end.ending, (unknown,))
 
 
-def _elsewhere(observed: order_file.Observed | None) -> Death | None:
-    """Why no more is known of a remote run: pending or unreachable; None for any other state."""
-    said = {
-        "pending": "it waits in the queue of its target",
-        "unreachable": "its target does not answer; it may still be running",
-    }
-    if observed is None or observed.state not in said:
-        return None
-    return Death(observed.state, False, f"{said[observed.state]}: {observed.reason}".rstrip(": "))
-
-
-def _living(happened: list[Event]) -> Death:
+def _living(happened: list[Event], observed: order_file.Observed | None) -> Death:
+    """What is known of a run that is not over. observed: what the target of a remote one says."""
+    if observed is not None and observed.state in _ELSEWHERE:
+        return Death(observed.state, False, f"{_ELSEWHERE[observed.state]}: {observed.reason}".rstrip(": "))
     stall = open_stall(happened)
     if stall is None:
         return Death("running", False, "it is running")
@@ -150,15 +159,9 @@ def _living(happened: list[Event]) -> Death:
 def _death(end: ExitRecord, happened: list[Event], log: Path) -> Death:
     if end.ending in _CUT:
         return _cut(end, happened, log)
-    if end.ending is Ending.LAUNCH_FAILED:
-        return Death("not_launched", False, f"it never started: {end.reason}")
-    if end.ending is Ending.LOST:
-        return Death("lost", False, f"how it ended is not known: {end.reason}")
-    if end.ending is Ending.STOPPED:
-        return Death("stopped", False, f"it was stopped: {end.reason}")
-    if end.signal:
-        return Death("killed", False, f"it did not end by itself: {end.reason}")
-    return Death("exited", False, f"it exited by itself: {end.reason}")
+    by_itself = ("killed", "it did not end by itself") if end.signal else ("exited", "it exited by itself")
+    word, how = _DEATHS.get(end.ending, by_itself)
+    return Death(word, False, f"{how}: {end.reason}")
 
 
 def _cut(end: ExitRecord, happened: list[Event], log: Path) -> Death:
