@@ -83,7 +83,7 @@ class Opened:
 
     def apply(self, patch: bytes) -> None:
         """Apply a patch against the commit to the files, before the work begins. Raises GitFailed."""
-        Git(self.path).run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+        _apply(self.path, self.checkout, patch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,9 +341,14 @@ def patched(slot: Slot, base: str, patch: bytes, includes: Iterable[str] = ()) -
     """
     slot.switch(base, includes)
     wipe_nested(slot.path)
-    git = Git(slot.path)
     try:
-        git.run(*EXACT, *STRICT, "apply", "--index", "--binary", "-p1", "-", feed=patch)
+        _apply(slot.path, slot.checkout, patch)
     except GitFailed as failure:
         raise PatchError(1, base, failure.stderr) from failure
-    return git.line(*EXACT, "write-tree")
+    return Git(slot.path).line(*EXACT, *without_programs(slot.checkout), "write-tree")
+
+
+def _apply(worktree: Path, checkout: Checkout, patch: bytes) -> None:
+    """Apply a patch exactly, by no filter that a run may have named in the repository's configuration."""
+    settings = (*EXACT, *STRICT, *without_programs(checkout))
+    Git(worktree).run(*settings, "apply", "--index", "--binary", "-p1", "-", feed=patch)

@@ -1,6 +1,6 @@
 """A result directory in which training put FIFOs and links in the place of files: nothing waits, and it is said.
 
-Nobody is sandboxed here. In a campaign's sandbox: tests/commands/campaign/research/test_at_run_time.py.
+Nobody is sandboxed here. In a campaign's sandbox: tests/commands/campaign/research/test_tricks.py.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.patches import patched
 from autoresearch.git_repo.worktrees import Slot, slot
 
 from .conftest import Repo
@@ -100,6 +101,19 @@ def test_what_it_changed_is_seen_and_nothing_is_started(repo: Repo, trick: Calla
     trick(repo, one)
     (one.path / "train.py").write_bytes(EVIL)
     assert list(one.changed_files()) == ["train.py"]
+    assert not (repo.root.parent / "started").exists()
+
+
+@pytest.mark.parametrize("trick", [filtered, hooked])
+def test_a_patch_is_applied_without_the_programs_that_a_run_chose(
+    repo: Repo, trick: Callable[[Repo, Slot], None]
+) -> None:
+    commit, one = repo.git("rev-parse", "HEAD").strip(), slot_of(repo)
+    one.switch(commit)
+    trick(repo, one)
+    patch = b"--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-print('one')\n+print('two')\n"
+    patched(one, commit, patch)
+    assert (one.path / "train.py").read_bytes() == b"print('two')\n"
     assert not (repo.root.parent / "started").exists()
 
 
