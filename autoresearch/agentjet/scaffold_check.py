@@ -151,45 +151,34 @@ def _episode(directory: Path, python: str, endpoint: Endpoint, item: str) -> tup
 def _client(directory: Path, python: str) -> tuple[str, ...]:
     """Have agent_roll.py build its configuration if AgentJet is installed; else return a remark."""
     probe = ["-c", "import importlib.util as u; raise SystemExit(0 if u.find_spec('ajet') else 7)"]
-    if _run(directory, python, probe, {}, JOB_S).returncode:
+    if _run(directory, python, probe, {}, JOB_S)[0]:
         return (f"AgentJet is not installed for {python}: {ROLL} and {DEBUG} were compiled, not run",)
     with tempfile.TemporaryDirectory(prefix="prepared-") as scratch:
-        done = _run(directory, python, [ROLL, "--prepare-only", "--result-dir", scratch], {}, JOB_S)
-    if done.returncode:
-        raise CheckFailed(f"{ROLL} --prepare-only ended with {done.returncode}: {plain(done.last_error, _SHOWN)}")
+        words = [ROLL, "--prepare-only", "--result-dir", scratch]
+        returncode, _, said = _run(directory, python, words, {}, JOB_S)
+    if returncode:
+        raise CheckFailed(f"{ROLL} --prepare-only ended with {returncode}: {plain(said, _SHOWN)}")
     return ()
-
-
-@dataclass(frozen=True, slots=True)
-class _ProgramResult:
-    returncode: int
-    output: str
-    errors: str
-
-    @property
-    def last_error(self) -> str:
-        lines = self.errors.strip().splitlines() or self.output.strip().splitlines() or ["it said nothing"]
-        return lines[-1]
 
 
 def _json(
     directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float
 ) -> dict[str, Any]:
     """The object on the last line that a program of the scaffold prints."""
-    done = _run(directory, python, words, extra, limit_s)
+    returncode, output, said = _run(directory, python, words, extra, limit_s)
     try:
-        value = json.loads(done.output.strip().rpartition("\n")[2])
+        value = json.loads(output.rpartition("\n")[2])
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise CheckFailed(f"{words[0]} ended with {done.returncode}: {plain(mask_text(done.last_error), _SHOWN)}")
+        raise CheckFailed(f"{words[0]} ended with {returncode}: {plain(mask_text(said), _SHOWN)}")
     return value
 
 
 def _run(
     directory: Path, python: str, words: Sequence[str], extra: Mapping[str, str], limit_s: float
-) -> _ProgramResult:
-    """Run a program of the scaffold with a time limit; only the end of its output is kept."""
+) -> tuple[int, str, str]:
+    """Run a program of the scaffold: its exit code, the end of its output, and the last line of what went wrong."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **extra}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
@@ -199,35 +188,32 @@ def _run(
             )  # fmt: skip
         except OSError as error:
             raise EnvironmentUnusable(f"{python} cannot be started: {error.strerror}") from None
-        with _ended(process):
-            try:
-                returncode = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                raise CheckFailed(f"{words[0]} ran longer than {limit_s:.0f} s and was ended") from None
-        return _ProgramResult(returncode, _end_of(output), _end_of(errors))
+        try:
+            returncode = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            raise CheckFailed(f"{words[0]} ran longer than {limit_s:.0f} s and was ended") from None
+        finally:
+            _end(process)
+        printed, complained = _end_of(output), _end_of(errors)
+    return returncode, printed, (complained or printed or "it said nothing").splitlines()[-1]
 
 
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End the program and its group on leaving the block, Ctrl-C included."""
-    try:
-        yield
-    finally:
-        deadline = time.monotonic() + _END_S
-        if process.poll() is None:
-            process.terminate()  # it ends its agent
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its group if it still runs, as after a timeout or Ctrl-C."""
+    if process.poll() is None:
+        process.terminate()  # it ends its agent
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _end_of(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _MOST_OUTPUT))
-    return file.read().decode("utf-8", "replace")
+    return file.read().decode("utf-8", "replace").strip()
 
 
 @dataclass(slots=True)

@@ -5,6 +5,6 @@ autoregressive policy by GRPO on a verifiable task. `python -m autoresearch.tiny
 `docs/tinygrpo.md` has the formulas, the recipe keys and measured curves.
 
 The package imports nothing from the rest of `autoresearch`, only the standard library, numpy and yaml. Its modules, in
-import order: `recipe` (what the user may set), `tasks` (prompts and verifiers), `policy` (the network and Adam), `grpo`
-(state, rollouts, loss), `training` (the loop and its output).
+import order: `recipe` (what the user may set), `tasks` (prompts and verifiers), `grpo` (the network, rollouts, loss),
+`training` (the loop and its output).
 """

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from autoresearch.tinygrpo.grpo import (
+    Adam,
     Batch,
+    Policy,
     cross_entropy_gradient,
     group_advantages,
     grpo_loss,
+    log_softmax,
     token_logp,
     token_weights,
 )
-from autoresearch.tinygrpo.policy import Adam, Policy, log_softmax
 from autoresearch.tinygrpo.recipe import LOSS_AGGREGATIONS, Recipe
 from autoresearch.tinygrpo.tasks import TASKS_BY_NAME, Bools, Floats, Sizes, Task, answer_mask
 
