@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from autoresearch.core.run.ending import DEVICES, EXCUSED, Ending
+from autoresearch.core.run.json_record import from_record
 from autoresearch.records import evidence
 from autoresearch.records.rundir import RunDir, read_json, write_json
 from autoresearch.runner.event_log import seal
@@ -65,15 +66,7 @@ def read(rundir: RunDir) -> ExitRecord | None:
     data = read_json(rundir.exit_record)
     if data is None:
         return None
-    known: dict[str, Any] = {
-        k: v for k, v in data.items() if k in ExitRecord.__dataclass_fields__ and v is not None
-    }
-    known["ending"] = Ending(data["ending"])
-    known["run"] = str(data.get("run", ""))
-    known["reason"] = str(data.get("reason") or "")
-    for name in ("left", "cleanup"):
-        known[name] = tuple(known.get(name) or ())
-    return ExitRecord(**known)
+    return from_record(ExitRecord, {"run": "", "reason": "", **{k: v for k, v in data.items() if v is not None}})
 
 
 def set_aside(rundir: RunDir, run: str) -> bool:
@@ -107,8 +100,7 @@ def recover(rundir: RunDir, run: str) -> bool:
 
 def write(rundir: RunDir, record: ExitRecord) -> None:
     """Write the exit record in place of a dead Runner; the caller holds the Runner's lock."""
-    data = {name: getattr(record, name) for name in ExitRecord.__dataclass_fields__}
-    whole = json.loads(json.dumps({"schema": 1, **data, "ending": record.ending.value}))
+    whole = json.loads(json.dumps({"schema": 1, **asdict(record)}))
     if key := evidence.key_of(record.run):
         whole["seal"] = seal(whole, key)
     write_json(rundir.exit_record, whole)

@@ -13,9 +13,10 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.branch_and_run_names import RUN_ID
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
@@ -277,8 +278,7 @@ def _json(value: object) -> bytes:
 def _parse(line: bytes) -> IndexEntry | None:
     """Parse an entry; None for an incomplete or invalid line."""
     try:
-        record = json.loads(line)
-        entry = IndexEntry(**{f.name: record[f.name] for f in fields(IndexEntry) if f.name in record})
+        entry = from_record(IndexEntry, json.loads(line))
     except (ValueError, TypeError):
         return None
     return entry if isinstance(entry.created, (int, float)) and isinstance(entry.run_dir, str) else None

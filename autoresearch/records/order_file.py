@@ -85,10 +85,8 @@ def observed(rundir: RunDir) -> Observed | None:
     """The last observation; None before the first one."""
     data = read_json(rundir.observed)
     try:
-        return (
-            Observed(**{name: data[name] for name in Observed.__dataclass_fields__ if name in data}) if data else None
-        )
-    except TypeError:
+        return from_record(Observed, data) if data else None
+    except (TypeError, ValueError):
         return None
 
 

@@ -15,6 +15,7 @@ from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.trust import distrust
 from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import Spread, mean, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
@@ -480,7 +481,7 @@ class Fold:
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
                 self._weigh(known)
             case "seed_check" if state.baseline:
-                state.seed_check = SeedCheck(**{n: line[n] for n in SeedCheck.__dataclass_fields__ if n in line})
+                state.seed_check = from_record(SeedCheck, line)
                 state.baseline.copies = set(line["copies"]) if line["seen"] else set()
                 state.changed()
             case "fixed" if known := self._ideas.get(line["index"]):
