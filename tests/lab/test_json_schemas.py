@@ -66,6 +66,7 @@ def test_every_key_is_in_its_schema_and_its_default_passes() -> None:
     }
     for name, known in keys.items():
         assert VALIDATORS[name].schema["properties"].keys() == known
+    assert VALIDATORS["campaign"].schema["properties"]["retests"]["default"] == 6
     for name in json_schemas.NAMES:
         for key, about in VALIDATORS[name].schema["properties"].items():
             if "default" in about:
@@ -219,6 +220,7 @@ def test_plug_ins_that_are_installed_are_no_typos(tmp_path: Path) -> None:
     distribution(tmp_path, "autoresearch-mine", points)
     with on_path(tmp_path):
         campaign, project = (Draft202012Validator(json_schemas.schema_of(one)) for one in ("campaign", "autoresearch"))
+        assert CAMPAIGN_KEYS["proposer"].read("magic", 0.0) == "magic"
     assert campaign.is_valid({"blueprint": "b.md", "proposer": "magic"})
     assert project.is_valid({"launchers": {"gpu1": {"kind": "teleport", "beam": 3}}})
     assert not project.is_valid({"launchers": {"gpu1": {"kind": "slurm", "beam": 3}}})

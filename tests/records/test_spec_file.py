@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
@@ -70,6 +71,12 @@ def test_keys_of_another_version_are_ignored(rundir: RunDir, spec: RunSpec) -> N
     del record["notes"], record["limits"]["grace_s"]
     rundir.spec.write_text(json.dumps(record))
     assert spec_file.read(rundir) == replace(spec, notes="")
+
+
+def test_a_reader_that_is_a_plug_in_is_a_word(rundir: RunDir, spec: RunSpec) -> None:
+    mine = replace(spec, sources=(Source("mine", "/x/log"), Source(SourceFormat.JSONL, "/x/m.jsonl")))
+    spec_file.write(rundir, mine, {})
+    assert spec_file.read(rundir) == mine and spec_file.read(rundir).sources[1].format is SourceFormat.JSONL
 
 
 def test_an_extra_key_cannot_replace_one_of_the_spec(rundir: RunDir, spec: RunSpec) -> None:

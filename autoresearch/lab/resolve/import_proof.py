@@ -110,7 +110,10 @@ def shadowed(interpreter: Path, worktree: Path, environment: Mapping[str, str], 
     A new `pytest.py` at the root would be run by `python -m pytest`, and a new `torch/` by every script. `added`: paths
     relative to the worktree that its base does not have.
     """
-    names = {name: path for path in sorted(added) if (name := _module_name(PurePosixPath(path)))}
+    added = [*added]
+    if "src" in added and (worktree / "src").is_dir():  # a new link
+        added += [f"src/{child.name}" for child in (worktree / "src").iterdir()]
+    names = {name: path for path in sorted(added) if (name := _module_name(worktree, PurePosixPath(path)))}
     if not names:
         return ""
     ours = [str(worktree), str(worktree / "src"), ""]
@@ -126,10 +129,11 @@ def shadowed(interpreter: Path, worktree: Path, environment: Mapping[str, str], 
     return ""
 
 
-def _module_name(path: PurePosixPath) -> str:
+def _module_name(worktree: Path, path: PurePosixPath) -> str:
     """The name by which a file is a top-level module, or makes its directory one; "" if it is none."""
     parts = path.parts[1:] if path.parts[0] == "src" else path.parts
-    if len(parts) == 1 and path.suffix in (".py", ".so"):
+    is_module = path.suffix in (".py", ".so") or (worktree / path).is_dir()  # a link to a package, if it is a directory
+    if len(parts) == 1 and is_module:
         name = parts[0].partition(".")[0]
     else:
         name = parts[0] if len(parts) == 2 and parts[1].partition(".")[0] == "__init__" else ""

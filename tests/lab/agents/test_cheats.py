@@ -73,6 +73,17 @@ def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(m
     assert edit.unmade is NotMade.PROTECTED and "in the place of the installed" in edit.why, edit
 
 
+@pytest.mark.parametrize(("link", "target"), [("pytest", "stand_in/pytest"), ("src", "stand_in")])
+def test_so_is_a_link_to_a_package(make_yard: Any, link: str, target: str) -> None:
+    def agent(tree: Path) -> None:
+        (tree / "stand_in" / "pytest").mkdir(parents=True)
+        (tree / "stand_in" / "pytest" / "__init__.py").write_text("raise SystemExit(0)\n")
+        (tree / link).symlink_to(target)
+
+    edit = make_yard(guard=(f"{sys.executable} -m pytest",)).edit(agent)
+    assert edit.unmade is NotMade.PROTECTED and "pytest would be imported in the place of the installed" in edit.why
+
+
 def test_a_new_module_of_its_own_is_none(yard: Any) -> None:
     assert yard.edit(lambda tree: (tree / "my_reward.py").write_text("x = 1\n")).unmade is None
 
