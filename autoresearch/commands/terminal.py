@@ -1,8 +1,4 @@
-"""The terminal as a screen of its own: taken, drawn on, lent to another program, and always given back.
-
-Sequences of xterm (ctlseqs, "DEC Private Mode Set"): 1049 the alternate screen, 25 the cursor, 7 wrapping,
-2026 a frame that is shown at once where the terminal knows that; one that does not ignores it.
-"""
+"""The terminal as a screen of its own: taken, drawn on by rich, lent to another program, and always given back."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import contextlib
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +16,7 @@ from types import FrameType
 
 Line = tuple[str, str]  # text that fits, and its style
 
-TAKE, GIVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
-STYLES = {"bold": "1", "dim": "2", "chosen": "7", "good": "32", "waits": "33", "bad": "31;1", "head": "1;4"}
+STYLES = {"chosen": "reverse", "good": "green", "waits": "yellow", "bad": "bold red", "head": "bold underline"}
 _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Za-z]|\x1b|.", re.DOTALL)
 _NAMES = {
     **{"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left", "\x1b[H": "home", "\x1b[F": "end"},
@@ -42,13 +36,21 @@ class Terminal:
     """
 
     def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
         self._before = termios.tcgetattr(self._in)
         self._handlers: dict[int, signal._HANDLER] = {}
-        self._drawn: list[Line] = []
         self._decode = codecs.getincrementaldecoder("utf-8")("ignore").decode
-        self._plain = bool(os.environ.get("NO_COLOR"))
-        self._stopping = self._lost = self._resized = False
+        # of our own: stdout's encoding may lack a letter of a log
+        stream = open(self._out, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        self._console = Console(file=stream, force_terminal=True)
+        self._live = Live(
+            console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._drawn: tuple[tuple[int, int], list[Line]] | None = None
+        self._stopping = self._lost = False
 
     def __enter__(self) -> Terminal:
         self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,8 +75,11 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
-        found = shutil.get_terminal_size((80, 24)) if not os.isatty(self._out) else os.get_terminal_size(self._out)
+        """Columns and lines; a usual size where the terminal has just gone."""
+        try:
+            found = os.get_terminal_size(self._out)
+        except OSError:
+            return 80, 24
         return max(1, found.columns), max(1, found.lines)
 
     def keys(self, timeout_s: float) -> list[str]:
@@ -96,28 +101,19 @@ class Terminal:
         return [_NAMES.get(key, key) for key in _KEY.findall(self._decode(data))]
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Show these lines from the top; only those that differ from what is there are written."""
-        from rich.cells import cell_len
+        """Show these lines from the top, if they differ from what is there."""
+        from rich.text import Text
 
-        if self._resized:
-            self._resized = False
-            self.forget()
-        fresh, width = list(lines), self.size[0]
-        frame = [  # at the end of a full line there is nothing to erase but its last cell
-            f"\x1b[{n + 1};1H{self._styled(line)}" + ("\x1b[K" if cell_len(line[0]) < width else "")
-            for n, line in enumerate(fresh)
-            if n >= len(self._drawn) or self._drawn[n] != line
-        ]
-        if len(fresh) < len(self._drawn):
-            frame.append(f"\x1b[{len(fresh) + 1};1H\x1b[J")
-        if frame:
-            self._write("\x1b[?2026h" + "".join(frame) + "\x1b[?2026l")
-        self._drawn = fresh
+        fresh = (self.size, list(lines))
+        if fresh == self._drawn:
+            return
+        self._drawn, self._console.size = fresh, self.size
+        texts = [Text(text, style=STYLES.get(style, style)) for text, style in lines]
+        self._live.update(Text("\n", no_wrap=True, end="").join(texts), refresh=True)
 
     def forget(self) -> None:
         """Somebody else may have written on it: everything is drawn anew."""
-        self._drawn = []
-        self._write("\x1b[2J")
+        self._drawn = None
 
     def lend(self, argv: Sequence[str], environ: dict[str, str]) -> int:
         """Give the terminal to a program until that ends; its exit code.
@@ -152,12 +148,13 @@ class Terminal:
         raw[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)  # ISIG stays: Ctrl-C, Ctrl-Z are signals
         raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
         termios.tcsetattr(self._in, termios.TCSADRAIN, raw)
-        self._write(TAKE)
+        self._live.stop()  # after a SIGCONT it may still count as started
+        self._live.start()
         self.forget()
 
     def _give(self) -> None:
         with contextlib.suppress(OSError, termios.error):  # it may be gone
-            self._write(GIVE)
+            self._live.stop()
             termios.tcsetattr(self._in, termios.TCSAFLUSH, self._before)
 
     def _suspend(self) -> None:
@@ -175,20 +172,6 @@ class Terminal:
             self._stopping = True
         elif number == signal.SIGCONT:
             self._lost = True  # whoever had it meanwhile may have changed it
-        elif number == signal.SIGWINCH:
-            self._resized = True
-
-    def _styled(self, line: Line) -> str:
-        text, style = line
-        code = STYLES.get(style, "")
-        if not code or (self._plain and style not in ("chosen", "bold", "head")):
-            return text
-        return f"\x1b[{code}m{text}\x1b[0m"
-
-    def _write(self, text: str) -> None:
-        view = memoryview(text.encode("utf-8", "replace"))
-        while view:
-            view = view[os.write(self._out, view) :]
 
 
 def _end(number: int, frame: FrameType | None) -> None:
