@@ -1,21 +1,11 @@
-"""How many ideas that were had before are refused, and how many that nearly were are let through; nothing is timed.
-
-The pairs are `tests/samples/proposals/pairs.tsv`: two titles with reasons about the same file, which mean the same or
-do not. The threshold was found on the part `tune`; the part `held` was written after that and changed nothing. They
-were all made up for this, and most near misses share their reason word for word: they are harder than those of an
-agent that looks for something else. Ideas that only set recipe keys are compared by their values, which is exact.
-"""
+"""How many settings that were had before, written otherwise, are refused; nothing is timed."""
 
 from __future__ import annotations
-
-import csv
-from pathlib import Path
 
 from autoresearch.core.campaign.duplicates import earlier, twin
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from tests.bench.result import Result
 
-PAIRS = Path(__file__).parents[1] / "samples" / "proposals" / "pairs.tsv"
 RECIPE = {"optim": {"lr": 1e-6, "betas": [0.9, 0.95]}, "group": 8, "sched": "cosine", "clip": {"low": 0.2, "high": 0.2}}
 CONFIGS: list[tuple[dict[str, object], dict[str, object], bool]] = [  # attempted, proposed, whether they are one
     ({"optim.lr": 3e-6}, {"optim.lr": "3e-6"}, True),
@@ -39,37 +29,12 @@ def run(repeats: int = 5) -> list[Result]:
     return [
         _share("the same values, written otherwise: refused", [refused for refused, same in values if same], 100),
         _share("other values: let through", [not refused for refused, same in values if not same], 100),
-        *(
-            result
-            for part, name in (("tune", "pairs for tuning"), ("held", "held-out pairs"))
-            for result in (
-                _share(f"code ideas in other words ({name}): refused", _words(part, "same"), 50),
-                _share(f"near misses in alike words ({name}): let through", [not r for r in _words(part, "other")], 90),
-            )
-        ),
     ]
 
 
 def _config(attempted: dict[str, object], proposed: dict[str, object]) -> bool:
     old = earlier(Hypothesis("old", "old", overrides=attempted), "baseline", "discard")
     return bool(twin(Hypothesis("new", "new", overrides=proposed), "baseline", [old], RECIPE))
-
-
-def _words(part: str, same: str) -> list[bool]:
-    with PAIRS.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if (row["part"], row["same"]) == (part, same)]
-    return [
-        bool(
-            twin(
-                _code(row["b"], row["paths_b"]), "baseline", [earlier(_code(row["a"], row["paths_a"]), "baseline", "x")]
-            )
-        )
-        for row in rows
-    ]
-
-
-def _code(sentence: str, path: str) -> Hypothesis:
-    return Hypothesis("x", sentence, kind="code", paths=(path,))
 
 
 def _share(what: str, right: list[bool], goal: float) -> Result:

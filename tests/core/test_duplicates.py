@@ -1,22 +1,18 @@
-"""Which ideas are had again: the labelled pairs, and what makes two ideas differ for sure."""
+"""Which ideas are had again, and which a person vetoed."""
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autoresearch.core.campaign.duplicates import all_earlier, earlier, fate, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.similarity import alike, words_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import CampaignState, fold
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 
-PAIRS = Path(__file__).parents[1] / "samples/proposals/pairs.tsv"
 RECIPE = {"optim": {"lr": 1e-6, "betas": [0.9, 0.95]}, "group": 8}
 
 
@@ -30,51 +26,6 @@ def config(slug: str = "x", **overrides: object) -> Hypothesis:
 
 def had(hypothesis: Hypothesis, parent: str = "baseline", **more: Any) -> Any:
     return earlier(hypothesis, parent, "discard at 0.4", **more)
-
-
-def test_labelled_pairs() -> None:
-    """Of those that the threshold was found on; the held-out ones are in the benchmark."""
-    found = {"same": [0, 0], "other": [0, 0]}
-    with PAIRS.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            if row["part"] != "tune":
-                continue
-            one = had(code(row["a"], row["paths_a"]))
-            refused = bool(twin(code(row["b"], row["paths_b"]), "baseline", [one]))
-            found[row["same"]][0] += refused
-            found[row["same"]][1] += 1
-    assert found["same"][1] == 32 and found["same"][0] >= 21
-    assert found["other"][1] == 33 and found["other"][0] == 0
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ("Raise the clip range of the ratio", "Lower the clip range of the ratio"),
-        ("Cap the length penalty at 0.2", "Cap the length penalty at 0.5"),
-        ("Divide advantages by their deviation", "Do not divide advantages by their deviation"),
-        ("Drop problems that are always solved", "Drop problems that are never solved"),
-        ("Decay the KL coefficient to zero", "Decay the entropy coefficient to zero"),
-        ("Sort problems from easy to hard", "Sort problems from hard to easy"),
-        ("Put the question before the context", "Put the question after the context"),
-        ("", ""),
-    ],
-)
-def test_however_many_words_they_share_they_differ(a: str, b: str) -> None:
-    assert alike(words_of(a), words_of(b)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ("Penalise long responses", "Penalize longer completions"),
-        ("Add a warmup of the learning rate over 20 steps", "Introduce lr warm-up for 20 steps"),
-        ("Filter truncated samples out", "Mask truncated rollouts"),
-        ("Cap the length penalty at 0.2", "Clip the length penalty to 0.2"),
-    ],
-)
-def test_synonyms_endings_and_spelling(a: str, b: str) -> None:
-    assert alike(words_of(a), words_of(b)) >= 0.5
 
 
 def test_equal_values_however_they_are_written() -> None:
@@ -104,19 +55,15 @@ def test_what_never_had_its_chance_may_come_again() -> None:
     assert not twin(config("new", group=16), "baseline", [had(config("old", group=16), again=True)])
 
 
-def test_words_count_only_for_code_with_the_same_overrides() -> None:
-    old = had(code("Penalise long answers", "reward.py"))
-    assert twin(code("Penalise longer answers", "reward.py"), "baseline", [old])
-    assert not twin(code("Penalise longer answers", "reward.py", overrides={"group": 4}), "baseline", [old])
+def test_code_under_the_same_title_is_the_same() -> None:
+    old = had(code("Penalise long answers: they are cut", "reward.py"))
+    again = code("Penalise long answers: it learns faster", "reward.py")
+    why = "it has the title of x on the same parent (baseline), which was discard at 0.4"
+    assert twin(again, "baseline", [old]) == why
+    assert not twin(again, "other", [old])
+    assert not twin(code("Penalise longer answers twice", "reward.py"), "baseline", [old])
+    assert not twin(code("Penalise long answers", "reward.py", overrides={"group": 4}), "baseline", [old])
     assert not twin(Hypothesis("x", "Penalise long answers", overrides={"group": 4}), "baseline", [old])
-
-
-def test_elsewhere_more_words_have_to_agree() -> None:
-    old = had(code("Penalise long wrong answers", "reward.py"))
-    assert twin(code("Penalise long wrong responses", "loss.py"), "baseline", [old])
-    near = "Penalise long wrong tool calls"
-    assert twin(code(near, "reward.py"), "baseline", [old])
-    assert not twin(code(near, "loss.py"), "baseline", [old])
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,26 @@
 """Duplicate detection: whether an idea was proposed before, and with what result; whether a person vetoed it.
 
-Two ideas are the same if they set the same values on the same parent, or change the same files and have nearly the
-same title. A discarded idea may be tried again on another parent. Ideas that arrive at the same code and recipe by
-different ways are detected by their fingerprint when they are committed.
+Two ideas are the same if they set the same values on the same parent, or change code under the same title. A discarded
+idea may be tried again on another parent. Ideas that arrive at the same code and recipe by different ways are detected
+by their fingerprint when they are committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoresearch.core.agents.agent import NotMade
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import changed, fingerprint
 from autoresearch.core.campaign.shown_value import runs_words
-from autoresearch.core.campaign.similarity import Words, alike, meaning, words_of
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.text.regex import later
 
-ALIKE = 0.5
-"""From this share of common words on, two code ideas about the same files are one: see `similar`."""
-_NO = meaning("no not never stop avoid more please")
-ALIKE_ELSEWHERE = 0.7  # the same threshold where the files differ, or neither idea names any
+_WORD = later(r"[a-z]+|\d[\d.e%+-]*", re.IGNORECASE)
+_ENDINGS = ("ations", "ation", "ings", "ing", "ed", "es", "s", "e")
+_OF_NO_MATTER = "no not never stop avoid more please a an the of any by to"  # in a veto
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class Earlier:
     parent: str
     fate: str  # its outcome, as a clause
     overrides: Mapping[str, object] = field(default_factory=dict)
-    paths: frozenset[str] = frozenset()
-    words: Words = field(default_factory=Words)
+    title: tuple[str, ...] = ()  # in words
     code: bool = False  # it changes more than the recipe
     again: bool = False  # its failure was not the idea's fault: it may be proposed again unchanged
 
@@ -44,8 +43,7 @@ def earlier(hypothesis: Hypothesis, parent: str, fate: str, *, again: bool = Fal
         parent=parent,
         fate=fate,
         overrides=hypothesis.overrides,
-        paths=frozenset((*hypothesis.paths, *hypothesis.files)),
-        words=words_of(hypothesis.sentence),
+        title=tuple(_words(hypothesis.sentence.partition(": ")[0])),
         code=is_code(hypothesis),
         again=again,
     )
@@ -105,32 +103,32 @@ def twin(
     for other in reversed(had):
         if other.again or other.parent != parent:
             continue
-        if not mine.code and not other.code and fingerprint(other.overrides, values) == mark:
-            return f"it sets the same values as {other.slug} on the same parent ({parent}), which was {other.fate}"
-        if (share := _likeness(mine, other, values)) > 0:
-            much = f"{share:.0%} of the title's words"
-            return f"it reads like {other.slug} on the same parent ({much}), which was {other.fate}"
+        if mine.code != other.code or fingerprint(other.overrides, values) != mark:
+            continue
+        where = f"{other.slug} on the same parent ({parent}), which was {other.fate}"
+        if not mine.code:
+            return f"it sets the same values as {where}"
+        if mine.title and mine.title == other.title:
+            return f"it has the title of {where}"
     return ""
-
-
-def _likeness(earlier: Earlier, other_earlier: Earlier, values: Mapping[str, object] | None) -> float:
-    """The share of common words if two code ideas are duplicates; else 0."""
-    settings = [fingerprint(one.overrides, values) for one in (earlier, other_earlier)]
-    if not (earlier.code and other_earlier.code) or settings[0] != settings[1]:
-        return 0.0
-    share = alike(earlier.words, other_earlier.words)
-    return share if share >= (ALIKE if earlier.paths & other_earlier.paths else ALIKE_ELSEWHERE) else 0.0
 
 
 def vetoed(hypothesis: Hypothesis, vetoes: Collection[str]) -> str:
     """The veto that matches it by slug, recipe key, path or words, as a clause; "" if there is none."""
     keys = [key.removeprefix("+") for key in hypothesis.overrides]
     names = {hypothesis.slug, *hypothesis.paths, *hypothesis.files, *keys}
-    words = meaning(" ".join((hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *keys)))
+    words = set(_words(" ".join((hypothesis.slug, hypothesis.sentence, hypothesis.rationale, *keys))))
     for veto in sorted(veto.strip() for veto in vetoes):
         if veto in names:
             return f"a person vetoed {veto}"
-        unwanted = meaning(veto) - _NO
+        unwanted = set(_words(veto)) - set(_words(_OF_NO_MATTER))
         if len(veto.split()) > 1 and unwanted and unwanted <= words:
             return f'a person vetoed "{veto[:120]}"'
     return ""
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text, lower-case and without an ending if four letters are left."""
+    for word in map(str.lower, _WORD.findall(text)):
+        ending = next((one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= 4), "")
+        yield word.removesuffix(ending)

@@ -65,7 +65,7 @@ code and the recipe in your working directory as far as it helps, then answer.
 
 # What is refused
 
-- The same values, or the same code change in other words, as an idea that was attempted, waits, or was vetoed.
+- The same values, or a code change under the same title, as an idea that was attempted, waits, or was vetoed.
 - Whatever decides how ideas are judged: evaluation code and data, tests, metric names, seeds, the number of steps, the
   blueprint. Such recipe keys are marked `protected` below.
 - Keys that stand neither in the recipe nor below (write `+` before a key that has to be added to the recipe, `--`

@@ -177,7 +177,7 @@ def test_secrets_in_its_words_are_masked(lived: Any) -> None:
     assert "hf_abc" not in found.hypotheses[0].rationale + found.hypotheses[0].sentence
 
 
-def test_other_code_in_the_same_words_is_a_twin(campaign: Callable[..., Any]) -> None:
+def test_code_under_the_same_title_is_a_twin(campaign: Callable[..., Any]) -> None:
     made = campaign()
     made.idea("bonus", "Add a bonus reward for short answers that are correct", files={"reward.py": "x"})
     made.run("bonus", 0.4, "discard")
@@ -186,10 +186,11 @@ def test_other_code_in_the_same_words_is_a_twin(campaign: Callable[..., Any]) ->
         kind="code",
         overrides=[],
         files=["reward.py"],
-        title="Introduce a reward bonus for correct short responses",
+        title="Add a bonus reward for short answers that are correct",
         rationale="Responses get long.",
     )
     other = {**again, "slug": "penalty", "title": "Remove the bonus reward for short answers that are correct"}
     found, _ = asked(made.state(), says(again, other))
     assert [h.slug for h in found.hypotheses] == ["penalty"]
-    assert "reads like bonus on the same parent" in found.refused[0][1] and "discard at 0.4" in found.refused[0][1]
+    why = "it has the title of bonus on the same parent (baseline), which was discard at 0.4"
+    assert found.refused[0][1] == why

@@ -49,7 +49,7 @@ def test_what_it_says_of_a_campaign(lived: Any, matter_of: Build) -> None:
     axis = "lr: 0.05 -> 0.42 (1); 0.1 -> 0.5 (1); 0.2 -> 0.6288 (4); 0.3 -> 0.7033 (1). Best: 0.3\n"
     assert axis in section(text, "The landscape so far") and "Never varied: hidden" in text
     assert "- cuda_oom (oom): lower the micro batch" in section(text, "How runs failed")
-    assert "- out of GPU memory\n  over all runs: runs that failed: cuda_oom in 1" in section(text, "Symptoms")
+    assert "- out of GPU memory\n  over all runs: runs that failed: gpu_memory in 1" in section(text, "Symptoms")
     assert "- now runs now" in section(text, "What waits or runs now")
     assert "Give 3 hypotheses" in section(text, "Now") and "10/12 attempted" in section(text, "Now")
 
