@@ -153,6 +153,7 @@ checkpoint: not found
 faulthandler enabled for SIGSEGV
 no rollout stall was seen
 UserWarning: exceptions are logged
+[swarm] error engine_busy: ENGINE.ROLLING at global_step 3: another run has it
 """
 
 
