@@ -61,8 +61,12 @@ def read_campaign_file(
     given = {key: (value, source) for key, (value, source) in given.items() if value is not None}
     sources = {key: source for key, (_, source) in given.items()}
     values = {**DEFAULTS, **{key: value for key, (value, _) in given.items()}}
-    for key in DEFAULTS:
-        values[key] = _checked(key, values[key], sources.get(key, ""), now)
+    for name, key in CAMPAIGN_KEYS.items():
+        try:
+            values[name] = key.read(values[name], now)
+        except (ValueError, TypeError, OverflowError) as error:
+            source = sources.get(name, "default")
+            raise UsageError(f"{source}: {name}: {error}", code="bad_campaign_file") from None
     if values["prune"] and values["warmup"] is None:
         raise UsageError(
             "early stopping needs a warm-up: the steps in which no run is ended for its curve",
@@ -156,11 +160,3 @@ def _blueprint(file: Path, typed: Mapping[str, Any]) -> Path:
     if not path.is_file():
         raise NotFoundError(f"{file}: the blueprint {path} is not there", code="no_blueprint")
     return path
-
-
-def _checked(key: str, value: Any, source: str, now: float) -> Any:
-    """The value in the type of its key; UsageError names key and source."""
-    try:
-        return CAMPAIGN_KEYS[key].read(value, now)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UsageError(f"{source or 'default'}: {key}: {error}", code="bad_campaign_file") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def campaign_spec(
     slug = naming.slugify(campaign_file.path.stem if campaign_file.path else resolved.blueprint.slug)
     day = time.strftime("%Y%m%d", time.localtime(now))
     usual = f"autoresearch/{naming.campaign_name(day, slug)}"
-    prefix = campaign_file["prefix"].strip("/") if campaign_file["prefix"] else _own_prefix(usual, checkout)
+    prefix = campaign_file["prefix"].strip("/") or free_prefix(usual, checkout, beside=False)
     name, directory = prefix.rpartition("/")[2], _directory(prefix, checkout)
     recipe, codebase = _in_repository(resolved.recipe, checkout), _in_repository(resolved.codebase, checkout)
     return CampaignSpec(
@@ -78,13 +78,10 @@ def campaign_spec(
         prune=campaign_file["prune"],
         warmup=campaign_file["warmup"] or 0,
         keep_gb=campaign_file["keep_gb"],
-        research=_agent_spec(campaign_file),
+        research=from_record(
+            AgentSpec, {key.spec_field: campaign_file[key.name] for key in AGENT_KEYS if key.spec_field}
+        ),
     )
-
-
-def _agent_spec(campaign_file: CampaignFile) -> AgentSpec:
-    fields = {key.spec_field: campaign_file[key.name] for key in AGENT_KEYS if key.spec_field}
-    return from_record(AgentSpec, fields)
 
 
 def named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
@@ -101,33 +98,24 @@ def _directory(prefix: str, checkout: Checkout) -> Path:
     return checkout.root / "reports" / "auto_research" / naming.slugify(prefix.rpartition("/")[2])
 
 
-def _own_prefix(usual: str, checkout: Checkout) -> str:
-    """The usual prefix, or one with a number where lone runs have it."""
-    return _first_prefix(usual, lambda one: _is_lone(one, checkout) and not _has_campaign(one, checkout))
+def free_prefix(usual: str, checkout: Checkout, *, beside: bool = True) -> str:
+    """The usual prefix, or the first with a number where neither a lone run nor, if `beside`, a campaign has records.
 
-
-def free_prefix(usual: str, checkout: Checkout) -> str:
-    """The usual prefix, or the first with a number that is neither a campaign's nor a lone run's."""
-    return _first_prefix(usual, lambda one: _has_campaign(one, checkout) or _is_lone(one, checkout))
-
-
-def _first_prefix(usual: str, is_taken: Callable[[str], bool]) -> str:
-    """The usual prefix, or one with a number that stays in the name of its directory."""
-    if not is_taken(usual):
-        return usual
+    Without `beside`, a campaign of that name is the one that goes on.
+    """
     above, slash, last = usual.rpartition("/")
-    above += slash
-    return above + naming.first_free(naming.slugify(last), lambda one: is_taken(above + one), naming.SLUG_MAX)
 
+    def is_taken(name: str) -> bool:
+        prefix = f"{above}{slash}{name}"
+        campaign_dir = CampaignDir(_directory(prefix, checkout))
+        if campaign_dir.spec.exists():
+            return beside
+        # lone runs, or only the branch of a baseline.md
+        return campaign_dir.ledger.exists() or branch_commit(checkout, f"{prefix}/baseline") is not None
 
-def _has_campaign(prefix: str, checkout: Checkout) -> bool:
-    return CampaignDir(_directory(prefix, checkout)).spec.exists()
-
-
-def _is_lone(prefix: str, checkout: Checkout) -> bool:
-    """Whether lone runs have records there or, of a baseline.md, the branch of the baseline."""
-    ledger = CampaignDir(_directory(prefix, checkout)).ledger
-    return ledger.exists() or branch_commit(checkout, f"{prefix}/baseline") is not None
+    if not is_taken(last):
+        return usual
+    return f"{above}{slash}{naming.first_free(naming.slugify(last), is_taken, naming.SLUG_MAX)}"
 
 
 def default_trees(directory: Path, parts: Parts) -> Path:

@@ -19,6 +19,7 @@ from autoresearch.errors import InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.ideas.idea_sources import OPTIMISER
 from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.proposers.registry import NAMES, check_packages
 
 
@@ -41,42 +42,33 @@ def resolve_proposer(campaign_file: CampaignFile, launch: LaunchSettings, whole:
 
     UsageError if it has neither, EnvironmentUnusable if a package that it needs is missing.
     """
-    return CampaignProposer(_proposer(campaign_file, launch, whole), launch, _sources(campaign_file))
-
-
-def _proposer(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe) -> ProposerSpec:
-    name = campaign_file["proposer"] or ("queue" if campaign_file["queue"] else "tpe")
-    if name == AGENT:
-        return ProposerSpec(name, seed=campaign_file["seed"])
-    if name == "queue":
-        return ProposerSpec(name, queue=_queue(campaign_file), seed=campaign_file["seed"])
-    own = name not in (*NAMES, HYBRID)  # a plug-in, which may do without a space
-    offered = campaign_file["space"] or launch.trainer.space(whole)
-    space = {} if own and not offered else _space(campaign_file, launch, whole, grid=name == "grid")
-    check_packages(OPTIMISER if name == HYBRID else name)
-    return ProposerSpec(name, space=space, queue=campaign_file["queue"], seed=campaign_file["seed"])
-
-
-def _sources(campaign_file: CampaignFile) -> dict[str, str]:
-    """The origin of `proposer` and `space` if they were not given; they have no built-in value."""
-    sources = {}
+    queue, sources = campaign_file["queue"], {}
     if not campaign_file.is_set("proposer"):
-        sources["proposer"] = "a queue is named" if campaign_file["queue"] else "built-in"
-    if not campaign_file.is_set("space") and not campaign_file["queue"]:
+        sources["proposer"] = "a queue is named" if queue else "built-in"
+    if not campaign_file.is_set("space") and not queue:
         sources["space"] = "the trainer's own, low-risk"
-    return sources
+    name = campaign_file["proposer"] or ("queue" if queue else "tpe")
+    space: dict[str, Any] = {}
+    if name == QUEUE:
+        _require(queue)
+    elif name != AGENT:
+        needed = name in (*NAMES, HYBRID)  # a plug-in may do without a space
+        if needed or campaign_file["space"] or launch.trainer.space(whole):
+            space = _space(campaign_file, launch, whole, grid=name == "grid")
+        check_packages(OPTIMISER if name == HYBRID else name)
+    spec = ProposerSpec(name, space=space, queue="" if name == AGENT else queue, seed=campaign_file["seed"])
+    return CampaignProposer(spec, launch, sources)
 
 
-def _queue(campaign_file: CampaignFile) -> str:
-    if not campaign_file["queue"]:
+def _require(queue: str) -> None:
+    if not queue:
         raise UsageError(
             "the proposer is a queue, and none is named",
             hint="`queue: ideas/` in the campaign file, or --queue PATH: a folder of blueprints or a YAML list",
             code="no_queue",
         )
-    if not Path(campaign_file["queue"]).exists():
-        raise UsageError(f"the queue {campaign_file['queue']} is not there", code="no_queue")
-    return str(campaign_file["queue"])
+    if not Path(queue).exists():
+        raise UsageError(f"the queue {queue} is not there", code="no_queue")
 
 
 def _space(campaign_file: CampaignFile, launch: LaunchSettings, whole: Recipe, *, grid: bool) -> dict[str, Any]:

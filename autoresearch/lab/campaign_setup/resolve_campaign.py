@@ -10,7 +10,7 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_trainer, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal, resolve_goal
+from autoresearch.lab.campaign_setup.campaign_goal import resolve_goal
 from autoresearch.lab.campaign_setup.campaign_spec import (
     ProposedBase,
     campaign_checkout,
@@ -19,7 +19,7 @@ from autoresearch.lab.campaign_setup.campaign_spec import (
 )
 from autoresearch.lab.campaign_setup.earlier_campaign import with_earlier_name
 from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
-from autoresearch.lab.campaign_setup.run_targets import CampaignTargets, campaign_gpus, campaign_targets, gpus_checked
+from autoresearch.lab.campaign_setup.run_targets import campaign_gpus, campaign_targets, gpus_checked
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
@@ -82,7 +82,12 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         gpu_check=gpu_check,
         tmux_socket=settings.text("tmux_socket"),
         flags={key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags},
-        sources=_sources(campaign_file, targets, goal, proposer),
+        sources={
+            **campaign_file.sources,
+            **goal.sources,
+            **({} if targets.source == "built-in" else {"launcher": targets.source}),
+            **proposer.sources,
+        },
     )
     raise_on(secret_findings(spec, blueprint))
     own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
@@ -107,11 +112,3 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
             *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),
         ),
     )
-
-
-def _sources(
-    campaign_file: CampaignFile, campaign_targets: CampaignTargets, goal: CampaignGoal, proposer: CampaignProposer
-) -> dict[str, str]:
-    """The origin of each key's value, for those who are to agree to the campaign."""
-    launcher = {} if campaign_targets.source == "built-in" else {"launcher": campaign_targets.source}
-    return {**campaign_file.sources, **goal.sources, **launcher, **proposer.sources}

@@ -115,7 +115,9 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
     """
     attach = start_controller(campaign_dir, parts)
     until = time.monotonic() + READY_IN_S
-    while campaign_dir.controlled and time.monotonic() < until and not _is_ready(campaign_dir):
+    while campaign_dir.controlled and time.monotonic() < until:
+        if (read_json(campaign_dir.controller) or {}).get("ready"):
+            break
         time.sleep(0.02)
     state = CampaignHistory(campaign_dir).state()
     if fault := fault_of(campaign_dir, state):
@@ -125,10 +127,6 @@ def start_and_wait(campaign_dir: CampaignDir, parts: Parts) -> str:
             code="controller_failed",
         )
     return attach
-
-
-def _is_ready(campaign_dir: CampaignDir) -> bool:
-    return bool((read_json(campaign_dir.controller) or {}).get("ready"))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ names a commit, and with a deadline that counts from then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,7 @@ def register(campaign_dir: CampaignDir, successor: Successor) -> None:
 
 def registered(campaign_dir: CampaignDir) -> list[Successor]:
     """Those of a campaign, in their order."""
-    return list(_read(campaign_dir))
-
-
-def _read(campaign_dir: CampaignDir) -> Iterator[Successor]:
-    for line in campaign_records.entries(campaign_dir.successors):
-        yield Successor(str(Path(line["source"])), tuple(map(str, line["pairs"])), str(line["condition"]))
+    lines = campaign_records.entries(campaign_dir.successors)
+    return [
+        Successor(str(Path(line["source"])), tuple(map(str, line["pairs"])), str(line["condition"])) for line in lines
+    ]

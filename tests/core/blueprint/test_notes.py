@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.blueprint.fields import moved
+from autoresearch.core.blueprint.fields import fields_like, moved
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
+from autoresearch.core.blueprint.schema import EXAMPLE
 from autoresearch.core.run.trainer import Source, SourceFormat
 
 HEAD = "## [exp_launch_command]\n- command: python x\n\n"
@@ -295,3 +296,10 @@ def test_the_first_step_belongs_to_the_times_too() -> None:
 def test_what_lies_below_a_directory_moves_with_it(text: str, expected: str) -> None:
     assert moved(text, "/data/r/", "/new/x") == expected
     assert moved(text, "./r", "/new/x") == text
+
+
+def test_a_limit_that_a_blueprint_leaves_open_stays_open_in_one_like_it() -> None:
+    given = parse_blueprint(EXAMPLE.encode(), "b.md")
+    open_one = parse_blueprint(EXAMPLE.replace(", 40 minutes to the first step", "").encode(), "b.md")
+    assert (fields_like(given).first_step_s, fields_like(open_one).first_step_s) == (2400.0, None)
+    assert fields_like(given, title="T").title == "T" and fields_like(given).metric == "task_pass_rate@1"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
 from autoresearch.lab.keys import ValueType
@@ -122,6 +123,9 @@ def test_the_table_holds_together() -> None:
         assert (key.type is ValueType.CHOICE) == bool(key.choices), key.name
         assert 8 < len(key.meaning) < 80 and not key.meaning.endswith("."), key.name
         assert key.read(key.default, NOW) == key.default, key.name
+    fields = {key.name: key.spec_field for key in AGENT_KEYS if key.spec_field}
+    assert sorted(fields.values()) == sorted(AgentSpec.__dataclass_fields__)
+    assert (fields["guard"], fields["protect"], fields["tell"]) == ("guard", "protect", "notes")
     assert DEFAULTS.keys() == CAMPAIGN_KEYS.keys() and {key.name for key in AGENT_KEYS} < CAMPAIGN_KEYS.keys()
 
 
