@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -616,84 +615,6 @@ def test_a_command_that_is_not_there(bench: Any) -> None:
 def commands() -> Iterator[tuple[str, ...]]:
     yield from ((name,) for name in cli.COMMANDS if name == "collect" or name not in cli.CALLED_BY_US)
     yield from ((group, sub) for group, (_, subs) in cli.GROUPS.items() for sub in subs if sub not in cli.CALLED_BY_US)
-
-
-def begun(bench: Any, blueprint: Path) -> None:
-    """A campaign that was begun, and whose controller died at once."""
-    from autoresearch.commands.wiring import parts as real_parts
-    from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
-    from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
-
-    with mock.patch.dict(os.environ, bench.env, clear=True):
-        parts = real_parts()
-        flags = {"count": 3, "queue": "ideas", "prefix": "autoresearch/words"}
-        campaign_file = read_campaign_file(str(blueprint), flags, start=bench.repo, now=parts.clock())
-        start_campaign.create(resolve_campaign(campaign_file, parts), parts)
-
-
-ECHOED = ("--reward", "exact", "--no-check")
-
-
-@pytest.mark.system
-def test_every_command_prints_exactly_one_object(bench: Any, parse: Callable[[str], None]) -> None:
-    blueprint = bench.blueprint("ok")
-    run = bench.ask("run", blueprint)["run"]
-    words: dict[tuple[str, ...], tuple[object, ...]] = {
-        ("run",): (blueprint, "--dry-run"),
-        ("wait",): (run, "--for", "1s"),
-        ("status",): (),
-        ("stop",): (run, "--reason", "r"),
-        ("note",): (run, "words"),
-        ("collect",): (run,),
-        ("blueprint", "new"): ("fresh.md", "--purpose", "p", "--command", "true"),
-        ("blueprint", "check"): (blueprint,),
-        ("ledger", "show"): (run,),
-        ("ledger", "export"): ("--to", "csv", "--out", "ledger.csv"),
-        **{("config", name): () for name in ("show", "schema")},
-        **{(name,): (run,) for name in ("logs", "attach")},
-        **{(name,): () for name in ("report", "doctor", "init", "queue", "clean", "demo")},
-        ("mcp",): ("--print-config", "codex"),
-        **{("campaign", name): () for name in ("status", "pause", "stop", "confirm")},
-        ("campaign", "start"): (blueprint, "--count", "3", "--queue", "ideas", "--dry-run"),
-        ("campaign", "skip"): ("some-idea",),
-        ("campaign", "fix"): ("baseline", "--set", "lr=0.1"),
-        ("campaign", "add"): ("--set", "lr=0.1"),
-        ("campaign", "set"): ("count=4",),
-        ("campaign", "resume"): ("--detach",),
-        ("compare",): (run, run),
-        **{(name,): (run,) for name in ("repro", "explain", "metrics")},
-        ("scaffold", "blackbox"): ("agent", "--agent-command", "echo {prompt}", "--dataset", "items.csv", *ECHOED),
-        ("scaffold", "check"): ("agent",),
-        ("skill", "show"): ("run",),
-        ("skill", "install"): ("--dir", bench.repo),
-        ("campaign", "approve"): ("--all",),
-    }
-    (bench.repo / "items.csv").write_text("prompt,answer\nsay four,four\nsay five,five\n")
-    (bench.repo / "ideas").mkdir()
-    assert set(words) == set(commands())
-    begun(bench, blueprint)
-    refused = {("campaign", "confirm"): 5, ("campaign", "fix"): 4}  # nothing is kept, and no idea was tried
-    refused |= {("campaign", "skip"): 4, ("ledger", "export"): 4}  # there is no such idea, and no row yet
-    refused |= {("scaffold", "check"): 3}  # echo asks no model
-    # after `campaign stop`, which its controller then obeys; after `attach`
-    last = [("campaign", "resume"), ("campaign", "confirm"), ("stop",)]
-    for command in [*(c for c in commands() if c not in last), *last]:
-        if command == ("demo",):
-            continue  # half a minute: test_demo.py has it
-        if code := refused.get(command):
-            assert bench.ask(*command, *words[command], check=code)["command"] == " ".join(command)
-            continue
-        payload = bench.ask(*command, *words[command])
-        assert {"schema", "command", "ok", "next", "error"} <= payload.keys(), command
-        assert (payload["schema"], payload["ok"], payload["error"]) == (1, True, None), command
-        assert payload["command"] == " ".join(command)
-        assert all(isinstance(line, str) and line.startswith("autoresearch ") for line in payload["next"])
-        wrong = bench.ask(*command, "--no-such-option", check=2)
-        assert {"schema", "command", "ok", "next", "error"} <= wrong.keys()
-        assert (wrong["command"], wrong["ok"], wrong["error"]["code"]) == (" ".join(command), False, "usage")
-        for line in (*payload["next"], *wrong["next"]):
-            parse(line)
 
 
 # -------------------------------------------------------------------------- what is documented

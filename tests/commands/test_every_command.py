@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -39,7 +39,8 @@ ON_A_RUN: Sequence[Line] = (
     ("attach last", 0),
     ("stop last --reason x", 0),  # it is over: nothing to do
     ("stop last", 0),
-    ("report", 4),  # there is no campaign and no plan
+    ("report", 4),  # there is no campaign
+    ("collect last", 0),  # once more
     ("skill show run", 0),
     ("skill install --agent claude", 0),
     ("scaffold blackbox sc", 2),
@@ -67,14 +68,10 @@ ON_A_CAMPAIGN_THAT_ENDED: Sequence[Line] = (
     ("campaign resume one --detach", 5),
     ("campaign confirm x --campaign one", 4),
 )
-ON_A_PLAN: Sequence[Line] = (
-    ("wait topic --for 1s", 4),
-    ("report topic", 4),
-)
 
 
-def typed(bench: Any, lines: Sequence[Line]) -> None:
-    """Type each line, for a program to read."""
+def typed(bench: Any, lines: Sequence[Line], parse: Callable[[str], None]) -> None:
+    """Type each line, for a program to read: one object with the keys of all, and lines to type next that are ours."""
     wrong = []
     for line, wanted in lines:
         words = line.format(repo=bench.repo).split()
@@ -82,37 +79,44 @@ def typed(bench: Any, lines: Sequence[Line]) -> None:
         objects = [json.loads(text) for text in out.splitlines() if text.strip()]
         if code != wanted or len(objects) != 1 or "Traceback" in err:
             wrong.append(f"{line}: {code} {out[:600]} {err[:300]}")
+            continue
+        (payload,) = objects
+        assert {"schema", "command", "ok", "next", "error"} <= payload.keys() and payload["schema"] == 1, line
+        assert _is(payload["command"], line) and (payload["error"] is None) == payload["ok"], line
+        for following in payload["next"] if payload["ok"] else ():
+            parse(following)
     assert not wrong, "\n".join(wrong)
 
 
-def test_on_a_run(bench: Any) -> None:
+def test_on_a_run(bench: Any, parse: Callable[[str], None]) -> None:
     bench.blueprint()
     bench.ask("run", "exp.md")
-    typed(bench, ON_A_RUN)
+    typed(bench, ON_A_RUN, parse)
 
 
 @pytest.mark.waits
-def test_on_a_campaign(crashes: Any) -> None:
+def test_on_a_campaign(crashes: Any, parse: Callable[[str], None]) -> None:
     crashes.recipe(mode="hold")
     crashes.bench.git("commit", "-qam", "hold")
     crashes.start(count=2)
     crashes.running("baseline")
-    typed(crashes.bench, ON_A_CAMPAIGN_THAT_RUNS)
+    typed(crashes.bench, ON_A_CAMPAIGN_THAT_RUNS, parse)
     crashes.dead()
-    typed(crashes.bench, ON_A_CAMPAIGN_THAT_ENDED)
-
-
-def test_on_a_plan(bench: Any) -> None:
-    (bench.repo / "TOPIC.md").write_text("# Does KL matter?\n")
-    bench.blueprint()
-    typed(bench, ON_A_PLAN)
+    typed(crashes.bench, ON_A_CAMPAIGN_THAT_ENDED, parse)
 
 
 def test_no_command_is_left_out() -> None:
     elsewhere = {"run", "campaign start", "mcp", "demo"}  # begun with above; mcp/test_server.py; test_demo.py
-    lines = [line for line, _ in (*ON_A_RUN, *ON_A_CAMPAIGN_THAT_RUNS, *ON_A_CAMPAIGN_THAT_ENDED, *ON_A_PLAN)]
+    lines = [line for line, _ in (*ON_A_RUN, *ON_A_CAMPAIGN_THAT_RUNS, *ON_A_CAMPAIGN_THAT_ENDED)]
     missing = [name for name in _commands() if name not in elsewhere and not any(_is(name, line) for line in lines)]
     assert not missing
+
+
+def test_every_command_refuses_an_unknown_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in _commands():
+        assert cli.run([*name.split(), "--no-such-option", "--json"]) == 2
+        payload = json.loads(capsys.readouterr().out)
+        assert (payload["command"], payload["ok"], payload["error"]["code"]) == (name, False, "usage")
 
 
 def _commands() -> Iterator[str]:

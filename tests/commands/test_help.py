@@ -68,6 +68,13 @@ def test_a_command_of_before_is_told_by_its_new_name(former: str, capsys: pytest
     assert error["fix"] == f"autoresearch {now} {named}'a b' --json"
 
 
+@pytest.mark.parametrize("words", [["plan", "topic.md"], ["plan"], ["skill", "eval", "--agent", "claude"]])
+def test_what_is_gone_says_what_does_it_now(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words) == 2
+    said, hint = capsys.readouterr().err.splitlines()
+    assert said.endswith(" any more") and ("`after: NAME`" in hint or "skills.evaluate" in hint)
+
+
 @pytest.mark.parametrize(
     ("typed", "fix"),
     [
