@@ -246,7 +246,7 @@ def bubblewrap() -> None:
 
     What holds without a sandbox has tests of its own, which run everywhere.
     """
-    from autoresearch.lab.agents.agent_sandbox import why_not
+    from autoresearch.lab.agent_work.sandbox import why_not
 
     if why := why_not():
         pytest.skip(f"bubblewrap cannot be used here: {why}")

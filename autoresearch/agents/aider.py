@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from autoresearch.agents.agent_output import AgentOutput
+from autoresearch.agents.adapter import Adapter, AgentOutput, home
 from autoresearch.agents.events import added, money, plain
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
 from autoresearch.core.text.regex import later
 
 _FLAGS = (
@@ -39,35 +39,26 @@ _EMPTY = "Empty response received from LLM"
 _TIMES = {"k": 1000, "M": 1000000}
 
 
-class Aider:
+class Aider(Adapter):
     """aider."""
 
     name = "aider"
     traits = Traits(money=True, leavings=(".aider*",))
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "aider"
+    secrets = ("OPENAI_*", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY", "AIDER_*")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [self.program(), "--message-file", str(turn.prompt_file), *_FLAGS]
         places = {"chat": "chat.md", "input": "input.txt"}
         argv += [f"--{which}-history-file={turn.last_file.parent / name}" for which, name in places.items()]
         argv += [] if turn.role.writes else ["--chat-mode", "ask"]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         return (*argv, *self.chosen.extra)
 
     def environment(self, turn: Turn) -> Mapping[str, str]:
         return {"COLUMNS": "10000"}  # it folds what it prints, JSON too
 
-    def needs(self) -> tuple[str, ...]:
-        keys = ("OPENAI_*", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY", "AIDER_*")
-        return (*keys, *self.chosen.keep)
-
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("HOME", "/")) / ".aider",)
+        return (home(environ) / ".aider",)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         out = plain(spoken.out[-(1 << 20) :].decode("utf-8", "replace"))

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import AgentOutput
+from autoresearch.agents.adapter import Adapter, AgentOutput, home
 from autoresearch.agents.events import added, count, events, inside, listed, money, words
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _LOOKING = "Read,Glob,Grep"
 _WORKING = f"{_LOOKING},Edit,Write,Bash"
@@ -23,24 +23,19 @@ _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens
 _READ_BY_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 
-class Claude:
+class Claude(Adapter):
     """Claude Code. A session goes on from every worktree of the same repository."""
 
     name = "claude"
     traits = Traits(schema=True, resumes=True, money=True)
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "claude"
+    secrets = ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # not its plan mode: that bids the model to write a plan into a file, above all that it was told
         mode, tools = ("acceptEdits", _WORKING) if turn.role.writes else ("dontAsk", _LOOKING)
         argv = [self.program(), "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
         argv += ["--permission-mode", mode, "--tools", tools]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         argv += ["--max-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--max-budget-usd", f"{turn.bounds.usd:g}"] if turn.bounds.usd is not None else []
         argv += ["--json-schema", json.dumps(turn.schema)] if turn.schema is not None else []
@@ -55,14 +50,10 @@ class Claude:
             "DISABLE_AUTOUPDATER": "1",
         }
 
-    def needs(self) -> tuple[str, ...]:
-        return ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR", *self.chosen.keep)
-
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
         if place := environ.get("CLAUDE_CONFIG_DIR"):
             return (PurePath(place),)
-        home = PurePath(environ.get("HOME", "/"))
-        return (home / ".claude", home / ".claude.json")
+        return (home(environ) / ".claude", home(environ) / ".claude.json")
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()

@@ -3,7 +3,7 @@
 Flags and events were seen with 0.169.0. An `error` event, or an item of the type error, is a warning or a retry;
 the turn has failed when `turn.failed` says so. With a dead endpoint it reconnects for ever.
 
-`turn.completed` counts the tokens of the whole thread, earlier turns included (see `cumulative`).
+`turn.completed` counts the tokens of the whole thread, earlier turns included (see `charge`).
 """
 
 from __future__ import annotations
@@ -13,33 +13,27 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import AgentOutput
+from autoresearch.agents.adapter import Adapter, AgentOutput, charge, home, own_name
 from autoresearch.agents.events import count, events, inside, listed, words
-from autoresearch.agents.session_usage import charge, own_name
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
 
 _REFUSED = re.compile(rb"ERROR \S{1,80}: error=([^\n]{0,400}(?:rejected|blocked by|not permitted|denied)[^\n]{0,200})")
 _ACTIONS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
 
 
-class Codex:
+class Codex(Adapter):
     """Codex. A session goes on from any directory."""
 
     name = "codex"
     traits = Traits(schema=True, resumes=True, sandbox=True)
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "codex"
+    secrets = ("OPENAI_*", "CODEX_*")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         thread = own_name(turn.session)
         argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
         for setting in (f'sandbox_mode="{self._sandbox(turn)}"', 'approval_policy="never"', "analytics.enabled=false"):
             argv += ["-c", setting]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         argv += ["--output-schema", str(turn.schema_file)] if turn.schema is not None else []
         return (*argv, *self.chosen.extra)
 
@@ -48,14 +42,8 @@ class Codex:
             return "danger-full-access"  # ours is around it, and sandboxes do not nest
         return "workspace-write" if turn.role.writes else "read-only"
 
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {}
-
-    def needs(self) -> tuple[str, ...]:
-        return ("OPENAI_*", "CODEX_*", *self.chosen.keep)
-
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("CODEX_HOME") or PurePath(environ.get("HOME", "/")) / ".codex"),)
+        return (PurePath(environ.get("CODEX_HOME") or home(environ) / ".codex"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()

@@ -10,10 +10,8 @@ what it writes into `{last_file}`, else its standard output. It may print one li
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
-from pathlib import PurePath
 
-from autoresearch.agents.agent_output import AgentOutput, last_lines
+from autoresearch.agents.adapter import Adapter, AgentOutput, last_lines
 from autoresearch.agents.events import count, events, inside, money, words
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 from autoresearch.errors import UsageError
@@ -22,14 +20,14 @@ PLACEHOLDERS = ("prompt_file", "cwd", "schema_file", "last_file", "role", "sessi
 _EXITS = {75: TurnFault.QUOTA, 77: TurnFault.LOGIN}
 
 
-class CommandAgent:
+class CommandAgent(Adapter):
     """An agent that nobody named; whether it changes nothing when it is only asked is up to its template."""
 
     name = "command"
 
     def __init__(self, chosen: Chosen) -> None:
         """Raises UsageError (`bad_template`) for an empty template, an unknown placeholder, or a lone brace."""
-        self.chosen = chosen
+        super().__init__(chosen)
         if not chosen.template:
             hint = "give its command line, such as: my-agent --ask {prompt_file}"
             raise UsageError("the agent `command` needs a template", hint=hint, code="bad_template")
@@ -51,15 +49,6 @@ class CommandAgent:
             "session": turn.session,
         }
         return (self.program(), *(word.format(**given) for word in self.chosen.template[1:]), *self.chosen.extra)
-
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {}
-
-    def needs(self) -> tuple[str, ...]:
-        return self.chosen.keep
-
-    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return ()
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         out = spoken.out[-(1 << 20) :].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""JSON among noise: the events that an agent prints, and the object that it was asked for.
+"""JSON among noise: the events that an agent prints, and what stands in them.
 
 Nothing here raises for anything that a program can print: half lines, binary, a bracket a million times.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from autoresearch.core.text.regex import later
 
 _HEAD, _TAIL = 1 << 18, 16 << 20  # bytes that are read of a flood: its beginning (the session) and its end
 _MOST_LINES = 20_000  # of each
-_MOST_TEXT, _MOST_TRIES = 1 << 20, 200  # bound the search for an object in prose: each try may read all the rest
+_MOST_TEXT = 1 << 20  # characters that are made a line
 _OBJECT_LINE = later(r"^[ \t]{0,9}(\{[^\n]*\})[ \t\r]{0,9}$", re.MULTILINE)
 _ESCAPES = later(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _INVISIBLE = later(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -34,26 +34,6 @@ def _parts(out: bytes) -> tuple[bytes, ...]:
         return (out,)
     whole_lines = out[-_TAIL:].rsplit(b"\n", _MOST_LINES)[1:]
     return out[:_HEAD], b"\n".join(whole_lines)
-
-
-def first_object(text: str, keys: Iterable[str] = ()) -> dict[str, Any] | None:
-    """The first balanced JSON object in prose that has all the wanted keys; without one, simply the first."""
-    text, needed, first = text[:_MOST_TEXT], set(keys), None
-    decode = json.JSONDecoder().raw_decode
-    at = -1
-    for _ in range(_MOST_TRIES):
-        if (at := text.find("{", at + 1)) < 0:
-            break
-        try:
-            found, end = decode(text, at)
-        except (ValueError, RecursionError):
-            continue
-        at = end - 1
-        if isinstance(found, dict):
-            first = found if first is None else first
-            if needed <= found.keys():
-                return found
-    return first
 
 
 def inside(event: object, *keys: str) -> Mapping[str, Any]:

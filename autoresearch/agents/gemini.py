@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import AgentOutput, complaints
+from autoresearch.agents.adapter import Adapter, AgentOutput, complaints
 from autoresearch.agents.events import count, events, inside, words
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _STATUS = {status % 256: status for status in (401, 403, 429, 500, 502, 503, 504)}
@@ -22,31 +22,20 @@ _TRIED = re.compile(r"^Attempt \d+ failed[^\n]{0,600}(?:\nSuggested retry[^\n]{0
 _REFUSED = ("denied", "not allowed", "plan mode", "policy", "outside", "not found in registry", "must be within")
 
 
-class Gemini:
+class Gemini(Adapter):
     """Gemini CLI. A session goes on in the same directory."""
 
     name = "gemini"
     traits = Traits(resumes=True)
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "gemini"
+    secrets = ("GEMINI_API_KEY", "GOOGLE_*")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to go on in phases
         mode = "auto_edit" if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--skip-trust", "--approval-mode", mode]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         argv += ["--resume", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)
-
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {}
-
-    def needs(self) -> tuple[str, ...]:
-        return ("GEMINI_API_KEY", "GOOGLE_*", *self.chosen.keep)
 
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
         return (PurePath(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/")) / ".gemini",)

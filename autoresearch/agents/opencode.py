@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import AgentOutput, complaints
+from autoresearch.agents.adapter import Adapter, AgentOutput, complaints, home
 from autoresearch.agents.events import added, count, events, inside, money, words
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _WORKING = {"edit": "allow", "external_directory": "deny"}  # what it would have to ask for ends the whole turn
 # better than its plan agent, which keeps the shell
@@ -32,21 +32,16 @@ _HOMES = {
 }
 
 
-class OpenCode:
+class OpenCode(Adapter):
     """OpenCode. A session goes on in the same repository."""
 
     name = "opencode"
     traits = Traits(resumes=True, money=True)
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "opencode"
+    secrets = ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         argv = [self.program(), "run", "--format", "json", "--print-logs", "--log-level", "WARN"]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         argv += ["--session", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)
 
@@ -54,12 +49,9 @@ class OpenCode:
         permission = _WORKING if turn.role.writes else _LOOKING
         return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PERMISSION": json.dumps(permission)}
 
-    def needs(self) -> tuple[str, ...]:
-        return ("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", *self.chosen.keep)
-
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        home = PurePath(environ.get("HOME", "/"))
-        return tuple(PurePath(environ.get(name) or home / place) / "opencode" for name, place in _HOMES.items())
+        roots = (PurePath(environ.get(name) or home(environ) / place) for name, place in _HOMES.items())
+        return tuple(root / "opencode" for root in roots)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, reason, at = AgentOutput(), "", 0

@@ -2,7 +2,7 @@
 
 Flags and events were seen with 0.15.10: the events are shaped like those of Claude Code, the exit codes like those of
 Gemini CLI. An API that is down is a success with the text `[API Error: ...]`. The tokens of a
-resumed session are counted from its beginning (see `cumulative`).
+resumed session are counted from its beginning (see `charge`).
 """
 
 from __future__ import annotations
@@ -12,47 +12,35 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.agent_output import AgentOutput
+from autoresearch.agents.adapter import Adapter, AgentOutput, charge, home, own_name
 from autoresearch.agents.claude import denial
 from autoresearch.agents.events import count, events, inside, listed, words
-from autoresearch.agents.session_usage import charge, own_name
-from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
+from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _EXITS = {41: TurnFault.LOGIN, 53: TurnFault.TURNS}
 _UNHEEDED = "structured_output"  # the tool that the model did not call: its words may hold the JSON all the same
 _NO_ANSWER = 408  # HTTP's request timeout
 
 
-class Qwen:
+class Qwen(Adapter):
     """Qwen Code. A session goes on in the same directory."""
 
     name = "qwen"
     traits = Traits(schema=True, resumes=True)
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen = chosen
-
-    def program(self) -> str:
-        return self.chosen.program or "qwen"
+    secrets = ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*")
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
         # without a person, the default mode offers no tool that edits; its plan mode bids it to present a plan
         mode = "auto-edit" if turn.role.writes else "default"
         argv = [self.program(), "--output-format", "stream-json", "--approval-mode", mode]
-        argv += ["--model", self.chosen.model] if self.chosen.model else []
+        argv += self.model
         argv += ["--max-session-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--json-schema", f"@{turn.schema_file}"] if turn.schema is not None else []
         argv += ["--resume", own_name(turn.session)] if turn.session else []
         return (*argv, *self.chosen.extra)
 
-    def environment(self, turn: Turn) -> Mapping[str, str]:
-        return {}
-
-    def needs(self) -> tuple[str, ...]:
-        return ("OPENAI_*", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "QWEN_*", *self.chosen.keep)
-
     def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
-        return (PurePath(environ.get("QWEN_HOME") or PurePath(environ.get("HOME", "/")) / ".qwen"),)
+        return (PurePath(environ.get("QWEN_HOME") or home(environ) / ".qwen"),)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard = AgentOutput()

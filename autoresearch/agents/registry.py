@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable
 
 from autoresearch.core.agents.agent import Agent, Chosen
 from autoresearch.errors import UsageError
 from autoresearch.plugins import PluginGroup, why_unlike
 
-NAMES = ("claude", "codex", "opencode", "gemini", "qwen", "aider", "command")
+_CLASSES = {
+    "claude": "Claude",
+    "codex": "Codex",
+    "opencode": "OpenCode",
+    "gemini": "Gemini",
+    "qwen": "Qwen",
+    "aider": "Aider",
+    "command": "CommandAgent",
+}
+NAMES = tuple(_CLASSES)
 
 
 def make_agent(chosen: Chosen) -> Agent:
@@ -31,35 +41,11 @@ def researcher(name: str, chosen: Chosen) -> Agent:
 
     Raises UsageError for an unknown one, and for a template of `command` that cannot be used.
     """
-    match name.strip().lower():
-        case "claude":
-            from autoresearch.agents.claude import Claude
-
-            return Claude(chosen)
-        case "codex":
-            from autoresearch.agents.codex import Codex
-
-            return Codex(chosen)
-        case "opencode":
-            from autoresearch.agents.opencode import OpenCode
-
-            return OpenCode(chosen)
-        case "gemini":
-            from autoresearch.agents.gemini import Gemini
-
-            return Gemini(chosen)
-        case "qwen":
-            from autoresearch.agents.qwen import Qwen
-
-            return Qwen(chosen)
-        case "aider":
-            from autoresearch.agents.aider import Aider
-
-            return Aider(chosen)
-        case "command":
-            from autoresearch.agents.command import CommandAgent
-
-            return CommandAgent(chosen)
+    known_as = name.strip().lower()
+    if known_as in _CLASSES:
+        module = importlib.import_module(f"autoresearch.agents.{known_as}")
+        adapter: Agent = getattr(module, _CLASSES[known_as])(chosen)
+        return adapter
     if (make := PLUGINS.get(name)) is not None:
         made: Agent = make(chosen)
         return made

@@ -196,7 +196,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
     waits = None
     if state.spec.research.agent:
-        from autoresearch.lab.agents.rate_limits import read_waiting
+        from autoresearch.lab.agent_work.rate_limits import read_waiting
 
         waits = read_waiting(campaign_dir.waiting)
     return {

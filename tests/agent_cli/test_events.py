@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from autoresearch.agents.events import count, events, first_object, inside, money, one_line, plain, words
+from autoresearch.agents.events import count, events, inside, money, one_line, plain, words
 
 
 def test_events_are_the_lines_that_are_objects() -> None:
@@ -17,17 +17,7 @@ def test_of_a_flood_the_beginning_and_the_end_are_read() -> None:
     assert list(events(flood)) == [{"first": 1}, {"last": 1}]
 
 
-def test_the_first_object_that_has_what_is_wanted() -> None:
-    text = 'In {this} and {"n": 0}: ```json\n{"answer": "a {", "n": {"deep": 1}}\n``` and {"answer": 2, "n": 3}'
-    assert first_object(text, ("answer", "n")) == {"answer": "a {", "n": {"deep": 1}}
-    assert first_object(text) == {"n": 0}
-    assert first_object(text, ("other",)) == {"n": 0}
-    assert first_object("none { at all") is None
-
-
 def test_no_text_makes_the_search_long() -> None:
-    for text in ("{" * 2_000_000, '{"a":' * 500_000, "[{" * 1_000_000, '{"a": "' * 300_000):
-        assert first_object(text) is None
     assert list(events(b'{"a":' * 200_000 + b"}" * 200_000 + b"\n")) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.agents.agent_output import by_status, meaning, retry_s
+from autoresearch.agents.adapter import by_status, meaning, retry_s
 from autoresearch.core.agents.agent import TurnFault
 
 LOGIN, QUOTA, OUTAGE = TurnFault.LOGIN, TurnFault.QUOTA, TurnFault.OUTAGE

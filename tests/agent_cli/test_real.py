@@ -15,8 +15,8 @@ import pytest
 
 from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
-from autoresearch.lab.agents.agent_sandbox import Level, why_not
-from autoresearch.lab.agents.turn import TurnEnvironment, run_turn
+from autoresearch.lab.agent_work.sandbox import Level, why_not
+from autoresearch.lab.agent_work.turn import TurnEnvironment, run_turn
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome

@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.agents.turn import bytes_below
+from autoresearch.lab.agent_work.turn import bytes_below
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
 from tests.waiting import PATIENCE_S
@@ -332,11 +332,11 @@ def _in_this_process(place: CampaignDir) -> Iterator[None]:
 @contextlib.contextmanager
 def _small_bounds() -> Iterator[None]:
     """A turn may print and write little, so that no real disk is filled to see what happens."""
-    from autoresearch.lab.agents import agent_factory
-    from autoresearch.lab.agents.turn_environment import TurnEnvironment
+    from autoresearch.lab.agent_work import agent_turns
+    from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
 
     small: Callable[..., TurnEnvironment] = functools.partial(
         TurnEnvironment, printed_bytes=PRINTED, written_bytes=WRITTEN
     )
-    with mock.patch.object(agent_factory, "TurnEnvironment", small):
+    with mock.patch.object(agent_turns, "TurnEnvironment", small):
         yield

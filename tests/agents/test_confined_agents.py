@@ -13,10 +13,10 @@ import pytest
 
 from autoresearch.agents import registry
 from autoresearch.core.agents.agent import Bounds, Chosen, Turn, TurnRole
-from autoresearch.lab.agents.agent_sandbox import Level
-from autoresearch.lab.agents.turn import run_turn
-from autoresearch.lab.agents.turn_dir import next_directory
-from autoresearch.lab.agents.turn_environment import TurnEnvironment
+from autoresearch.lab.agent_work.sandbox import Level
+from autoresearch.lab.agent_work.turn import run_turn
+from autoresearch.lab.agent_work.turn_dir import next_directory
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
 
 if TYPE_CHECKING:
     from tests.agents.homes import AgentHome

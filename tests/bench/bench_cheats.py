@@ -13,7 +13,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from autoresearch.lab.agents.agent_sandbox import why_not
+from autoresearch.lab.agent_work.sandbox import why_not
 from tests.agents.cheating import World, told
 from tests.agents.cheats import Way
 from tests.bench.result import Result

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.lab.agents.agent_sandbox import why_not
+from autoresearch.lab.agent_work.sandbox import why_not
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign

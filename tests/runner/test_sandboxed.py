@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.agents.agent_sandbox import Cell, sandbox
+from autoresearch.lab.agent_work.sandbox import Cell, sandbox
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("bubblewrap")]
 

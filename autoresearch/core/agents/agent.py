@@ -204,11 +204,11 @@ class Edit:
 
 
 Ask = Callable[[Turn], Answer]
-"""Runs a turn and returns its answer; that of `lab.agents` retries after temporary faults (`TurnFault.passes`)."""
+"""Runs a turn and returns its answer; that of `lab.agent_work` retries after temporary faults (`TurnFault.passes`)."""
 
 
 class Agent(Protocol):
-    """Adapter for one coding agent. Pure: it builds the command and parses the output; `lab.agents.turn` runs it."""
+    """Adapter for one coding agent. Pure: it builds the command and parses the output; `lab.agent_work` runs it."""
 
     name: str
     traits: Traits

@@ -62,16 +62,11 @@ def is_inside(path: str) -> bool:
     return ".." not in parts and parts[0] not in (".git", ".autoresearch") and path.isprintable() and len(path) < 300
 
 
-def first_object(text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """The JSON object in an agent's message with the key `hypotheses`, else the first; (None, reason) if there is none.
+def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The JSON object in an agent's message with this key, else the first; (None, reason) if there is none.
 
     For agents without support for schemas, which add prose or a fence, or begin again after a broken start.
     """
-    return object_with("hypotheses", text)
-
-
-def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
-    """As `first_object`, for an object that has another key."""
     decoder, at, first, broken = json.JSONDecoder(), 0, None, ""
     for _ in range(_MOST_STARTS):
         at = text.find("{", at)

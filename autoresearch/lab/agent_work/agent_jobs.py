@@ -18,6 +18,7 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.agent_schedule import HYBRID
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError
+from autoresearch.lab.agent_work import agent_turns
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
@@ -26,7 +27,6 @@ from autoresearch.lab.agent_work.propose import ProposeResult, TurnContext, prop
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
-from autoresearch.lab.agents import agent_factory
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
@@ -71,7 +71,7 @@ class AgentJobs:
     ) -> AgentJobs:
         """The jobs of a campaign's agent. EnvironmentUnusable where a sandbox is needed and cannot be had."""
         readable = (Path(builder.spec.interpreter),)
-        researcher, turn_environment = agent_factory.call(builder.spec.research, parts.environ, readable=readable)
+        researcher, turn_environment = agent_turns.call(builder.spec.research, parts.environ, readable=readable)
         hidden = (*turn_environment.hidden, *map(Path, builder.spec.hidden_inputs))
         turn_environment = replace(turn_environment, hidden=hidden)
         history = CampaignHistory(campaign_dir)
@@ -194,7 +194,7 @@ class AgentJobs:
         """Let the agent mend what made the last run of an idea fail."""
         builder = self.builder.for_idea(idea.hypothesis)
         try:
-            failure = agent_factory.explained(idea, builder)
+            failure = agent_turns.explained(idea, builder)
         except ConflictError as gone:
             return JobResult(fix=Edit(unmade=NotMade.RESEARCHER, why=gone.message), of=idea)
         session = self._sessions.get(idea.slug, "") if self.researcher.traits.resumes else ""

@@ -1,22 +1,80 @@
-"""The turns of a campaign's coding agent: asked one after another, their limits waited out, their cost remembered."""
+"""A campaign's coding agent: made from its spec, asked one turn after another, its limits waited out, its cost kept."""
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Agent, Answer, Turn, TurnRole
+from autoresearch.agents import registry
+from autoresearch.core.agents.agent import Agent, AgentSpec, Answer, Turn, TurnRole
 from autoresearch.core.agents.turns import TurnNote
-from autoresearch.lab.agents.rate_limits import notice_of_waiting, waiting_out_limits
-from autoresearch.lab.agents.turn import lost_turns, run_turn
-from autoresearch.lab.agents.turn_dir import TurnDir, next_directory, read_result
-from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
+from autoresearch.core.campaign.state import Idea
+from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
+from autoresearch.lab.agent_work import sandbox
+from autoresearch.lab.agent_work.rate_limits import notice_of_waiting, waiting_out_limits
+from autoresearch.lab.agent_work.turn import lost_turns, run_turn
+from autoresearch.lab.agent_work.turn_dir import TurnDir, next_directory, read_result
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment, guard_in
+from autoresearch.lab.ideas.commit_builder import CommitBuilder
+from autoresearch.lab.results.explain import Explanation, explain_run
+from autoresearch.records import exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir
+from autoresearch.trainers import registry as trainers
 
+
+def call(
+    agent_spec: AgentSpec, environ: Mapping[str, str], *, readable: Iterable[Path] = ()
+) -> tuple[Agent, TurnEnvironment]:
+    """The agent of a spec and the premises of its turns.
+
+    Raises UsageError for one that is not known, EnvironmentUnusable where a sandbox is needed and none can be had.
+    """
+    probe = registry.researcher(agent_spec.agent, agent_spec.chosen())
+    level = sandbox.choose(agent_spec.sandbox, probe.traits)
+    who = registry.researcher(agent_spec.agent, agent_spec.chosen(outside=level is sandbox.Level.BUBBLEWRAP))
+    mine = {str(home) for home in who.homes(environ)}
+    others = registry.others(who, agent_spec.chosen())
+    hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
+    return who, TurnEnvironment(
+        environ=environ, level=level, keep=agent_spec.keep, readable=tuple(readable), hidden=hidden
+    )
+
+
+def check(agent_spec: AgentSpec, environ: Mapping[str, str], *, usd: bool = False) -> sandbox.Level:
+    """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
+
+    Raises UsageError, EnvironmentUnusable. `usd`: a budget in money is set.
+    """
+    who, turn_environment = call(agent_spec, environ)
+    if shutil.which(who.program(), path=environ.get("PATH")) is None:
+        raise EnvironmentUnusable(
+            f"the agent {agent_spec.agent} is not installed: {who.program()} is not on PATH",
+            hint=f"installed: {', '.join(installed(environ)) or 'none that we know'}; `agent_program` names another",
+            code="agent_not_installed",
+        )
+    if usd and not who.traits.money:
+        raise UsageError(
+            f"{agent_spec.agent} does not report its cost, so a budget in USD cannot be enforced",
+            hint="`--set budget_tokens=N` counts what it reads and writes",
+            code="no_costs",
+        )
+    return turn_environment.level
+
+
+def installed(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The agents that are on PATH."""
+    every = (registry.researcher(name, AgentSpec().chosen()) for name in registry.NAMES if name != "command")
+    return tuple(one.name for one in every if shutil.which(one.program(), path=environ.get("PATH")))
+
+
+TAIL = 40  # lines of the log that a fixing agent is shown
 Line = tuple[str, dict[str, Any]]  # of the journal: what was done, and its fields
 
 
@@ -83,3 +141,14 @@ def turn_fields(role: TurnRole, researcher: Agent, answer: Answer) -> dict[str, 
     if answer.fault is not None:
         fields |= {"fault": answer.fault.value, "said": answer.message[:500]}
     return fields
+
+
+def explained(idea: Idea, builder: CommitBuilder) -> Explanation:
+    """Why the last run of an idea failed. ConflictError where its records are gone."""
+    row = idea.rows[-1]
+    rundir = RunDir(Path(row.run_dir))
+    if not rundir.spec.exists():
+        raise ConflictError(f"the records of {row.run_id} are gone: {rundir.path}", code="no_records")
+    recorded = RecordedRun.read(rundir)
+    trainer = trainers.of_run(recorded.spec)
+    return explain_run(recorded, exit_record.read(rundir), trainer, TAIL)

@@ -19,7 +19,7 @@ from autoresearch.git_repo.commits import PatchError
 from autoresearch.git_repo.comparison import NOTHING
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
-from autoresearch.lab.agent_work.edit_prompt import edit_prompt, fix_prompt
+from autoresearch.lab.agent_work.edit_prompt import edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
 from autoresearch.lab.agent_work.guard import end_leftover, guard
 from autoresearch.lab.campaigns.trouble import is_full
@@ -49,7 +49,7 @@ def make_fix(
 
     `session`: of the edit turn, where the agent can go on with it.
     """
-    prompt = fix_prompt(workspace, hypothesis, explanation)
+    prompt = edit_prompt(workspace, hypothesis, explanation)
     return _turn(workspace, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
 
 

@@ -17,7 +17,7 @@ from autoresearch.core.campaign.overrides import unused
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
-from autoresearch.lab.agents.untrusted_text import fenced
+from autoresearch.lab.agent_work.untrusted_text import fenced
 from autoresearch.records.secrets import mask_text
 
 AGAIN = 2  # re-prompts

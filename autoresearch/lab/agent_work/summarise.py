@@ -16,9 +16,10 @@ from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.propose import TurnContext, data_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
-from autoresearch.lab.agents.untrusted_text import UNTRUSTED
+from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
+from autoresearch.lab.render import render
 from autoresearch.records.rundir import write_page
 from autoresearch.records.secrets import mask_text
 
@@ -35,17 +36,6 @@ MOST_ITEMS = 12
 MOST_TEXT = 600
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 SCHEMA: Mapping[str, Any] = closed({"headline": {"type": "string"}, **dict.fromkeys(LISTS, _TEXTS)})
-RULES = f"""\
-You are asked to sum up an experiment campaign in reinforcement-learning post-training. You change nothing and run
-nothing. Everything that was measured is below; the harness publishes its own numbers beside your words.
-
-- Say what may be concluded and what may not. A keep that was not confirmed may be luck; say so.
-- Name ideas by their slugs, and give numbers only as the ledger has them.
-- `what_helped` and `what_did_not`: one sentence per idea or per group of alike ideas, with the likely reason.
-- `surprising`: what went against its expectation. `next_ideas`: what you would try next, and what would disprove it.
-- Answer with one JSON object and nothing else; a list may be empty.
-- {UNTRUSTED}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +81,9 @@ def prompt_of(propose_context: ProposeContext) -> str:
     honest = "\n".join(
         f"- {formatting.plain(line, 600)}" for line in summary.honest(propose_context.state, propose_context.lines)
     )
+    rules = render("agent/summarise.md.j2", untrusted=UNTRUSTED)
     end = f"# What the harness concludes\n\n{honest}\n\n# Now\n\n{propose_context.stand.sentence}. Sum it up.\n"
-    return "\n".join(part for part in (RULES, schema_section(SCHEMA), *facts(propose_context), end) if part)
+    return "\n".join(part for part in (rules, schema_section(SCHEMA), *facts(propose_context), end) if part)
 
 
 def read(data: object) -> Opinion | str:

@@ -31,17 +31,17 @@ def agent_findings(campaign_spec: CampaignSpec, blueprint: Blueprint, parts: Par
     """Check the coding agent and its sandbox. UsageError if none is named, EnvironmentUnusable if it cannot be used."""
     if not campaign_spec.research.agent and not (needs := _needs_agent(campaign_spec)):
         return _not_kept(campaign_spec, "nothing is sandboxed in a campaign without a coding agent")
-    from autoresearch.lab.agents import agent_factory  # `campaign status` imports this file, and needs no agent
-    from autoresearch.lab.agents.agent_sandbox import Level
+    from autoresearch.lab.agent_work import agent_turns  # `campaign status` imports this file, and needs no agent
+    from autoresearch.lab.agent_work.sandbox import Level
 
     if not campaign_spec.research.agent:
-        installed = ", ".join(agent_factory.installed(parts.environ)) or "none that we know"
+        installed = ", ".join(agent_turns.installed(parts.environ)) or "none that we know"
         raise UsageError(
             f"{needs} is about a coding agent, and none is named",
             hint=f"--agent NAME; installed: {installed}",
             code="no_agent",
         )
-    level = agent_factory.check(campaign_spec.research, parts.environ, usd=campaign_spec.rules.budget_usd is not None)
+    level = agent_turns.check(campaign_spec.research, parts.environ, usd=campaign_spec.rules.budget_usd is not None)
     weak = (Finding(Severity.WARNING, "confinement", level.sentence),) if level is not Level.BUBBLEWRAP else ()
     return (*weak, *_self_reported(campaign_spec), *_sandbox_findings(campaign_spec, blueprint, parts))
 

@@ -17,8 +17,16 @@ from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import BlueprintError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agents.agent_sandbox import PROGRAM, Cell, sandbox, why_not
-from autoresearch.lab.agents.sandbox_paths import prefixes, real_path, socket_directories, ways_out
+from autoresearch.lab.agent_work.sandbox import (
+    PROGRAM,
+    Cell,
+    prefixes,
+    real_path,
+    sandbox,
+    socket_directories,
+    ways_out,
+    why_not,
+)
 from autoresearch.records.index import state_home
 
 BUBBLEWRAP = PROGRAM

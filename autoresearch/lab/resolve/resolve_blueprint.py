@@ -314,7 +314,7 @@ def _hidden(blueprint: Blueprint) -> list[Finding]:
     """That `hide:` is kept by a campaign's sandbox alone."""
     if not blueprint.notes.hide:
         return []
-    from autoresearch.lab.agents.agent_sandbox import why_not
+    from autoresearch.lab.agent_work.sandbox import why_not
 
     why = f"; bubblewrap does not work here: {why_not()}" if why_not() else ""
     names = ", ".join(blueprint.notes.hide)

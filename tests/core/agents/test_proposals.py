@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.proposal_schema import SCHEMA
-from autoresearch.core.agents.proposal_text import first_object, is_inside, one_line, value_of
+from autoresearch.core.agents.proposal_text import is_inside, object_with, one_line, value_of
 from autoresearch.core.agents.proposals import MOST, KnownIdeas, validate
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
@@ -253,7 +253,7 @@ GOOD = '{"hypotheses": [{"slug": "a{b}"}]}'
     ],
 )
 def test_the_object_among_the_words(text: str, slug: str) -> None:
-    found, why = first_object(text)
+    found, why = object_with("hypotheses", text)
     assert found is not None and not why and found["hypotheses"][0]["slug"] == slug
 
 
@@ -269,12 +269,12 @@ def test_the_object_among_the_words(text: str, slug: str) -> None:
     ],
 )
 def test_no_object_among_the_words(text: str, why: str) -> None:
-    found, said = first_object(text)
+    found, said = object_with("hypotheses", text)
     assert found is None and why in said
 
 
 def test_an_object_without_the_key_is_given_to_the_validator() -> None:
-    found, why = first_object('{"slug": "a"}')
+    found, why = object_with("hypotheses", '{"slug": "a"}')
     assert found == {"slug": "a"} and not why
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.lab.agents.agent_environment import surroundings, withheld
+from autoresearch.lab.agent_work.turn_environment import surroundings, withheld
 
 
 @pytest.mark.parametrize(

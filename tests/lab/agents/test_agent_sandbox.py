@@ -18,9 +18,19 @@ import pytest
 
 from autoresearch.core.agents.agent import Traits
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.agents import agent_sandbox
-from autoresearch.lab.agents.agent_sandbox import Cell, Level, choose, confined, why_not
-from autoresearch.lab.agents.sandbox_paths import import_roots, prefixes, socket_directories, ways_out, worth_hiding
+from autoresearch.lab.agent_work import sandbox
+from autoresearch.lab.agent_work.sandbox import (
+    Cell,
+    Level,
+    choose,
+    confined,
+    import_roots,
+    prefixes,
+    socket_directories,
+    ways_out,
+    why_not,
+    worth_hiding,
+)
 from autoresearch.records import evidence
 from autoresearch.runner.spawn import _without_gone
 
@@ -28,7 +38,7 @@ from autoresearch.runner.spawn import _without_gone
 @pytest.fixture
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     why_not.cache_clear()
-    monkeypatch.setattr(agent_sandbox, "PROGRAM", "bwrap-that-is-nowhere")
+    monkeypatch.setattr(sandbox, "PROGRAM", "bwrap-that-is-nowhere")
     yield
     why_not.cache_clear()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.agents.turn import ENTRY_BYTES, Growth, bytes_below
+from autoresearch.lab.agent_work.turn import ENTRY_BYTES, Growth, bytes_below
 
 Eventually = Callable[[Callable[[], object]], None]
 

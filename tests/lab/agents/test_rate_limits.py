@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn, TurnFault, TurnRole, Usage
-from autoresearch.lab.agents.rate_limits import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
-from autoresearch.lab.agents.turn_dir import next_directory
+from autoresearch.lab.agent_work.rate_limits import Tell, Waiting, notice_of_waiting, read_waiting, waiting_out_limits
+from autoresearch.lab.agent_work.turn_dir import next_directory
 
 HOUR = 3600.0
 BUSY = Answer(fault=TurnFault.QUOTA, message="429, sk-ant-REDACTED0123456789", usage=Usage(0.1, 10, 1, 2.0), steps=1)

@@ -27,11 +27,11 @@ from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import slot
-from autoresearch.lab.agents import agent_sandbox
-from autoresearch.lab.agents.agent_sandbox import Level
-from autoresearch.lab.agents.turn import lost_turns, run_turn
-from autoresearch.lab.agents.turn_dir import TurnDir, anew, next_directory, read_result, spent
-from autoresearch.lab.agents.turn_environment import TurnEnvironment, guard_in
+from autoresearch.lab.agent_work import sandbox
+from autoresearch.lab.agent_work.sandbox import Level
+from autoresearch.lab.agent_work.turn import lost_turns, run_turn
+from autoresearch.lab.agent_work.turn_dir import TurnDir, anew, next_directory, read_result, spent
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment, guard_in
 from autoresearch.lab.runs.record_lost import VARIABLE
 from autoresearch.records.rundir import locked, read_json
 
@@ -697,7 +697,7 @@ def test_a_confined_one_fills_no_disk(town: Town, where: str) -> None:
 
 @pytest.mark.real
 def test_a_sandbox_that_cannot_be_made_is_no_fault_of_the_agent(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_sandbox, "_SPACES", (*agent_sandbox._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
+    monkeypatch.setattr(sandbox, "_SPACES", (*sandbox._SPACES, "--ro-bind", "/nowhere", "/nowhere"))
     with pytest.raises(EnvironmentUnusable, match="nowhere"):
         town.ask("print(1)")
     assert town.turn_context.result()["fault"] == "ended"

@@ -22,7 +22,7 @@ BETTER = {"knobs.py": ("GAIN = 1.0", "GAIN = 2.0")}
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """A clock on which a minute passes in half a second."""
-    from autoresearch.lab.agents import rate_limits
+    from autoresearch.lab.agent_work import rate_limits
 
     monkeypatch.setattr(rate_limits, "LOOK_S", 0.05)
     start, real = time.time(), time.monotonic()
@@ -236,9 +236,9 @@ def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
     lab.propose(lab.idea("typo"))
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")})
     from autoresearch.errors import ConflictError
-    from autoresearch.lab.agents import agent_factory
+    from autoresearch.lab.agent_work import agent_turns
 
-    with mock.patch.object(agent_factory, "explained", side_effect=ConflictError("the records of it are gone")):
+    with mock.patch.object(agent_turns, "explained", side_effect=ConflictError("the records of it are gone")):
         state = lab.run(count=2, max_fixes=2)
     assert [row.status for row in state.by_slug("typo").rows] == ["crash"] and state.research.fixes == {2: 2}
     assert [line["why"] for line in lab.journal("fix_failed")] == ["the records of it are gone"] * 2

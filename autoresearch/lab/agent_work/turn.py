@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import selectors
 import shutil
 import socket
 import subprocess
@@ -19,16 +20,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from autoresearch.core.agents.agent import Agent, Answer, Spoken, Turn, TurnFault
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agents import agent_supervisor
-from autoresearch.lab.agents.agent_environment import surroundings
-from autoresearch.lab.agents.agent_sandbox import PROGRAM, Level, confined
-from autoresearch.lab.agents.output_capture import OutputCapture
-from autoresearch.lab.agents.turn_dir import (
+from autoresearch.lab.agent_work import agent_supervisor
+from autoresearch.lab.agent_work.sandbox import PROGRAM, Level, confined
+from autoresearch.lab.agent_work.turn_dir import (
     TurnDir,
     in_words,
     read_last,
@@ -37,12 +37,76 @@ from autoresearch.lab.agents.turn_dir import (
     write_result,
     write_start,
 )
-from autoresearch.lab.agents.turn_environment import TurnEnvironment as TurnEnvironment
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment as TurnEnvironment
+from autoresearch.lab.agent_work.turn_environment import surroundings
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.record_lost import SWEEP_S, VARIABLE, sweep
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import read_plain
-from autoresearch.records.rundir import is_locked, locked
+from autoresearch.records.rundir import is_locked, locked, write_all
+
+CHUNK = 1 << 16
+
+
+class OutputCapture:
+    """Pipes and the files that they flow into; use it in a `with` statement."""
+
+    def __init__(self, paths: Iterable[Path], most_bytes: int) -> None:
+        self.flooded = False
+        self._files = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) for path in paths]
+        self._left = dict.fromkeys(self._files, most_bytes)
+        self._streams: list[IO[bytes]] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> OutputCapture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+        for stream in self._streams:
+            stream.close()
+        for fd in self._files:
+            os.close(fd)
+
+    def connect(self, *streams: IO[bytes] | None) -> None:
+        """The pipes, in the order of the files; from now on they are closed with this."""
+        for fd, stream in zip(self._files, streams, strict=True):
+            assert stream is not None
+            self._streams.append(stream)
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ, fd)
+
+    def wake(self, line: socket.socket) -> None:
+        """Let `wait` end at once when something is said there, too."""
+        self._selector.register(line, selectors.EVENT_READ)
+
+    def wait(self, seconds: float) -> bool:
+        """Let flow what is there, or wait so long for something; whether anything came."""
+        events = self._selector.select(seconds)
+        for key, _ in events:
+            if key.data is None:
+                continue
+            try:
+                data = os.read(key.fd, CHUNK)
+            except BlockingIOError:
+                continue
+            if data:
+                self._keep(key.data, data)
+            else:
+                self._selector.unregister(key.fileobj)
+        return bool(events)
+
+    def drain(self) -> None:
+        """What is left in the pipes, without waiting for somebody who still holds one of them."""
+        while not self.flooded and self.wait(0):
+            pass
+
+    def _keep(self, fd: int, data: bytes) -> None:
+        kept = data[: self._left[fd]]
+        write_all(fd, kept)
+        self._left[fd] -= len(kept)
+        self.flooded = self.flooded or len(kept) < len(data)
+
 
 ENTRY_BYTES = 4096  # what one name counts at least: empty files fill a disk, too
 SLOWEST_S = 10.0  # between two walks; many are cheap, and one of a million files takes seconds

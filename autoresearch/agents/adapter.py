@@ -1,6 +1,6 @@
-"""What was understood of an agent's output so far, and the Answer that follows from it.
+"""What the agents have in common: `Adapter` is the table of one, `AgentOutput` what was understood of its output.
 
-Every agent's file fills it from its own events; what a fault is, is decided here, once for all of them.
+Every agent's file fills an AgentOutput from its own events; what a fault is, is decided here, once for all of them.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
-from autoresearch.agents.events import first_object, listed, one_line, plain
-from autoresearch.core.agents.agent import Answer, Spoken, Turn, TurnFault, Usage
+from autoresearch.agents.events import listed, one_line, plain
+from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, Usage
+from autoresearch.core.agents.proposal_text import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 
@@ -59,6 +61,39 @@ _GONE = later(
 _COMPLAINT = later(r"error|fail|denied|refused|invalid|missing|unable|cannot|not found|exceeded|limit", re.IGNORECASE)
 
 
+class Adapter:
+    """One agent's name, traits and needs; `argv` and `read` are its own. The contract: `core.agents.agent.Agent`."""
+
+    name = ""
+    traits = Traits()
+    secrets: tuple[str, ...] = ()  # variables that it logs in with, or patterns of them
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chosen = chosen
+
+    def program(self) -> str:
+        return self.chosen.program or self.name
+
+    @property
+    def model(self) -> list[str]:
+        """The words that choose a model."""
+        return ["--model", self.chosen.model] if self.chosen.model else []
+
+    def environment(self, turn: Turn) -> Mapping[str, str]:
+        return {}
+
+    def needs(self) -> tuple[str, ...]:
+        return (*self.secrets, *self.chosen.keep)
+
+    def homes(self, environ: Mapping[str, str]) -> tuple[PurePath, ...]:
+        return ()
+
+
+def home(environ: Mapping[str, str]) -> PurePath:
+    """The user's home directory."""
+    return PurePath(environ.get("HOME", "/"))
+
+
 @dataclass(slots=True)
 class AgentOutput:
     """All that an agent said, still to be weighed."""
@@ -95,7 +130,8 @@ class AgentOutput:
     def _data(self, turn: Turn) -> Mapping[str, Any] | None:
         if turn.schema is None:
             return None
-        return first_object(self.text, map(str, listed(turn.schema, "required"))) if self.data is None else self.data
+        wanted = str(next(iter(listed(turn.schema, "required")), ""))
+        return object_with(wanted, self.text[:_MOST_TEXT])[0] if self.data is None else self.data
 
     def _fault(self, turn: Turn, spoken: Spoken) -> tuple[TurnFault | None, str]:
         said = self.error or self.trouble or last_lines(spoken.err)
@@ -164,3 +200,33 @@ def retry_s(words: str) -> float | None:
         if any(0 <= found.start - start <= _NEAR for start in starts) and not problem(found.seconds):
             return found.seconds
     return None
+
+
+def own_name(session: str) -> str:
+    """The session as the agent calls it: agents that count the tokens of a whole session carry `NAME:IN:OUT` in ours.
+
+    Nothing else is kept between turns. A turn that told no counts (it was ended early) leaves them as they are; what it
+    used up is charged to the next one.
+    """
+    return _counted(session)[0]
+
+
+def charge(turn: Turn, agent_output: AgentOutput) -> None:
+    """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn."""
+    name, before_in, before_out = _counted(turn.session)
+    if agent_output.session != name:
+        before_in = before_out = 0
+    read, written = agent_output.tokens_in, agent_output.tokens_out
+    if read is not None and read >= before_in:
+        agent_output.tokens_in = read - before_in
+    if written is not None and written >= before_out:
+        agent_output.tokens_out = written - before_out
+    if agent_output.session:
+        agent_output.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
+
+
+def _counted(session: str) -> tuple[str, int, int]:
+    name, _, counts = session.partition(":")
+    read, _, written = counts.partition(":")
+    known = counts.isascii() and read.isdecimal() and written.isdecimal() and len(counts) < 40
+    return name, int(read) if known else 0, int(written) if known else 0

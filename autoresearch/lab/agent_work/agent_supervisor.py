@@ -27,7 +27,8 @@ STUCK_S = 10.0  # alive so long after KILL: in the kernel's hands
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
 SANDBOX = b"bwrap\n"  # its own processes get no TERM: they would take all that is inside along, without grace
 _BOOT = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from autoresearch.lab.agents.agent_supervisor import main; main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from autoresearch.lab.agent_work.agent_supervisor import main; main()"
 )
 
 

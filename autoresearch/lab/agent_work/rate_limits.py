@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autoresearch.core.agents.agent import Answer, Ask, Turn, TurnFault, TurnRole, Usage
 from autoresearch.core.run.limits import nap
-from autoresearch.lab.agents.turn_dir import anew
+from autoresearch.lab.agent_work.turn_dir import anew
 from autoresearch.records.rundir import read_json, write_json
 from autoresearch.records.secrets import mask_text
 

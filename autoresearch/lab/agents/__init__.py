@@ -1,1 +1,0 @@
-"""One turn of a coding agent: its environment, sandbox, limits and end."""
