@@ -17,7 +17,7 @@ from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
 from autoresearch.lab.keys import DURATION, TYPE_SCHEMAS, Key, Schema, ValueType
-from autoresearch.notifiers.notice import GROUPS, NoticeKind
+from autoresearch.notifiers.notice import RECIPIENT
 from autoresearch.proposers.queue_entry import ENTRY
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -97,16 +97,9 @@ def _setting(key: Key) -> Schema:
 
 
 def _recipients() -> Schema:
-    texts: Schema = {"type": ["string", "array"], "items": {"type": "string"}}
-    events: Schema = {"enum": [*NoticeKind, *GROUPS]}
-    keys: dict[str, Schema] = {
-        "url": {**texts, "description": "as Apprise takes it; ${NAME} is filled in from the environment"},
-        "command": {**texts, "description": "runs in bash, with AUTORESEARCH_TITLE and AUTORESEARCH_MESSAGE"},
-        "events": {"description": "which ones; default all", "anyOf": [events, {"type": "array", "items": events}]},
-    }
     entry: Schema = {
         "type": ["string", "object"],
-        "properties": keys,
+        "properties": RECIPIENT,
         "additionalProperties": False,
         "if": {"type": "object"},
         "then": {"oneOf": [{"required": ["url"]}, {"required": ["command"]}]},

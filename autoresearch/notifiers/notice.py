@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from urllib.parse import unquote
 
 from autoresearch.records.secrets import MASK, clean_text
@@ -96,6 +97,16 @@ class Recipients:
         return tuple(one for one in self.each if notice_kind in one.kinds)
 
 
+_TEXTS: dict[str, Any] = {"type": ["string", "array"], "items": {"type": "string"}}
+_EVENTS: dict[str, Any] = {"enum": [*NoticeKind, *GROUPS]}
+RECIPIENT: dict[str, dict[str, Any]] = {
+    "url": {**_TEXTS, "description": "as Apprise takes it; ${NAME} is filled in from the environment"},
+    "command": {**_TEXTS, "description": "runs in bash, with AUTORESEARCH_TITLE and AUTORESEARCH_MESSAGE"},
+    "events": {"description": "which ones; default all", "anyOf": [_EVENTS, {"type": "array", "items": _EVENTS}]},
+}
+"""Every key of an entry of `notify:`, as its JSON schema."""
+
+
 def parse_recipients(value: object, source: str, environ: Mapping[str, str]) -> Recipients:
     """The recipients in the value of `notify:`. `source`: where it stands, for the problems."""
     each: list[Recipient] = []
@@ -125,8 +136,8 @@ def _entry(entry: object) -> Iterator[tuple[str, str, tuple[NoticeKind, ...]]]:
         return
     if not isinstance(entry, dict):
         raise ValueError("an entry is a URL, {url: ...} or {command: ...}")
-    if unknown := sorted(map(str, set(entry) - {"url", "command", "events"})):
-        raise ValueError(f"unknown key {unknown[0]!r}; known: url, command, events")
+    if unknown := sorted(map(str, set(entry) - set(RECIPIENT))):
+        raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(RECIPIENT)}")
     url, command = entry.get("url"), entry.get("command")
     if bool(url) == bool(command):
         raise ValueError("an entry has either a url or a command")
