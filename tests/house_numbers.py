@@ -36,7 +36,7 @@ def commands_and_options() -> tuple[int, int]:
         )
         for parameter in signature.parameters.values():
             given = [*getattr(parameter.annotation, "__metadata__", ()), parameter.default]
-            options += any(isinstance(one, OptionInfo) for one in given)
+            options += any(isinstance(one, OptionInfo) and not one.hidden for one in given)
     return len(shown), options
 
 

@@ -57,7 +57,7 @@ def stop(
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, typer.Option("--detach")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
     as_json: Json = False,
 ) -> int:
     """Go on: after a pause, a crash of the controller, a reboot."""

@@ -22,14 +22,14 @@ MOST_TAIL = 40
 
 def explain(
     run: Annotated[str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
-    log: Annotated[str, typer.Option("--log", metavar="FILE", help="Any log instead of a run.")] = "",
+    log: Annotated[str, typer.Option("--log", metavar="FILE", hidden=True)] = "",
     trainer: Annotated[str, typer.Option(metavar="NAME", help="Whose log lines and settings to expect.")] = "",
     digest: Annotated[bool, typer.Option(help="Each process's first exception, kills, the last step.")] = False,
     tail: Annotated[int, typer.Option(help="Last lines of the log to add.")] = 8,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Why a run ended: its class with the line that proves it, hung or exited, what to try."""
-    if run and log:
+    if run and log:  # the option is of before a file could be named in place of a run
         raise UsageError("explain takes a run or --log FILE, not both")
     if Path(run).is_file():
         run, log = "", run
