@@ -13,7 +13,7 @@ from typing import Any
 
 from autoresearch.agents.events import listed, one_line, plain
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, Usage
-from autoresearch.core.agents.proposal_text import object_with
+from autoresearch.core.agents.proposals import object_with
 from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from autoresearch.core.agents.proposal_text import is_inside
-from autoresearch.core.agents.unified_diff import files_of
+from autoresearch.core.agents.proposals import is_inside
+from autoresearch.core.agents.suspicion import files_of
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides

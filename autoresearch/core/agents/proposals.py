@@ -9,15 +9,164 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from autoresearch.core.agents.proposal_schema import DIRECTIONS, KINDS, SCHEMA, SLUG
-from autoresearch.core.agents.proposal_text import is_inside, one_line, value_of
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.branch_and_run_names import SLUG_MAX
 from autoresearch.core.text.regex import later
+
+# The schema is in a form that every agent accepts. Codex passes it on as OpenAI's strict structured output, where every
+# object must have `additionalProperties: false` and require all of its properties, and where free maps are not allowed:
+# therefore overrides are a list of {key, value}. Claude Code and qwen-code turn it into a tool; other agents see it in
+# the prompt. Only keywords that all of them know are used: no pattern, bounds or references; `validate` checks those.
+KINDS = ("config", "code", "prompt", "data")
+DIRECTIONS = ("up", "down", "same")
+SLUG = "lower-case letters, digits and single hyphens, 2 to 40 characters"
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _one_of(words: tuple[str, ...], description: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words), "description": description}
+
+
+def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"type": "array", "items": items, "description": description}
+
+
+def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object that holds these properties, all of them, and nothing else."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_OVERRIDE = closed(
+    {
+        "key": _text("the dotted key, flag or $NAME as it is listed; + before it adds a key that the recipe lacks"),
+        "value": _text("the value as JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes"),
+    }
+)
+_EXPECTED = closed(
+    {
+        "metric": _text("the objective, or another metric that the runs record"),
+        "direction": _one_of(DIRECTIONS, "where it is expected to go; same only for a simpler idea"),
+        "size": _text("by how much, in the metric's unit, and from when on: +0.02 by step 40"),
+    }
+)
+_HYPOTHESIS = closed(
+    {
+        "slug": _text(f"the name of the idea and of its branch: {SLUG}"),
+        "title": _text("one line: what is changed"),
+        "rationale": _text("what was seen, why this should help, what would disprove it; of code: what to change"),
+        "expected_effect": _EXPECTED,
+        "kind": _one_of(KINDS, "config changes listed settings only; the others change files, in a turn of their own"),
+        "overrides": _list(_OVERRIDE, "settings to change; empty where only files change"),
+        "files": _list(_text("a path in the repository"), "files that have to be changed; empty for config"),
+        "risk": _text("what may go wrong, and how that would be seen"),
+        "parent": _text("best, baseline, or the slug of an attempted idea that this one builds on"),
+        "simpler": {"type": "boolean", "description": "removes something: is kept when it is only as good"},
+    }
+)
+SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best first")})
+"""The schema of the whole answer, {"hypotheses": [...]}."""
+
+
+MOST_VALUE = 2000  # characters
+_MOST_BRACKETS = 100
+_MOST_STARTS = 400  # of JSON objects in one text
+_DRIVE = later(r"[A-Za-z]:[\\/]")
+
+
+def value_of(written: object) -> object:
+    """A value of a recipe: a text is parsed as JSON, or taken as it is if it is not JSON; other values are unchanged.
+
+    ValueError, one clause, for what no recipe can hold: NaN, infinities, texts that are too long or have several lines.
+    """
+    if not isinstance(written, str):
+        return _plain(written)
+    if len(written) > MOST_VALUE:
+        raise ValueError(f"it has more than {MOST_VALUE} characters")
+    try:
+        return _plain(json.loads(written, parse_constant=_no_number))
+    except json.JSONDecodeError:
+        text = written.strip()
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not text:
+        raise ValueError('it is empty; write "" in quotes for an empty text, null for nothing')
+    if not text.isprintable():
+        raise ValueError("it holds characters that cannot be printed")
+    if text[0] in '[{"':
+        raise ValueError("it begins like JSON and is none")
+    return text
+
+
+def _plain(value: object) -> object:
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, RecursionError, ValueError) as error:
+        raise ValueError("it is no finite JSON value") from error
+    if len(text) > MOST_VALUE:
+        raise ValueError(f"it has more than {MOST_VALUE} characters")
+    if not isinstance(value, str) and text.count("[") + text.count("{") > _MOST_BRACKETS:
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no value to train with")
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path names a file inside the repository, outside `.git` and `.autoresearch`."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or path.startswith(("/", "~")) or path.endswith("/") or "\\" in path or _DRIVE.match(path):
+        return False
+    return ".." not in parts and parts[0] not in (".git", ".autoresearch") and path.isprintable() and len(path) < 300
+
+
+def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The JSON object in an agent's message with this key, else the first; (None, reason) if there is none.
+
+    For agents without support for schemas, which add prose or a fence, or begin again after a broken start.
+    """
+    decoder, at, first, broken = json.JSONDecoder(), 0, None, ""
+    for _ in range(_MOST_STARTS):
+        at = text.find("{", at)
+        if at < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError) as error:
+            says = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            broken = broken or (f"its JSON breaks off or is broken: {says}" if _is_json(text, at) else "")
+            at += 1
+            continue
+        if key in value:
+            return value, ""
+        first, at = first or value, end
+    if broken or first is None:
+        return None, broken or "there is no JSON object in the answer"
+    return first, ""
+
+
+def _is_json(text: str, at: int) -> bool:
+    return text[at + 1 : at + 40].lstrip()[:1] == '"'
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text as one line of at most `limit` characters, without control and formatting characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
+    return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."
+
 
 AGENT = "agent"
 MOST = 50  # hypotheses of one answer that are processed

@@ -7,15 +7,176 @@ added lines count (and removed calls of evaluation), and of each kind only the f
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from autoresearch.core.agents.objective_lines import objective_lines
-from autoresearch.core.agents.protected_keys import why_protected
-from autoresearch.core.agents.protection import shown
-from autoresearch.core.agents.unified_diff import FileDiff, files_of
+from autoresearch.core.agents.protection import shown, why_protected
 from autoresearch.core.text.regex import later
+
+_HUNK = later(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HEAD = later(r'diff --git ("?a/.*"?) ("?b/.*"?)\Z')
+_ESCAPE = later(r"\\([0-7]{3}|.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+
+
+@dataclass(slots=True)
+class FileDiff:
+    """One file of a diff. `added` and `removed`: line number (after and before) and text, in order."""
+
+    path: str = ""  # after the change; before it, where the file is gone
+    new: bool = False
+    gone: bool = False
+    binary: bool = False
+    mode: str = ""  # where it is new or changed: 100755, 120000
+    added: list[tuple[int, str]] = field(default_factory=list)
+    removed: list[tuple[int, str]] = field(default_factory=list)
+
+
+def files_of(patch: str) -> Iterator[FileDiff]:
+    """The files of a patch as `git diff` writes it with prefixes a/ and b/.
+
+    The lines of a hunk are counted, as they may look like headers.
+    """
+    diff: FileDiff | None = None
+    lines = iter(patch.split("\n"))
+    for line in lines:
+        if line.startswith("diff --git "):
+            if diff:
+                yield diff
+            diff = FileDiff(_path_in(line))
+        elif diff is None:
+            continue
+        elif hunk := _HUNK.match(line):
+            _read_hunk(diff, lines, *(int(part) if part is not None else 1 for part in hunk.groups()))
+        else:
+            _read_header(diff, line)
+    if diff:
+        yield diff
+
+
+def _read_header(diff: FileDiff, line: str) -> None:
+    word, _, rest = line.partition(" ")
+    if line.startswith(("new file mode ", "new mode ")):
+        diff.new, diff.mode = diff.new or (word == "new" and "file" in line), line.rpartition(" ")[2]
+    elif line.startswith("deleted file mode "):
+        diff.gone = True
+    elif line.startswith(("rename to ", "copy to ")):
+        diff.path = unquoted(rest.partition(" ")[2])
+    elif word == "+++" and (name := unquoted(rest.removesuffix("\t"))) != "/dev/null":
+        diff.path = name.removeprefix("b/")
+    elif line == "GIT binary patch" or line.startswith("Binary files "):
+        diff.binary = True
+
+
+def _read_hunk(diff: FileDiff, lines: Iterator[str], before: int, old: int, after: int, new: int) -> None:
+    """The lines of one hunk: `old` of them were there before, `new` are there now."""
+    while old > 0 or new > 0:
+        line = next(lines, None)
+        if line is None:
+            return
+        sign = line[:1]
+        if sign == "+":
+            diff.added.append((after, line[1:]))
+        elif sign == "-":
+            diff.removed.append((before, line[1:]))
+        if sign == "\\":  # "\ No newline at end of file"
+            continue
+        before, old = before + (sign != "+"), old - (sign != "+")
+        after, new = after + (sign != "-"), new - (sign != "-")
+
+
+def unquoted(name: str) -> str:
+    """The path that git printed, possibly in quotes and with escapes (core.quotePath)."""
+    if not (len(name) > 1 and name[0] == name[-1] == '"'):
+        return name
+    raw = bytearray()
+    at = 0
+    body = name[1:-1]
+    for escape in _ESCAPE.finditer(body):
+        raw += body[at : escape.start()].encode("utf-8", "surrogateescape")
+        sign = escape[1]
+        raw += bytes([int(sign, 8)]) if len(sign) == 3 else _ESCAPED.get(sign, sign).encode()
+        at = escape.end()
+    raw += body[at:].encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _path_in(line: str) -> str:
+    """The path of a `diff --git` line; "" if it is ambiguous because of spaces: then a later header line names it."""
+    head = _HEAD.match(line)
+    if head and '"' in line:
+        return unquoted(head[2]).removeprefix("b/")
+    rest = line.removeprefix("diff --git ")
+    half = len(rest) // 2
+    first, second = rest[:half], rest[half + 1 :]
+    same = re.sub(r"\Aa/", "", first) == re.sub(r"\Ab/", "", second)
+    return second.removeprefix("b/") if same else ""
+
+
+def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
+    """The lines where the metric is printed, where what is printed is assigned, and the functions that this calls.
+
+    `named` finds code that prints or sets the metric. Empty for a text that is no Python.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    rows = source.splitlines()
+    nodes = list(ast.walk(tree))
+    simple = [node for node in nodes if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.Return)]
+    printing = [one for one in simple if any(named.search(rows[line - 1]) for line in _lines(one))]
+    names = {name for one in printing for name in _values(one, named)}
+    assigning = [one for one in nodes if isinstance(one, ast.stmt) and names & set(_targets(one))]
+    called = {_called(node) for one in (*printing, *assigning) for node in ast.walk(one) if isinstance(node, ast.Call)}
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    defined = [node for node in functions if node.name in called]
+    return {line for one in (*printing, *assigning, *defined) for line in _lines(one)}
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _values(statement: ast.stmt, named: re.Pattern[str]) -> Iterator[str]:
+    """The variables whose value follows the metric's name in a text, a mapping or a list of arguments; else all."""
+    found: list[str] = []
+    for node in ast.walk(statement):
+        parts: list[tuple[ast.AST | None, ast.AST]] = []
+        if isinstance(node, ast.JoinedStr):
+            parts = list(zip(node.values, node.values[1:], strict=False))
+        elif isinstance(node, ast.Dict):
+            parts = list(zip(node.keys, node.values, strict=True))
+        elif isinstance(node, ast.Call):
+            parts = list(zip(node.args, node.args[1:], strict=False))
+        for before, value in parts:
+            text = before.value if isinstance(before, ast.Constant) and isinstance(before.value, str) else ""
+            if (words := text.rstrip(" :=").split()) and named.search(f'"{words[-1]}":'):
+                found += _read(value)
+    yield from found or _read(statement)
+
+
+def _read(node: ast.AST) -> list[str]:
+    functions = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and id(one) not in functions]
+
+
+def _targets(statement: ast.stmt) -> Iterator[str]:
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        targets = [statement.target]
+    for target in targets:
+        yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
 
 MOST = 20
 LONG = 2000  # characters; longer lines are too long for a person to review

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from math import isfinite
 
-from autoresearch.core.agents.protected_keys import why_protected
+from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.text.regex import later
 

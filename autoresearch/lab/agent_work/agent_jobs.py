@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.agents.agent import Agent, Bounds, Edit, NotMade, TurnFault
-from autoresearch.core.agents.proposal_schema import KINDS
+from autoresearch.core.agents.proposals import KINDS
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.agent_schedule import HYBRID

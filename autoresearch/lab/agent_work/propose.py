@@ -8,9 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
-from autoresearch.core.agents.proposal_text import object_with, one_line
-from autoresearch.core.agents.proposals import KnownIdeas, validate
+from autoresearch.core.agents.proposals import KINDS, SCHEMA, KnownIdeas, object_with, one_line, validate
 from autoresearch.core.campaign.duplicates import Earlier, all_earlier, earlier, resolved, twin, vetoed
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import unused

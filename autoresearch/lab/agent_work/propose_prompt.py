@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from autoresearch.core.agents.proposal_schema import KINDS, SCHEMA
+from autoresearch.core.agents.proposals import KINDS, SCHEMA
 from autoresearch.core.campaign import decision
 from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.hypothesis import Hypothesis

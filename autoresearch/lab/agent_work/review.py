@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoresearch.core.agents.agent import Ask, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.proposal_text import object_with, one_line
+from autoresearch.core.agents.proposals import object_with, one_line
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
 from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED, fenced

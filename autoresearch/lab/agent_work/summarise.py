@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.agent import Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.proposal_schema import closed
-from autoresearch.core.agents.proposal_text import one_line
+from autoresearch.core.agents.proposals import closed, one_line
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.text.regex import later
 from autoresearch.lab.agent_work.propose import TurnContext, data_of

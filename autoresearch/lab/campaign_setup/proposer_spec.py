@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.protected_keys import why_protected
+from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.spec import ProposerSpec

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.proposal_schema import SCHEMA
-from autoresearch.core.agents.proposal_text import is_inside, object_with, one_line, value_of
-from autoresearch.core.agents.proposals import MOST, KnownIdeas, validate
+from autoresearch.core.agents.proposals import (
+    MOST,
+    SCHEMA,
+    KnownIdeas,
+    is_inside,
+    object_with,
+    one_line,
+    validate,
+    value_of,
+)
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.metrics.objective import Direction, Objective
 

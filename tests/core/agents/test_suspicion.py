@@ -6,8 +6,7 @@ import difflib
 
 import pytest
 
-from autoresearch.core.agents.suspicion import LONG, MOST, flags
-from autoresearch.core.agents.unified_diff import files_of, unquoted
+from autoresearch.core.agents.suspicion import LONG, MOST, files_of, flags, unquoted
 
 METRICS = ("accuracy", "val/reward@1")
 
