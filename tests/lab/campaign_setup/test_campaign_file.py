@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_file import read_campaign_file
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
-from autoresearch.lab.keys import as_deadline
 
 NOW = 1_800_000_000.0
 
@@ -56,13 +54,6 @@ def test_pairs_are_laid_over_the_file(place: Path) -> None:
             found("warmup=3", *pairs, **flags)
 
 
-def test_kinds_are_made_right(place: Path) -> None:
-    text = "timeout: 90\ndirection: higher\nbudget_gpu_hours: 4\ninclude: data\ntarget: 0.5\ncount: 3.0\n"
-    found = declared(place, text)
-    assert (found["timeout"], found["direction"], found["budget_gpu_hours"]) == (90.0, "maximize", 4.0)
-    assert (found["include"], found["target"], found["count"]) == (["data"], "0.5", 3)
-
-
 def test_paths_are_seen_from_where_they_were_written(place: Path) -> None:
     (place / "sub").mkdir()
     (place / "sub" / "campaign.yaml").write_text("blueprint: ../exp.md\nqueue: ideas\nspace: space.yaml\n")
@@ -71,16 +62,6 @@ def test_paths_are_seen_from_where_they_were_written(place: Path) -> None:
     assert (found["queue"], found["space"]) == (str(place / "sub" / "ideas"), {"lr": [1, 2]})
     flagged = read_campaign_file("sub/campaign.yaml", {"queue": "ideas"}, start=place, now=NOW)
     assert flagged["queue"] == str(place / "ideas")
-
-
-def test_deadlines(place: Path) -> None:
-    at = datetime.datetime.fromtimestamp(NOW + 3600)
-    assert as_deadline("1h", NOW) == NOW + 3600
-    assert as_deadline(at, NOW) == as_deadline(at.isoformat(), NOW) == NOW + 3600
-    assert as_deadline(600, NOW) == NOW + 600
-    for bad in ("yesterday", "-1h", "2001-01-01", "0s", "nan"):
-        with pytest.raises(ValueError, match=r"."):
-            as_deadline(bad, NOW)
 
 
 def test_the_only_file_is_found_and_several_are_named(place: Path) -> None:

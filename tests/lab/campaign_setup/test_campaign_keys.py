@@ -46,6 +46,9 @@ PAIRS: dict[str, Any] = {
     "timeout=1h": 3600.0,
     "timeout=90": 90.0,
     "deadline=10h": NOW + 36000,
+    "deadline=600": NOW + 600,
+    "include=data": ["data"],
+    "count=3.0": 3,
     "budget_usd=20": 20.0,
     "agent_share=0.3": 0.3,
     "space=space.yaml": "space.yaml",
@@ -108,6 +111,10 @@ REFUSED = (
     ("queue", 3, "3 is neither a path nor a list of ideas"),
     ("timeout", "soon", "soon"),
     ("deadline", "2001-01-01", "2001-01-01 has passed"),
+    ("deadline", "yesterday", "yesterday"),
+    ("deadline", "-1h", "-1h"),
+    ("deadline", "0s", "0s"),
+    ("deadline", "nan", "nan"),
 )
 
 
