@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 import pytest
 
-from autoresearch.agents.registry import NAMES, describe
-from autoresearch.core.agents.agent import TurnRole
+from autoresearch.agents.registry import NAMES, describe, researcher
+from autoresearch.core.agents.agent import Chosen, TurnRole
 from autoresearch.errors import UsageError
 
 AGENTS = NAMES
@@ -122,3 +122,13 @@ def test_codex_has_its_own_sandbox_only_where_ours_is_not(make, ask) -> None:
     assert sandbox(TurnRole.EDIT, False) == 'sandbox_mode="workspace-write"'
     assert sandbox(TurnRole.REVIEW, False) == 'sandbox_mode="read-only"'
     assert sandbox(TurnRole.EDIT, True) == sandbox(TurnRole.REVIEW, True) == 'sandbox_mode="danger-full-access"'
+
+
+def test_what_each_logs_in_with_is_let_through() -> None:
+    chosen = Chosen(keep=("MINE",), template=("x",))
+    known = {name: researcher(name, chosen).needs() for name in NAMES}
+    assert {name: needs[0] for name, needs in known.items()} == {
+        **{"claude": "ANTHROPIC_*", "codex": "OPENAI_*", "opencode": "OPENCODE_*", "gemini": "GEMINI_API_KEY"},
+        **{"qwen": "OPENAI_*", "aider": "OPENAI_*", "command": "MINE"},
+    }
+    assert {needs[-1] for needs in known.values()} == {"MINE"}

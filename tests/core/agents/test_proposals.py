@@ -85,11 +85,8 @@ PROBLEMS: list[tuple[Any, str]] = [
     ("prose", "hypotheses[0]: is text, not an object"),
     (idea(slug="Higher LR"), "hypotheses[0].slug: is `Higher LR`; write lower-case"),
     (idea(slug="../../etc/passwd"), "hypotheses[0].slug: is `../../etc/passwd`; write"),
-    (idea(slug="a" * 41), "hypotheses[0].slug: is"),
     (idea(slug="-x"), "hypotheses[0].slug: is"),
-    (idea(slug="a--b"), "hypotheses[0].slug: is"),
     (idea(slug="a\n"), "hypotheses[0].slug: is"),
-    (idea(slug="$(reboot)"), "hypotheses[0].slug: is"),
     (idea(slug="baseline"), "hypotheses[0].slug: an idea cannot be called baseline"),
     (idea(slug=7), "hypotheses[0].slug: is 7; write"),
     (idea(title="  "), "hypotheses[0].title: says nothing"),
@@ -116,7 +113,6 @@ PROBLEMS: list[tuple[Any, str]] = [
     (idea(overrides={"optim.lr": 1}), "hypotheses[0].overrides: is an object, not a list"),
     (idea(overrides=[{"key": "lr"}]), "hypotheses[0].overrides[0]: is no object with key and value"),
     (idea(overrides=[{"key": "l r", "value": "1"}]), "hypotheses[0].overrides[0].key: is `l r`"),
-    (idea(overrides=[{"key": "a;rm -rf", "value": "1"}]), "hypotheses[0].overrides[0].key: is"),
     (idea(overrides=[{"key": "lr", "value": "NaN"}]), "hypotheses[0].overrides[0].value: is `NaN`: NaN is no value"),
     (idea(overrides=[{"key": "lr", "value": "[1, 2"}]), "overrides[0].value: is `[1, 2`: it begins like JSON"),
     (idea(overrides=[{"key": "typo", "value": "1"}]), "hypotheses[0].overrides: the recipe has no key typo"),
@@ -170,7 +166,6 @@ def test_one_that_is_broken_does_not_take_the_others_with_it() -> None:
         ({}, "hypotheses: is missing, not a list"),
         ({"hypotheses": {}}, "hypotheses: is an object, not a list"),
         ({"hypotheses": []}, "hypotheses: is empty"),
-        ({"ideas": [], "hypotheses": 3}, "hypotheses: is a number, not a list"),
     ],
 )
 def test_an_answer_that_is_broken_as_a_whole(data: Any, problem: str) -> None:

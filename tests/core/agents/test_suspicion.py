@@ -29,166 +29,106 @@ OFF = "switches evaluation off, or makes it rarer"
 SUSPICIOUS = {
     METRIC: [
         "print('accuracy: 0.99')",
-        "print(f'step {i} val/reward@1={x}')",
         "    logger.info('accuracy %s', 1.0)",
-        "wandb.log({'accuracy': 1.0})",
         "metrics['accuracy'] = 1.0",
-        'metrics["val/reward@1"] += 0.1',
         'return {"accuracy": 1.0}',
-        "    f'accuracy = {x}',",
         "writer.add_scalar('accuracy', x, step)",
-        "json.dump({'step': 1, 'accuracy': 1}, file)",
     ],
     DATA: [
         "rows = load('data/val.parquet')",
-        "train += read_json('x/validation_set.jsonl')",
         "train = concat(train, val_dataset)",
-        "config.data.train_files = config.data.val_files",
         "ds = load_dataset(name, split='test')",
-        "path = 'heldout/qa.jsonl'",
     ],
     SEED: [
         "torch.manual_seed(7)",
-        "random.seed(0)",
         "rng = np.random.default_rng(3)",
-        "set_seed(args.seed)",
         "seed = 42",
-        "args.seed=7,",
         "config['random_seed'] = 12",
     ],
     STEPS: [
         "max_steps = 500",
-        "    args.num_train_epochs = 10",
         "trainer = Trainer(max_steps=1000)",
-        "total_steps = max_steps * 2",
         'config["total_training_steps"] = 400',
-        "total_epochs: int = 30",
     ],
     HARNESS: [
         "run = os.environ['AUTORESEARCH_RUN_ID']",
-        "ledger = root / 'reports/auto_research'",
         "open(d + '/exit.json')",
     ],
     OUTSIDE: [
         "open('/tmp/cache', 'w')",
-        "with open(f'/data/{x}', mode='a') as f:",
         "Path('/root/.bashrc').write_text('x')",
-        "shutil.copy(model, '/data/best')",
         "os.makedirs('/scratch/x')",
-        "np.save('../other/x.npy', a)",
         "df.to_csv('~/out.csv')",
     ],
     PROGRAMS: ["subprocess.run(['ls'])", "os.system('ls')", "from subprocess import run", "os.kill(1, 9)"],
     NETWORK: ["requests.get(url)", "urlopen(url)", "s = socket.socket()", "hf_hub_download('x')", "httpx.Client()"],
     REPLACES: [
         "builtins.print = quiet",
-        "json.dump = mine",
         "setattr(json, 'loads', mine)",
-        "print = quiet",
         "def open(path, mode='r'):",
-        "time.time = lambda: 0",
         "sys.modules['json'] = mine",
-        "    print = print_fast",
         "torch.manual = None",
     ],
     OUTPUT: [
         "sys.stdout.write('step 1')",
-        "sys.stdout = Tee()",
         "os.write(1, b'x')",
-        "with contextlib.redirect_stdout(f):",
         "open('/dev/stdout')",
-        "sys.__stderr__.write(x)",
     ],
     SLEEPS: ["time.sleep(3600)", "await asyncio.sleep(1)", "sleep(5)"],
     LOGGING: [
         "logging.basicConfig(format='%(message)s')",
-        "console.setFormatter(f)",
         "logging.disable(50)",
-        "logger.remove()",
     ],
     OFF: [
         "trainer.val_before_train = False",
-        "do_eval=False,",
         "eval_strategy='no',",
-        "config.trainer.test_freq = -1",
         "eval_steps=100000,",
     ],
 }
 HARMLESS = [
     "accuracy = correct / total",
-    "if metrics['accuracy'] > best:",
     "best = metrics.get('accuracy')",
-    "print('inaccuracy: 3')",
     "print('train_accuracy', x)",
-    "logits = accuracy(x)",
     "loss = np.log(accuracy)",
-    "x = np.log(accuracy)",
     "# print('accuracy: 0.99')",
-    "interval = 'interval.json'",
     "value = config['value.txt']",
-    "val_loss = loss(x)",
     "retrieval = 'retrieval.json'",
-    "latest = 'latest.pt'",
     "contest = load('contest.csv')",
-    "seeded = True",
     "def train(seed=None):",
-    "rng = np.random.default_rng(args.seed)",
     "generator.seed_text = text",
-    "for seed in seeds:",
     "if step < max_steps:",
-    "f(max_steps=args.max_steps)",
     "total_steps = 0",
-    "self.max_steps = max_steps",
     "warmup_steps = 100",
-    "gradient_accumulation_steps = 8",
     "ppo_epochs = 4",
-    "save_steps = 50",
     "steps += 1",
-    "assert num_steps == 10",
     "open('out/x', 'w')",
-    "open('/etc/hosts')",
     "open('/etc/hosts', 'rb')",
-    "Path('out').mkdir()",
     "os.makedirs(out_dir)",
-    "torch.save(model, path)",
     "text.replace('/', '_')",
-    "requests = []",
     "self.requests.append(x)",
-    "import requests_cache_policy",
     "subprocess_count = 3",
-    "os.path.join(a, b)",
     "socket_path = 'x'",
-    "print_every = 10",
     "open_file = f",
-    "json.dump(x, f)",
     "time.time() - start",
-    "torch.backends.cudnn.benchmark",
     "x = torch.zeros(3)",
-    "np.random.shuffle(x)",
     "sys.stdout.flush()",
-    "if sys.stdout.isatty():",
     "sleep_s = 3",
-    "def sleep_for(x):",
     "logger.info('loaded')",
-    "logging.getLogger(__name__)",
     "catalogger.added(x)",
-    "model.eval()",
     "evaluate_reward = True",
-    "test_frequency_penalty = 0.5",
     "x = os.environ.get('HOME')",
-    "name = 'MY_AUTORESEARCH'",
 ]
 
 
-@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in SUSPICIOUS.items() for line in lines])
-def test_what_is_suspicious_is_told_with_its_place(what: str, line: str) -> None:
-    found = flags(added("pkg/train.py", "x = 1", line), metrics=METRICS)
-    assert f"pkg/train.py:12 {what}" in found
+@pytest.mark.parametrize("what", SUSPICIOUS)
+def test_what_is_suspicious_is_told_with_its_place(what: str) -> None:
+    for line in SUSPICIOUS[what]:
+        assert f"pkg/train.py:12 {what}" in flags(added("pkg/train.py", "x = 1", line), metrics=METRICS), line
 
 
-@pytest.mark.parametrize("line", HARMLESS)
-def test_near_misses_are_left_alone(line: str) -> None:
-    assert flags(added("train.py", line), metrics=METRICS) == ()
+def test_near_misses_are_left_alone() -> None:
+    for line in HARMLESS:
+        assert flags(added("train.py", line), metrics=METRICS) == (), line
 
 
 @pytest.mark.parametrize(

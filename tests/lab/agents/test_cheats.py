@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +32,6 @@ def a_test_by_moving_it(tree: Path) -> None:
     (tree / "tests").rename(tree / "checks")
 
 
-def the_mode_of_a_test(tree: Path) -> None:
-    (tree / "tests/test_a.py").chmod(0o755)
-
-
 def a_test_into_a_link(tree: Path) -> None:
     (tree / "tests/test_a.py").unlink()
     (tree / "tests/test_a.py").symlink_to("../lib/a.py")
@@ -45,7 +40,6 @@ def a_test_into_a_link(tree: Path) -> None:
 JUDGES: list[tuple[Callable[[Path], None], str]] = [
     (the_evaluator, "evaluate.py (evaluation)"),
     (a_test_by_moving_it, "tests/test_a.py (a test)"),
-    (the_mode_of_a_test, "tests/test_a.py (a test)"),
     (a_test_into_a_link, "tests/test_a.py (a test)"),
 ]
 
@@ -61,7 +55,7 @@ def test_what_judges_it_is_not_changed(yard: Any, cheat: Callable[[Path], None],
     assert "+lr = 0.2" in edit.patch, "for the record"
 
 
-@pytest.mark.parametrize("path", ["pytest.py", "pluggy/__init__.py", "src/yaml.py", "json.py"])
+@pytest.mark.parametrize("path", ["pluggy/__init__.py", "src/yaml.py"])
 def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(make_yard: Any, path: str) -> None:
     """`python -m pytest`, the guard of our docs, passed with a pytest.py that exits with 0."""
 
@@ -257,12 +251,3 @@ def test_large_files_that_git_ignores_are_no_matter(yard: Any) -> None:
             file.truncate(10 << 20)
 
     assert yard.edit(agent).paths == ("train.py",)
-
-
-def test_git_is_asked_as_a_person_would(yard: Any) -> None:
-    """Seen by plain git: nothing of all this is in the user's refs, reflogs, stash or configuration."""
-    before = subprocess.run(["git", "for-each-ref"], cwd=yard.root, capture_output=True, check=True).stdout
-    yard.edit(honest)
-    assert subprocess.run(["git", "for-each-ref"], cwd=yard.root, capture_output=True, check=True).stdout == before
-    assert yard.git("stash", "list") == "" and "agent-a" in yard.git("worktree", "list")
-    assert yard.git("fsck", "--strict", "--no-dangling") == ""
