@@ -38,7 +38,8 @@ from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Turn, TurnFault, TurnRole
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, ResearcherFailed, UsageError
 from autoresearch.lab import skill
-from autoresearch.lab.agents.turn import TurnEnvironment, run_turn
+from autoresearch.lab.agent_work.turn import run_turn
+from autoresearch.lab.agent_work.turn_environment import TurnEnvironment
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import write_json
