@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.metrics.expression_parser import near_miss
+from autoresearch.core.metrics.expression import near_miss
 from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
@@ -21,8 +21,7 @@ from autoresearch.core.run.trainer import (
     SourceFormat,
     Trainer,
 )
-from autoresearch.readers.console import read_console
-from autoresearch.readers.found_lines import find_metrics
+from autoresearch.readers.console import find_metrics, read_console, read_whole_log
 from autoresearch.readers.jsonl import read_dict_lines, read_jsonl
 from autoresearch.readers.registry import read_by_plugin
 from autoresearch.readers.step_numbers import merged
@@ -33,7 +32,6 @@ from autoresearch.readers.tensorboard import size as tensorboard_size
 from autoresearch.readers.tracker_dirs import is_several, newest
 from autoresearch.readers.trainer_state import read_trainer_state, state_file
 from autoresearch.readers.wandb_run import read_wandb
-from autoresearch.readers.whole_log import read_whole_log
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 

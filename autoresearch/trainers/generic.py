@@ -105,7 +105,7 @@ class Generic:
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
         """Read a declared line, a line in verl's format, or any line that names a step and a usual metric.
 
-        Of one line alone, it cannot be known whether the step grows; `readers.found_lines` reads a whole log.
+        Of one line alone, it cannot be known whether the step grows; `readers.console` reads a whole log.
         """
         if found := next((reading for one in self._declared if (reading := one.read(line, unread)) is not None), None):
             return found

@@ -19,7 +19,7 @@ LOADING = SignalPattern(
 """Any bar that moves; one that stands at 0 proves nothing."""
 
 
-CLOSED = r"(?=[^\r\n]{0,16384}\}(?:\x1b\[0m)?(?: \[repeated \d{1,6}x across cluster\])?[ \t]*(?:[\r\n]|\Z))"
+CLOSED = r"(?=[^\r\n]{0,16384}\}(?: \[repeated \d{1,6}x across cluster\])?[ \t]*(?:[\r\n]|\Z))"
 """A brace ends this line: a sampled answer, which stands in quotation marks or a list, may quote the rest of it."""
 
 

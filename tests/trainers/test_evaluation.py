@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
+from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.step_numbers import merged
-from autoresearch.readers.whole_log import read_whole_log
 from autoresearch.trainers import registry
 from autoresearch.trainers.evaluation import Evaluation
 

@@ -15,11 +15,11 @@ from autoresearch.core.diagnosis.root import classify
 from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.readers.read import read_source
 from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.trainers import ask, registry
-from autoresearch.trainers.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs" / "from-source"
 INDEX: dict[str, dict[str, Any]] = yaml.safe_load((SAMPLES / "index.yaml").read_text(encoding="utf-8"))

@@ -10,8 +10,8 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Trainer
+from autoresearch.core.text.lines import logical_lines
 from autoresearch.trainers import registry
-from autoresearch.trainers.lines import logical_lines
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"
 Event = tuple[str, int, bytes]

@@ -18,7 +18,7 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
-from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, near_miss, parse
+from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import EVALUATE_S
 from autoresearch.core.run.swarm import Swarm

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autoresearch.core.metrics import expression
-from autoresearch.core.metrics.expression import Combined, Expression, MetricKey, Point
-from autoresearch.core.metrics.expression_parser import ExpressionError, parse
+from autoresearch.core.metrics.expression import Combined, Expression, ExpressionError, MetricKey, Point, parse
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.regex import later
 
@@ -30,7 +29,7 @@ class Direction(StrEnum):
 class Objective:
     """What a campaign optimises: the last value of `metric`, if finite, counts; the best is reported beside it.
 
-    `metric` is a key, or an expression over keys (`core.metrics.expression_parser`); if a recorded key has the same
+    `metric` is a key, or an expression over keys (`core.metrics.expression`); if a recorded key has the same
     text as an expression, the key is used. The last value of an expression is its value over the whole run, its best
     the best value that it had at any step.
     """

@@ -24,18 +24,14 @@ from autoresearch.core.text.regex import later
 _WORDS = 2000  # a pair is two words, "-" and "key:value"
 _CHARS = 16384
 
-# Allowed right before `step:`: nothing, white space, or the closing bracket of a progress bar or prefix, each
-# optionally followed by a colour. `global_step:` must not match. Lookbehind needs a fixed width in re, hence one
-# alternative per length of a colour.
-_COLOUR = r"\x1b\[[0-9;]"
-_COLOURS = ("", *(rf"{reset}{_COLOUR}{{{n}}}m" for n in range(13) for reset in ("", r"\x1b\[0m")))
-_HERE = "(?:" + "|".join(rf"(?<=^{colour}step:)|(?<=[ \t\r\n\])]{colour}step:)" for colour in _COLOURS) + ")"
-_HERE = _HERE[:-1] + r"|(?<=\]:step:))"  # torchrun --tee: [default0]:step:1
+# Lines are cleaned of colours before they are matched. Allowed right before `step:`: nothing, white space, or the
+# closing bracket of a progress bar or prefix. `global_step:` must not match.
+_HERE = r"(?:(?<=^step:)|(?<=[ \t\r\n\])]step:)|(?<=\]:step:))"  # the last: torchrun --tee, [default0]:step:1
 _SHOWN = ("prompt", "response", "ground_truth")  # verl/workers/reward_manager prints samples behind such marks
 _HERE += "".join(rf"(?<!\[{mark}\] step:)" for mark in _SHOWN)
 _WRAPPER = r"(?:np\.\w{1,12}\()?"
 # other output may follow a number without a space, but not with one of these characters
-_END = rf"(?!(?:{_COLOUR}{{0,12}}m){{0,4}}[a-z0-9_.:])"
+_END = r"(?![a-z0-9_.:])"
 _VALUE = rf"{_WRAPPER}{NUMBER}{_END}"
 _TRAINING_PAIR = rf"- (?:actor|critic|train)/[^\s:]{{1,200}}:{_VALUE}"
 _VALIDATION_PAIR = rf"- (?:val[-/]|task_pass_rate@|TGC@)[^\s:]{{1,300}}:{_VALUE}"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from autoresearch.core.metrics.expression_parser import ExpressionError
+from autoresearch.core.metrics.expression import ExpressionError
 from autoresearch.core.metrics.metric_keys import GRADIENT_KEYS, REWARD_KEYS
 from autoresearch.core.metrics.objective import Objective, same_metric
 from autoresearch.core.metrics.signal import Reading

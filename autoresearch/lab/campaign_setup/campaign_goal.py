@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import Rules, parse_target
-from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError
+from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.text.regex import later
 from autoresearch.errors import InputMissing, NotFoundError, UsageError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand

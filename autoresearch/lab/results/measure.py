@@ -11,6 +11,7 @@ from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.read import (
     TRACKERS,
     Best,
@@ -24,7 +25,6 @@ from autoresearch.readers.read import (
 )
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import is_several, newest
-from autoresearch.readers.whole_log import read_whole_log
 from autoresearch.trainers.evaluation import Evaluation
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autoresearch.core.metrics.expression_parser import EXPRESSIONS, ExpressionError, parse
+from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending

@@ -6,8 +6,20 @@ import math
 
 import pytest
 
-from autoresearch.core.metrics.expression import Combined, MetricKey, Number, Point, Reduced, Window, curve, keys, value
-from autoresearch.core.metrics.expression_parser import ExpressionError, near_miss, parse
+from autoresearch.core.metrics.expression import (
+    Combined,
+    ExpressionError,
+    MetricKey,
+    Number,
+    Point,
+    Reduced,
+    Window,
+    curve,
+    keys,
+    near_miss,
+    parse,
+    value,
+)
 from autoresearch.core.metrics.objective import Direction, Objective, same_metric, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from autoresearch.core.metrics import step_line
+from autoresearch.runner.text import without_escapes
 
 STEP = re.compile(step_line.STEP.pattern.encode("latin-1"), re.MULTILINE)
 VALIDATION = re.compile(step_line.VALIDATION.pattern.encode("latin-1"), re.MULTILINE)
@@ -17,7 +18,7 @@ MANY = b" - ".join(b"timing_s/part_%d/mean:np.float64(0.%017d)" % (i, i) for i i
 
 
 def steps(raw: bytes) -> list[tuple[bytes, bytes | None]]:
-    return [(m["step"], m["kl"]) for m in STEP.finditer(raw)]
+    return [(m["step"], m["kl"]) for m in STEP.finditer(without_escapes(raw))]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_a_line_glued_to_the_next_lends_it_nothing() -> None:
     ],
 )
 def test_a_validation(raw: bytes, wanted: list[bytes]) -> None:
-    assert [m["step"] for m in VALIDATION.finditer(raw)] == wanted
+    assert [m["step"] for m in VALIDATION.finditer(without_escapes(raw))] == wanted
 
 
 @pytest.mark.parametrize(

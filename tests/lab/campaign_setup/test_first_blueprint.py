@@ -19,7 +19,7 @@ from autoresearch.lab.campaign_setup.first_blueprint import (
 from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
-from autoresearch.readers.found_lines import find_metrics
+from autoresearch.readers.console import find_metrics
 
 PROJECTS = Path(__file__).parents[2] / "samples" / "projects"
 
