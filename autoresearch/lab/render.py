@@ -11,6 +11,7 @@ from typing import Any
 
 import autoresearch
 from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.blueprint.note_keys import LIST_KEYS
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.blueprint.swarm_notes import COMMANDS, swarm_lines
 from autoresearch.core.blueprint.values import means_nothing
@@ -157,14 +158,13 @@ class _Filled:
 
 def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
     """(key, text) of every declared note, in the order of the schema."""
-    names = ("slug", "trainer", "metric", "direction", "first_step", "seed")
+    names = ("slug", "trainer", "launcher", "metric", "direction", "first_step", "seed")
     lines = [(key, str(getattr(fields, key))) for key in names]
     lines = [(key, text) for key, text in lines if text]
     lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
     lines += [] if fields.record_metrics else [("record_metrics", "false")]
     lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
-    for key in ("requires_env", "include", "source", "step_line", "validation_line", "prepare", "evaluate", "cleanup"):
-        lines += [(key, text) for text in getattr(fields, key)]
+    lines += [(key, text) for key in LIST_KEYS if key != "env" for text in getattr(fields, key, ())]
     lines += [] if fields.evaluate_s == EVALUATE_S else [("evaluate_time", spoken(fields.evaluate_s))]
     return lines + swarm_lines(fields.swarm)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from dataclasses import replace
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_from, fields_like
+from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import render as room
@@ -38,6 +40,9 @@ PLAIN = BlueprintFields(
     env={"A": "1", "B": "two words", "C": ""},
     requires_env=("TOKEN", "KEY"),
     include=("data/a b.parquet",),
+    hide=("data/answers",),
+    writable=("/scratch/cache",),
+    launcher="slurm",
     source=("jsonl runs/m.jsonl", "console"),
     remarks="Ask Ann before changing this.",
 )
@@ -83,6 +88,10 @@ def assert_same(fields: BlueprintFields) -> None:
 
 def test_round_trip() -> None:
     assert_same(PLAIN)
+    read = parse_blueprint(render_blueprint(PLAIN).encode(), "rendered.md")
+    assert fields_like(read, remarks=PLAIN.remarks) == PLAIN
+    written, known = ({f.name for f in dataclasses.fields(one)} for one in (BlueprintFields, Notes))
+    assert known - written == {"text"}
     assert_same(BlueprintFields(title="t", purpose="p", launch_command="c"))
     assert "ends early" not in render_blueprint(PLAIN)
 

@@ -35,6 +35,7 @@ class BlueprintFields:
     first_step_s: float | None = None  # None: the default of the project
     slug: str = ""
     trainer: str = ""
+    launcher: str = ""
     metric: str = ""
     direction: str = ""
     first_step: str = ""
@@ -49,6 +50,8 @@ class BlueprintFields:
     env: Mapping[str, str] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     step_line: tuple[str, ...] = ()
     validation_line: tuple[str, ...] = ()
@@ -71,7 +74,7 @@ def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     same: dict[str, Any] = {name: getattr(one, name) for name, one in owners.items() if name != "remarks"}
     same["first_step_s"] = blueprint.first_step_s if blueprint.first_step_given else None
     same["source"] = tuple(
-        f"{one.format} {one.path}" if isinstance(one.format, SourceFormat) else f"{one.format}: {one.path}"
+        f"{one.format} {one.path}".strip() if isinstance(one.format, SourceFormat) else f"{one.format}: {one.path}"
         for one in notes.source
     )
     new = str(changes.get("result_dir", blueprint.result_dir))

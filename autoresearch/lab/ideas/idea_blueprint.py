@@ -35,6 +35,9 @@ def fields_of(
         metric=builder.spec.objective.metric,
         direction=builder.spec.objective.direction.value,
         include=builder.spec.include,
+        hide=(),  # the campaign keeps these two, whatever an idea says, and chooses the target
+        writable=(),
+        launcher="",
     )
 
 

@@ -130,6 +130,7 @@ def _fields(old: OriginalRun, inside: str, result_dir: str, command: str, worktr
         metric=spec.objective.metric if spec.objective else "",
         direction=spec.objective.direction.value if spec.objective else "",
         include=(),
+        launcher="",  # here, unless `--launcher` says otherwise
     )
 
 
