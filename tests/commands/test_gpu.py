@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.commands.test_real_trl import SHIPPED, change
+
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 STEPS = """
@@ -110,6 +112,23 @@ def test_torch_trains_on_a_leased_one(gpu: Any) -> None:
     done = gpu.ask("run", blueprint(gpu, STEPS + SEEN), "--gpus", "1")
     log = (Path(done["run_dir"]) / "run.log").read_text()
     assert "devices 0 PCI_BUS_ID" in log and done["verdict"] == "keep"
+    assert not [one for one in done["warnings"] if "no GPU was used" in one]
+
+
+def test_the_tiny_trl_trains_on_one(gpu: Any) -> None:
+    if subprocess.run([gpu.torch, "-c", "import trl, tensorboard"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{gpu.torch} has no trl or no tensorboard (tests/real/trl.txt): GPU_PYTHON names another python")
+    for name in SHIPPED:
+        place = gpu.repo / "blueprints" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "blueprints" / name, place)
+    change(gpu.repo / "blueprints/recipes/trl-tiny.yaml", "use_cpu: true", "use_cpu: false")
+    tiny = change(gpu.repo / "blueprints/examples/trl_tiny.md", ".venv-trl/bin/python", gpu.torch)
+    gpu.git("add", "-A")
+    gpu.git("commit", "-qm", "TRL's GRPO on a random model")
+    gpu.env["HF_HUB_OFFLINE"] = "1"
+    done = gpu.ask("run", tiny, "--gpus", "1")
+    assert done["verdict"] == "keep" and done["metrics"]["step"] == 20
     assert not [one for one in done["warnings"] if "no GPU was used" in one]
 
 
