@@ -4,8 +4,7 @@ The parser (`Key.read`), the JSON schema for editors (`Key.schema`), `config sch
 all come from these declarations. What has several keys of its own, such as a range of a search space or an entry of a
 queue, is declared as a JSON schema beside the code that reads it.
 
-Neither msgspec nor pydantic does this for us: their messages name neither the file nor the nearest key, and importing
-msgspec takes as long as `autoresearch status` does without it.
+Neither msgspec nor pydantic does this for us: their messages name neither the file nor the nearest key.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from autoresearch.core.diagnosis.failure import Failure, LogPosition
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.text.lines import shortened
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
 from autoresearch.runner import metric_lines
@@ -319,7 +320,7 @@ def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str
     lines += [f"and {len(same) - _MOST_PROCESSES} other exceptions"] if len(same) > _MOST_PROCESSES else []
     if not firsts:
         lines.append("no process printed an exception")
-    return tuple(line[:_WIDTH] for line in lines[:MOST_LINES])
+    return tuple(shortened(line, _WIDTH) for line in lines[:MOST_LINES])
 
 
 def _cited(failure: Failure) -> str:

@@ -14,7 +14,8 @@ from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import look_up, product, real_at, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Circumstances, Recipe
 from autoresearch.core.shell.reading import simple_commands
-from autoresearch.core.text.durations import counted, spoken
+from autoresearch.core.text.counted import counted
+from autoresearch.core.text.durations import spoken
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import agentjet_keys
 from autoresearch.trainers.command_settings import with_flags

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from autoresearch.core.text.counted import counted
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
@@ -133,11 +134,6 @@ def spoken(seconds: float) -> str:
         count, left = divmod(left, size)
         parts += [counted(count, unit)] if count else []
     return " ".join(parts)
-
-
-def counted(count: int, word: str) -> str:
-    """A count with its noun in singular or plural: `1 step`, `2 steps`."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _one(match: re.Match[str]) -> DurationMatch:

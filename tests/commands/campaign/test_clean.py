@@ -18,7 +18,11 @@ from autoresearch.records.index import state_home
 
 pytestmark = pytest.mark.system
 
-FAST = {"proposer": "grid", "baseline": 1, "retests": 0, "confirm": False, "space": {"lr": [0.2, 0.3]}, "count": 2}
+QUEUE = [
+    {"slug": "lr-0.2", "sentence": "twice", "set": {"lr": 0.2}},
+    {"slug": "lr-0.3", "sentence": "three times", "set": {"lr": 0.3, "mode": "hold"}},
+]
+FAST = {"proposer": "queue", "baseline": 1, "retests": 0, "confirm": False, "queue": QUEUE, "count": 2}
 
 
 def names(payload: dict[str, Any], key: str = "leftovers") -> set[str]:
@@ -153,9 +157,8 @@ def test_a_campaign_that_goes_on_meanwhile_is_not_hurt(over: Any, monkeypatch: p
 
     def then_started(*given: Any) -> Any:
         cleaned = real(*given)
-        over.recipe(mode="hold")
         bench.cli("campaign", "set", "one", "count=3")
-        over.until(lambda: over.live("lr-0.3") or over.state().live)
+        over.until(lambda: over.live("lr-0.3"))
         return cleaned
 
     monkeypatch.setattr(cleaning, "find_leftovers", then_started)
