@@ -158,7 +158,7 @@ def test_a_campaign_that_goes_on_meanwhile_is_not_hurt(over: Any, monkeypatch: p
     def then_started(*given: Any) -> Any:
         cleaned = real(*given)
         bench.cli("campaign", "set", "one", "count=3")
-        over.until(lambda: over.live("lr-0.3"))
+        over.until(lambda: over.state().live)
         return cleaned
 
     monkeypatch.setattr(cleaning, "find_leftovers", then_started)
