@@ -10,7 +10,6 @@ import typer
 from autoresearch.commands import output
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending
-from autoresearch.core.text.lines import shortened
 from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -120,17 +119,17 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         head += [f"  {cause.note}"] if cause.note else []
     if _is_unclear(payload):
         head.append("not certain: no second sign says so; the digest shows what there is")
-    head += [f"also: {r['class']} ({_where(r)}: {shortened(r['line'], 160)})" for r in payload["also"][:3]]
+    head += [f"also: {r['class']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     for r in payload["overcome"][:3]:
         often = f"said {r['times']} times" if r["times"] > 1 else "said once"
-        head.append(f"{often}, training continued: {r['class']} ({_where(r)}: {shortened(r['line'], 160)})")
+        head.append(f"{often}, training continued: {r['class']} ({_where(r)}: {r['line'][:160]})")
     head += [f"try: {text}" for text in payload["try"][:4]]
     if payload["digest"]:
         return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line}" for line in payload["digest"]), FENCE]
     shown = payload["tail"][-max(0, output.MAX_LINES - len(head) - 5) :]
     if not shown:
         return head
-    return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {shortened(line, 300)}" for line in shown), FENCE]
+    return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line[:300]}" for line in shown), FENCE]
 
 
 def _where(record: dict[str, Any]) -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.failure import Failure, LogPosition
+from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, LogPosition
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
-from autoresearch.core.text.lines import shortened
 from autoresearch.core.text.regex import later
 from autoresearch.records.hostile import open_readable
+from autoresearch.records.secrets import mask_text
 from autoresearch.runner import metric_lines
 from autoresearch.runner.libc import find
 from autoresearch.runner.line_patterns import lines_with
@@ -93,8 +93,8 @@ def last_words(
         for low, high in reader.parts(size):
             reader.show(low, high, search)
         groups = (search.failures(), search.overcome(), tuple(search.firsts.values()), search.notices())
-        failures, overcome, firsts, notices = _numbered(file, groups)
-        shown = digest(firsts, notices, search.last_step, search.steps)
+        failures, overcome, firsts, notices = _numbered(file, tuple(tuple(map(_masked, group)) for group in groups))
+        shown = digest(firsts, notices, mask_text(search.last_step), search.steps)
         return LastWords(failures, overcome, search.steps, size, shown)
 
 
@@ -120,7 +120,7 @@ def end_of(path: Path, harmless: Sequence[str] = ()) -> LogEnd:
         before = search.final
         search.look(raw, LogPosition())
         if search.final is not before:
-            exception, over = search.final, ""
+            exception, over = search.final and _masked(search.final), ""
             continue
         line = metric_lines.body(raw)
         if search.wants_all or line.startswith(_TRACKERS):
@@ -320,7 +320,12 @@ def digest(firsts: Sequence[Failure], notices: Sequence[Failure], last_step: str
     lines += [f"and {len(same) - _MOST_PROCESSES} other exceptions"] if len(same) > _MOST_PROCESSES else []
     if not firsts:
         lines.append("no process printed an exception")
-    return tuple(shortened(line, _WIDTH) for line in lines[:MOST_LINES])
+    return tuple(line[:_WIDTH] for line in lines[:MOST_LINES])
+
+
+def _masked(failure: Failure) -> Failure:
+    """With its line masked before it is cut: half a secret would not be known as one."""
+    return replace(failure, line=mask_text(failure.line)[:MAX_LINE])
 
 
 def _cited(failure: Failure) -> str:

@@ -129,3 +129,13 @@ def test_what_is_made_again_needs_its_secret_again(bench: Any) -> None:
     assert any("was a secret" in text for text in made["caveats"]), made
     refused = bench.ask("repro", payload["run"], "--run", check=2)
     assert refused["error"]["code"] == "secret_needed"
+
+
+@pytest.mark.parametrize("before", [210, 270, 280, 290])
+def test_a_secret_that_a_cut_would_split_is_not_shown(bench: Any, before: int) -> None:
+    text, half = SECRETS["databricks"]
+    log = bench.root / "long.log"
+    log.write_text(f"Traceback (most recent call last):\n  File 'a.py', line 1\nValueError:{'x' * before}/{text}\n")
+    for words in (("explain", log), ("explain", log, "--json"), ("explain", log, "--digest")):
+        _, out, err = bench.here(*words)
+        assert "ValueError:xxx" in out and half[:8] not in out + err, words

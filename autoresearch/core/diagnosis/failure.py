@@ -88,7 +88,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A family, and the line that proves it (stripped, at most MAX_LINE characters)."""
+    """A family, and the line that proves it, stripped; those that a reader returns are masked, then cut at MAX_LINE."""
 
     family: FailureFamily
     line: str

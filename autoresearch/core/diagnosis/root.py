@@ -29,7 +29,6 @@ from autoresearch.core.diagnosis.log_lines import (
     split,
     unstamped,
 )
-from autoresearch.core.text.lines import shortened
 from autoresearch.core.text.regex import later
 
 STORM = 5  # as many equal tracebacks, with no step in between, are a storm of retries
@@ -188,12 +187,12 @@ class Search:
             if len(self._step_texts) == known:
                 return
         self.steps += 1
-        self.last_step = shortened(text, MAX_LINE)
+        self.last_step = text[:MAX_SEEN]
         self._quote = None
 
     def nan(self, text: str, position: LogPosition) -> None:
         """Take in a step's line with a NaN metric; a single later step without one counts as recovery."""
-        failure = Failure(FailureFamily.DIVERGED, shortened(unstamped(split(text)[1]), MAX_LINE), position)
+        failure = Failure(FailureFamily.DIVERGED, unstamped(split(text)[1])[:MAX_SEEN], position)
         self._add(LineMeaning(FailureFamily.DIVERGED, Weight.NAN, 2), failure, PLAIN, at_step=self.steps - 1)
 
     def look(self, raw: str, position: LogPosition = LogPosition()) -> None:
@@ -467,12 +466,11 @@ class Search:
 
 
 def _failure(meaning: LineMeaning, printed: _PrintedLine, where: TracebackFrame | None = None) -> Failure:
-    text = shortened(printed.text, MAX_LINE)
-    return Failure(meaning.family, text, printed.position, 1, where, str(printed.process), meaning.note)
+    return Failure(meaning.family, printed.text, printed.position, 1, where, str(printed.process), meaning.note)
 
 
 def _shape(failure: Failure, meaning: LineMeaning, chain: int) -> str:
     """What makes two findings equal: an exception's class and frame, else the line without its numbers."""
     if meaning.weight is Weight.ANY and (failure.frame is not None or not chain):
         return f"{failure.line.partition(':')[0]} {failure.frame}"
-    return _NUMBERS.sub("#", failure.line)
+    return _NUMBERS.sub("#", failure.line[:MAX_LINE])

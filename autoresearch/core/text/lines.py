@@ -53,12 +53,6 @@ def plain(line: str) -> str:
     return _without_repeat_mark(line).rstrip()
 
 
-def shortened(line: str, most: int) -> str:
-    """At most so many characters, cut between words if it can be: half a secret would not be known, and masked."""
-    at = line.rfind(" ", 0, most + 1)
-    return line if len(line) <= most else line[: at if at > 0 else most]
-
-
 def _without_repeat_mark(line: str) -> str:
     """Remove the `[repeated 4x across cluster]` that Ray appends to a line that several workers printed."""
     at = line.rfind(" [repeated ")

@@ -22,7 +22,7 @@ from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
-from autoresearch.core.text.lines import plain, shortened
+from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
 from autoresearch.lab.results.measure import Measurement, evaluation, failure_of
 from autoresearch.readers.console import tail_lines
@@ -119,7 +119,7 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
     reason = str((end.evaluation or {}).get("reason", "there was none"))
     if reason:
         line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
-        return Failure(FailureFamily.EVALUATION_FAILED, shortened(f"{reason}: {line}", MAX_LINE) if line else reason)
+        return Failure(FailureFamily.EVALUATION_FAILED, mask_text(f"{reason}: {line}")[:MAX_LINE] if line else reason)
     if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
         return None
     told = f"the evaluation printed no {spec.objective.metric}"

@@ -29,6 +29,7 @@ from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.secrets import mask_text
 from autoresearch.trainers import ask, registry
 
 LOOSE = SignalPattern(
@@ -200,7 +201,7 @@ def _silent_s(end: ExitRecord, happened: list[Event], decided: Event | None) -> 
 def _tail(log: Path, count: int) -> tuple[str, ...]:
     from autoresearch.lab.runs.run_status import tail_lines
 
-    return tuple(tail_lines(log, count))
+    return tuple(mask_text(line) for line in tail_lines(log, count))
 
 
 def as_payload(explanation: Explanation) -> dict[str, Any]:

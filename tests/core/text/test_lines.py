@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.text.lines import logical_lines, plain, shortened
+from autoresearch.core.text.lines import logical_lines, plain
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,3 @@ def test_stripping_twice_is_stripping_once() -> None:
     once = plain("\x1b[36m(A pid=1)\x1b[0m   (B pid=2) text  ")
     assert once == "text"
     assert plain(once) == once
-
-
-def test_a_line_is_cut_between_words_where_it_has_any() -> None:
-    assert shortened("two words", 9) == "two words" and shortened("two words", 8) == "two"
-    assert shortened("two words", 3) == "two" and shortened("oneword", 3) == "one" and shortened(" oneword", 3) == " on"
