@@ -21,7 +21,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import CLEAN, EDITED, EditWorkspace
-from autoresearch.lab.agent_work.guard import end_leftover, guard
+from autoresearch.lab.agent_work.guard import end_leftover, entered, guard
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
@@ -130,7 +130,7 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     edit = replace(edit, flags=flags)
     added = [one.path for one in extracted.differences if one.mode_before == NOTHING]
     interpreter = Path(workspace.interpreter or sys.executable)
-    if why := shadowed(interpreter, workspace.clean.path, workspace.environment, added):
+    if why := shadowed(interpreter, workspace.clean.path, workspace.environment, added, entered(workspace)):
         return replace(edit, unmade=NotMade.PROTECTED, why=why)
     failed = guard(workspace, directory)
     failpoint("research.guarded")

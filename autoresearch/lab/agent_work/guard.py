@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -50,6 +51,15 @@ def guard(workspace: EditWorkspace, directory: Path) -> str:
         if end is None or end.ending is not Ending.FINISHED:
             return _reason(workspace, command, rundir, end)
     return ""
+
+
+def entered(workspace: EditWorkspace) -> set[str]:
+    """Directories of the clean worktree that the guard commands start in, name, or run a program of."""
+    tree = workspace.clean.path.resolve()
+    words = re.findall(r"[\w./+-]{1,200}", "\n".join(workspace.spec.guard))
+    named = {(tree / workspace.codebase / word).resolve() for word in words}
+    directories = {path if path.is_dir() else path.parent for path in named}
+    return {str(path.relative_to(tree)) for path in directories if path.is_relative_to(tree)}
 
 
 def end_leftover(workspace: EditWorkspace) -> None:

@@ -104,16 +104,21 @@ def prove_imports(
     return tuple(finding for finding in findings if finding is not None)
 
 
-def shadowed(interpreter: Path, worktree: Path, environment: Mapping[str, str], added: Iterable[str]) -> str:
+def shadowed(
+    interpreter: Path, worktree: Path, environment: Mapping[str, str], added: Iterable[str], entered: Iterable[str] = ()
+) -> str:
     """Which added file would be imported in the place of an installed module, as a clause; "" if none would.
 
     A new `pytest.py` at the root would be run by `python -m pytest`, and a new `torch/` by every script. `added`: paths
-    relative to the worktree that its base does not have.
+    relative to the worktree that its base does not have. `entered`: directories, relative to it, that commands start
+    in or whose programs they run: Python looks there before all others.
     """
     added = [*added]
     if "src" in added and (worktree / "src").is_dir():  # a new link
         added += [f"src/{child.name}" for child in (worktree / "src").iterdir()]
-    names = {name: path for path in sorted(added) if (name := _module_name(worktree, PurePosixPath(path)))}
+    roots = {PurePosixPath(root) for root in (".", "src", *entered)}
+    paths = [PurePosixPath(path) for path in sorted(added)]
+    names = {name: path for path in paths for root in roots if (name := _module_name(worktree, root, path))}
     if not names:
         return ""
     ours = [str(worktree), str(worktree / "src"), ""]
@@ -129,9 +134,9 @@ def shadowed(interpreter: Path, worktree: Path, environment: Mapping[str, str], 
     return ""
 
 
-def _module_name(worktree: Path, path: PurePosixPath) -> str:
-    """The name by which a file is a top-level module, or makes its directory one; "" if it is none."""
-    parts = path.parts[1:] if path.parts[0] == "src" else path.parts
+def _module_name(worktree: Path, root: PurePosixPath, path: PurePosixPath) -> str:
+    """The name by which a file is a module directly below the root, or makes its directory one; "" if it is none."""
+    parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
     is_module = path.suffix in (".py", ".so") or (worktree / path).is_dir()  # a link to a package, if it is a directory
     if len(parts) == 1 and is_module:
         name = parts[0].partition(".")[0]

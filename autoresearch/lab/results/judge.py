@@ -29,6 +29,7 @@ from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir, locked
 
 FLAT_FROM = 5  # values of a curve
+LONGER = 2  # times the steps of the baseline's longest run
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def judge(measured: MeasuredRun, state: CampaignState | None) -> Judgement:
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
         return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
-    flag = "; ".join(filter(None, (flag, _flat(measured, state, idea))))
+    flag = "; ".join(filter(None, (flag, _flat(measured, state, idea), _longer(measured, state, idea))))
     return Judgement(decision.status, reason, decision.noise, decision.judged, owed, flag)
 
 
@@ -154,6 +155,14 @@ def _flat(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
     from autoresearch.lab.campaigns.seed_curves import baseline_is_flat
 
     return "" if baseline_is_flat(state) else f"{FLAT}its objective is {values[0]:.4g} at all {len(values)} steps"
+
+
+def _longer(measured: MeasuredRun, state: CampaignState, idea: Idea) -> str:
+    """The flag of an edited idea that trains many more steps than the baseline, whose gain that may be; else ""."""
+    usual = max((row.steps or 0 for row in state.baseline.rows), default=0) if state.baseline else 0
+    if not (idea.edited and usual and measured.steps and measured.steps >= LONGER * usual):
+        return ""
+    return f"it trained {measured.steps} steps, and the baseline at most {usual}"
 
 
 def _foreign(spec: RunSpec, state: CampaignState) -> str:

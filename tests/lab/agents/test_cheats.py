@@ -55,7 +55,7 @@ def test_what_judges_it_is_not_changed(yard: Any, cheat: Callable[[Path], None],
     assert "+lr = 0.2" in edit.patch, "for the record"
 
 
-@pytest.mark.parametrize("path", ["pluggy/__init__.py", "src/yaml.py"])
+@pytest.mark.parametrize("path", ["pluggy/__init__.py", "src/yaml.py", "lib/pytest.py", "tools/yaml.py"])
 def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(make_yard: Any, path: str) -> None:
     """`python -m pytest`, the guard of our docs, passed with a pytest.py that exits with 0."""
 
@@ -63,8 +63,16 @@ def test_what_would_be_imported_in_the_place_of_an_installed_module_is_refused(m
         (tree / path).parent.mkdir(exist_ok=True, parents=True)
         (tree / path).write_text("raise SystemExit(0)\n")
 
-    edit = make_yard(guard=(f"{sys.executable} -m pytest",)).edit(agent)
+    guard = (f"cd lib && {sys.executable} -m pytest", f"{sys.executable} tools/new.py")
+    edit = make_yard(guard=guard).edit(agent)
     assert edit.unmade is NotMade.PROTECTED and "in the place of the installed" in edit.why, edit
+
+
+def test_the_name_of_an_installed_module_is_free_where_no_guard_looks(make_yard: Any) -> None:
+    def agent(tree: Path) -> None:
+        (tree / "lib/pytest.py").write_text("x = 1\n")
+
+    assert make_yard(guard=("true",)).edit(agent).unmade is None
 
 
 @pytest.mark.parametrize(("link", "target"), [("pytest", "stand_in/pytest"), ("src", "stand_in")])
