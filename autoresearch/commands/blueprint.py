@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,10 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.text.counted import counted
-from autoresearch.errors import BlueprintError, ConflictError
+from autoresearch.errors import ConflictError
 
 QUESTIONS = (
     ("purpose", "Why is it run, and how does it differ from others?"),
@@ -96,14 +98,15 @@ def check(
     )
     asked = ask_trainer(trainer, resolved, job="ajet_check")
     found = [*asked.all_findings(blueprint.max_time_s, os.environ), *unjudged(asked)]
+    found += ask.server(trainer).check_server(blueprint)
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
     rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
-    errors = [f for f in found if f.severity is Severity.ERROR]
+    refusals = [BlueprintInvalid(found)] if errors(found) else []
     payload = {
         "path": str(resolved.path),
-        "valid": not errors,
+        "valid": not refusals,
         "slug": blueprint.slug,
         "purpose": blueprint.purpose,
         "codebase_dir": str(resolved.codebase),
@@ -115,24 +118,17 @@ def check(
         "first_step_s": blueprint.first_step_s,
         "first_step_rule": rule,
         "trainer": trainer.name,
-        "findings": [
-            {
-                "severity": f.severity.value,
-                "code": f.code,
-                "message": f.message,
-                "hint": f.hint,
-                "where": f.where,
-                "line": f.line,
-            }
-            for f in found
-        ],
-        "exit_code": BlueprintError.exit_code if errors else 0,
-        "next": [] if errors else [f"autoresearch run {shlex.quote(path)} --dry-run"],
+        "findings": [asdict(f) for f in found],
+        "exit_code": 0,
+        "next": [f"autoresearch run {shlex.quote(path)} --dry-run"],
     }
-    count = f"{path}: {counted(len(errors), 'error')}, {counted(len(found) - len(errors), 'warning')}"
-    lines = [*map(str, found), f"first step: {rule}", count]
-    output.emit("blueprint check", payload, as_json=as_json, lines=lines)
-    return BlueprintError.exit_code if errors else 0
+    bad = len(errors(found))
+    lines = [*map(str, found), f"first step: {rule}"]
+    lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
+    if refusals:
+        payload["next"] = []
+    output.emit("blueprint check", payload, as_json=as_json, lines=lines, refusals=refusals)
+    return refusals[0].exit_code if refusals else 0
 
 
 def ask_for_blueprint() -> Path:

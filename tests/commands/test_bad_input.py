@@ -118,7 +118,7 @@ def test_a_bad_blueprint_is_one_sentence(bench: Any, name: str) -> None:
     code, out, _ = bench.here("blueprint", "check", path, "--json")
     checked = json.loads(out)
     assert code == 3 and checked["exit_code"] == 3 and checked["command"] == "blueprint check"
-    assert not checked["ok"] or (not checked["valid"] and checked["findings"])
+    assert not checked["ok"] and checked["error"]["message"] and checked["next"] == [] and not checked.get("valid")
     assert bench.here("run", path, "--dry-run")[0] == 3
 
 
@@ -154,7 +154,7 @@ def test_a_recipe_that_makes_the_trainer_die(bench: Any, name: str) -> None:
 def test_check_tells_programs_everything(bench: Any) -> None:
     path = bench.blueprint("ok", notes="- prepare: please make tea\n")
     good = bench.ask("blueprint", "check", path)
-    assert good["valid"] and good["exit_code"] == 0 and good["slug"] == "try-ok" and good["max_time_s"] == 600
+    assert good["ok"] and good["valid"] and (good["exit_code"], good["slug"], good["max_time_s"]) == (0, "try-ok", 600)
     assert {f["code"] for f in good["findings"]} == {"no_explanation", "not_a_command"}
     path.write_text(path.read_text().replace(COMMAND, f"{COMMAND} | tee log.txt"))
     (tee,) = [f for f in bench.ask("blueprint", "check", path)["findings"] if f["code"] == "hidden_exit_code"]
