@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,17 +57,6 @@ def of_ray(version: Mapping[str, Any], jobs: list[Any], url: str) -> Rows:
     """Rows from GET /api/version and /api/jobs/."""
     living = sum(isinstance(job, dict) and job.get("status") in ("PENDING", "RUNNING") for job in jobs)
     return [("Ray", f"{version.get('ray_version', 'unknown')} at {url}"), ("jobs", f"{living} live, of all users")]
-
-
-def of_kubernetes(version: bytes, context: str, namespace: str) -> Rows:
-    """Rows from `kubectl version -o json`, and where kubectl points."""
-    try:
-        told: dict[str, Any] = json.loads(version)
-    except ValueError:
-        told = {}
-    ours, theirs = ((told.get(f"{who}Version") or {}).get("gitVersion", "unknown") for who in ("client", "server"))
-    where = f"namespace {namespace or 'as kubectl has it'}, context {context or 'current'}"
-    return [("kubectl", f"{ours}, the server {theirs}"), ("where", where)]
 
 
 def _text(output: ProgramOutput) -> str:

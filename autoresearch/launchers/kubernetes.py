@@ -1,31 +1,43 @@
-"""Kubernetes: one Job, or KubeRay RayJob, per run, by kubectl.
+"""Kubernetes: one Job, or KubeRay RayJob, per run, by kubectl; its files lie on a volume that is mounted here, too.
 
 Objects are created, never applied over existing ones: the name is the run's, so a second submit finds the first job.
-The job is created before the Secret that carries its files and that it owns; its pod waits for the Secret.
+Names are RFC 1035 labels; a RayJob's may have 47 characters (MaxRayJobNameLength in
+ray-operator/controllers/ray/utils/constant.go of kuberay feeaf72f). Label values are 63 of [A-Za-z0-9._-].
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
+import re
+import shlex
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    DirectoryState,
+    Handle,
+    Job,
+    JobState,
+    Observation,
+    ProgramOutput,
+    Unreachable,
+    Want,
+)
 from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.launchers import descriptions
-from autoresearch.launchers.kubernetes_files import CarriedFiles, VolumeFiles, secret
-from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, Kubectl, parsed
-from autoresearch.launchers.kubernetes_manifest import checked, mapping, pods_of, stamp, values
-from autoresearch.launchers.kubernetes_names import PLACE, RUN, STOPPED, TELLS, label_value, labels, object_name
-from autoresearch.launchers.kubernetes_states import MAY_COME, disruption, observe
-from autoresearch.records.index import state_home
+from autoresearch.launchers.kubernetes_states import MAY_COME, STOPPED, disruption, observe
+from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
     "workload": "job (batch/v1, the default) or rayjob (KubeRay, ray.io/v1)",
@@ -45,18 +57,26 @@ OPTIONS = {
     "tolerations": "a list of tolerations, as a pod has them",
     "labels": "a mapping, for the job and its pods",
     "annotations": "a mapping, for the job and its pods",
-    "claim": "the PersistentVolumeClaim that holds run directories and code; without: files go by a Secret",
+    "claim": "the PersistentVolumeClaim that holds run directories and code",
     "mount": "where the claim is mounted in the pods",
     "local": "where the same volume is mounted on this machine; default: as `mount`, and then nothing is copied",
-    "root": "the pods' directory for code and runs: below `mount` where `local` differs, any where there is no claim",
+    "root": "the pods' directory for code and runs, below `mount`; needed where `local` differs",
     "template": "a manifest of your own (jinja2, as templates/kubernetes/job.yaml.j2)",
     "pre_running_deadline": "how long images may be pulled and a cluster may start; default 30m",
     "ttl": "how long the job and its pods' logs stay when it is over; default 1h, unless the run is recorded before",
 }
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
-KINDS = {"job": "jobs.batch", "rayjob": "rayjobs.ray.io"}
+WORKLOADS = {"job": ("jobs.batch", "Job"), "rayjob": ("rayjobs.ray.io", "RayJob")}  # resource and kind of each
+DURATIONS = {"pre_running_deadline": "30m", "ttl": "1h"}  # and their defaults
+ANSWER_S = 30.0
+MOST_SAID = 256 << 20  # a namespace with a thousand jobs lists 20 MiB
 HOPELESS_S = 60.0  # a registry may reject a token, or lack an image, for a moment
-SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
+AFTER_GRACE_S = 60.0  # for the Runner's cleanup and record, after the trainer's grace
+MARGIN_S = 300.0  # the Runner's own limits apply first
+RUN, CAMPAIGN, PLACE = (f"autoresearch/{word}" for word in ("run", "campaign", "place"))
+MOST_NAME, MOST_LABEL = 47, 63
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
+_SUSPEND = {"metadata": {"annotations": {STOPPED: "yes"}}, "spec": {"suspend": True}}
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
@@ -68,160 +88,109 @@ class KubernetesLauncher:
     def __init__(
         self, target: Target, environ: Mapping[str, str], render: Render, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        check_options(target)
         self.target = target
         self.clock = clock
         self.render = render
-        self.workload = checked(target)
-        self.resource = KINDS[self.workload]
+        self.resource, self.object_kind = WORKLOADS[target.text("workload", "job")]
         self.kubectl = Kubectl.of(target, environ)
-        mount, local = target.text("mount"), target.text("local", target.text("mount"))
-        folder = state_home(environ) / "places" / target.key / "carried"
-        self.carried = None if target.text("claim") else CarriedFiles(self.kubectl, environ, target, folder)
-        self.reach: Reach = self.carried or VolumeFiles(environ, target, mount, local)
+        self.reach = VolumeFiles(environ, target)
         self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
         self._hopeless: dict[str, float] = {}  # run -> since when
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
-        version = self.kubectl.ask("version", "-o", "json")
-        return descriptions.of_kubernetes(version, self.target.text("context"), self.target.text("namespace"))
+        told: dict[str, Any] = {}
+        with contextlib.suppress(ValueError):
+            told = json.loads(self.kubectl.ask("version", "-o", "json"))
+        ours, theirs = ((told.get(f"{who}Version") or {}).get("gitVersion", "unknown") for who in ("client", "server"))
+        namespace, context = self.target.text("namespace", "as kubectl has it"), self.target.text("context", "current")
+        where = ("where", f"namespace {namespace}, context {context}")
+        return [("kubectl", f"{ours}, the server {theirs}"), where]
 
     def preflight(self) -> list[Finding]:
         """See `JobLauncher`: the server validates a sample manifest (--dry-run=server)."""
-        local = self.target.text("local", self.target.text("mount"))
-        if self.target.text("claim") and not Path(local).is_dir():
-            text = f"launchers.{self.target.name}: {local} is no directory here, and should be the volume of its claim"
-            return [Finding(Severity.ERROR, "no_volume", text, "mount the volume here, or correct `local`")]
-        if self.kubectl.run("version", "--client", "-o", "json").returncode == 127:
-            text = "kubectl is not on PATH, and a Kubernetes target is asked by it"
-            return [Finding(Severity.ERROR, "no_kubectl", text, "install kubectl (Debian: kubernetes-client)")]
+        if not Path(self.reach.local).is_dir():
+            text = f"launchers.{self.target.name}: {self.reach.local} is no directory here, and should be the volume"
+            hint = "mount the volume of its claim here, or correct `local`"
+            return [Finding(Severity.ERROR, "no_volume", text, hint)]
         try:
-            self._create(self._manifest(_PROBE, labels(_PROBE, self.target)), "--dry-run=server")
-            if claim := self.target.text("claim"):
-                self.kubectl.ask("get", "persistentvolumeclaims", claim, "-o", "name")
+            self._create(self.manifest(_PROBE), "--dry-run=server")
+            self.kubectl.ask("get", "persistentvolumeclaims", self.target.text("claim"), "-o", "name")
         except AlreadyThere:
-            return []
+            pass
         except Declined as no:
             return [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
         except Unreachable as silent:
-            knows = silent.code in ("unauthorized", "bad_kubeconfig", "untrusted")
-            severity = Severity.ERROR if knows else Severity.WARNING
+            lasts = silent.code in ("no_kubectl", "unauthorized", "bad_kubeconfig", "untrusted")
+            severity = Severity.ERROR if lasts else Severity.WARNING
             return [Finding(severity, silent.code, silent.reason, silent.hint)]
         return []
 
+    # -- submitting ---------------------------------------------------------------------------------------------
+
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`."""
-        name, marks = object_name(job.run, job.attempt), labels(job, self.target)
-        made = self._find(name, marks) if job.again else None
-        packed = self.carried.packed(job) if self.carried is not None else b""
+        made = self._find(job) if job.again else None
         if made is None:
             try:
-                made = self._create(self._manifest(job, marks))
+                made = self._create(self.manifest(job))
             except AutoresearchError as error:
                 raise Declined(error.message, code="bad_template", hint=error.hint) from error
             except AlreadyThere:
-                made = self._find(name, marks)
-                if made is None:
-                    raise Unreachable(f"{name} was there, and is gone") from None
-        handle = Handle(job.run, name, {"uid": made["metadata"].get("uid", ""), "directory": job.directory})
-        if self.carried is not None:
-            try:
-                self._send(secret(name, marks, made, packed))
-            except Declined:  # without its files, its pod would wait for ever
-                self.stop(handle, hard=True)
-                raise
-            self.carried.sent(job)
-        return handle
+                made = self._find(job)
+        if made is None:
+            raise Unreachable(f"{object_name(job.run, job.attempt)} was there, and is gone")
+        return Handle(job.run, object_name(job.run, job.attempt), {"uid": made["metadata"].get("uid", "")})
 
-    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`: one kubectl call for all jobs of this target and their pods."""
-        words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.target.key)}", "-o", "json")
-        items: list[dict[str, Any]] = parsed(self.kubectl.ask(*words)).get("items") or []
-        if self.carried is not None:
-            self._pass_on_stops(handles)
-        runs = {label_value(handle.run): handle.run for handle in handles}
-        jobs: dict[str, dict[str, Any]] = {}
-        pods: dict[str, list[dict[str, Any]]] = {}
-        for item in items:
-            run = runs.get((item["metadata"].get("labels") or {}).get(RUN, ""))
-            if run and item.get("kind") == "Pod":
-                pods.setdefault(run, []).append(item)
-            elif run:
-                jobs[item["metadata"]["name"]] = item
-        if self.carried is not None:
-            self.carried.pods = {
-                pod["metadata"]["name"]: run
-                for run, own in pods.items()
-                for pod in own
-                if (pod["metadata"].get("labels") or {}).get(TELLS)
-                and (pod.get("status") or {}).get("phase", "Pending") != "Pending"  # it has no log: all would be asked
-            }
-        return {h.run: found for h in handles if (found := self._observed(h, jobs.get(h.native), pods.get(h.run, [])))}
-
-    def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`. A soft stop ends a Job's pod with its grace period, and keeps it and its log.
-
-        A RayJob is suspended: KubeRay then takes its cluster down with the pods' grace period.
-        """
-        job = f"{self.resource}/{handle.native}"
-        try:
-            if hard:
-                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=background")
-                self.kubectl.ask("delete", "pods", "-l", self._mine(handle), "--wait=false", "--grace-period=1")
-            elif self.workload == "rayjob":
-                self.kubectl.ask("patch", job, "--type=merge", "-p", json.dumps(SUSPEND))
-            else:
-                self._end_pods(handle)
-        except Declined:
-            return  # it is over or gone already
-
-    def forget(self, handle: Handle) -> None:
-        """See `JobLauncher`: deletes the job, its pods and its Secret; the log has been copied by now."""
-        self._disrupted.pop(handle.run, None)
-        self._hopeless.pop(handle.run, None)
-        if self.carried is not None:
-            self.carried.forget(handle.run)
-        kinds = "secrets" if self.target.text("ttl") else f"{self.resource},secrets"
-        with contextlib.suppress(Declined, Unreachable):
-            self.kubectl.ask("delete", kinds, "-l", self._mine(handle), "--wait=false", "--cascade=background")
-
-    # -- submitting ---------------------------------------------------------------------------------------------
-
-    def _find(self, name: str, marks: Mapping[str, str]) -> dict[str, Any] | None:
-        """The job of this name; None without one. Raises Declined if it is another run's."""
+    def _find(self, job: Job) -> dict[str, Any] | None:
+        """The job of this run; None without one. Raises Declined if another one has its name."""
+        name = object_name(job.run, job.attempt)
         said = self.kubectl.ask("get", f"{self.resource}/{name}", "--ignore-not-found", "-o", "json")
         found = parsed(said) if said.strip() else None
-        if found and (found["metadata"].get("labels") or {}).get(RUN) != marks[RUN]:
+        if found and _label(found, RUN) != label_value(job.run):
             raise Declined(f"{name} is there already, and is no job of this run", code="name_taken")
         return found
 
     def _create(self, manifest: Mapping[str, Any], *flags: str) -> dict[str, Any]:
         return parsed(self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode()))
 
-    def _send(self, content: Mapping[str, Any]) -> None:
-        with contextlib.suppress(AlreadyThere):
-            self._create(content)
-
-    def _manifest(self, job: Job, marks: Mapping[str, str]) -> dict[str, Any]:
+    def manifest(self, job: Job) -> dict[str, Any]:
         """The template's object; name, labels and annotations are set here, so that no template can omit them."""
-        template = self.target.text("template") or f"kubernetes/{self.workload}.yaml.j2"
+        workload = self.target.text("workload", "job")
+        template = self.target.text("template") or f"kubernetes/{workload}.yaml.j2"
         made = self.render(template, values(self.target, job))
-        if made.get("kind") != ("RayJob" if self.workload == "rayjob" else "Job"):
+        if made.get("kind") != self.object_kind:
             raise UsageError(f"launchers.{self.target.name}.template: {template} makes a {made.get('kind')!r}")
-        whole = {**mapping(self.target, "labels"), **marks}
-        stamp(made, whole, mapping(self.target, "annotations") | {"autoresearch/directory": job.directory})
+        ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: self.target.key}
+        marks = {key: label_value(value) for key, value in ours.items() if value}
+        labels = {**mapping(self.target, "labels"), **marks, "app.kubernetes.io/managed-by": "autoresearch"}
+        annotations = mapping(self.target, "annotations")
+        _stamp(made, labels, annotations | {"autoresearch/directory": job.directory})
         made["metadata"]["name"] = object_name(job.run, job.attempt)
-        for pod in pods_of(made):
-            tells = self.carried is not None and pod is pods_of(made)[0]
-            stamp(pod, {**whole, **({TELLS: "yes"} if tells else {})}, mapping(self.target, "annotations"))
+        for pod in _pods_of(made):
+            _stamp(pod, labels, annotations)
         return made
 
     # -- asking -------------------------------------------------------------------------------------------------
 
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `JobLauncher`: one kubectl call for all jobs of this target and their pods."""
+        words = ("get", f"{self.resource},pods", "-l", f"{PLACE}={label_value(self.target.key)}", "-o", "json")
+        jobs: dict[str, dict[str, Any]] = {}
+        pods: dict[str, list[dict[str, Any]]] = {}
+        for item in parsed(self.kubectl.ask(*words)).get("items") or []:
+            if item.get("kind") == "Pod":
+                pods.setdefault(_label(item, RUN), []).append(item)
+            else:
+                jobs[item["metadata"]["name"]] = item
+        found = {h.run: self._observed(h, jobs.get(h.native), pods.get(label_value(h.run), [])) for h in handles}
+        return {run: observation for run, observation in found.items() if observation}
+
     def _observed(
         self, handle: Handle, job: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]
     ) -> Observation | None:
-        if job is None:
+        if job is None or _label(job, RUN) != label_value(handle.run):
             return self._disrupted.get(handle.run)
         found = self._lasting(handle.run, observe(job, pods))
         for pod in pods:
@@ -240,21 +209,312 @@ class KubernetesLauncher:
         since = self._hopeless.get(run, math.inf)
         return replace(observation, hopeless=self.clock() - since >= HOPELESS_S)
 
-    def _pass_on_stops(self, handles: Sequence[Handle]) -> None:
-        """Turn stop requests for pods whose files cannot be written into a TERM."""
-        assert self.carried is not None
-        for handle in handles:
-            directory = str(handle.more.get("directory", ""))
-            if directory in self.carried.stops:
-                self.stop(handle, hard=False)
-                del self.carried.stops[directory]
+    # -- ending -------------------------------------------------------------------------------------------------
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `JobLauncher`. A soft stop ends a Job's pod with its grace period, and keeps it and its log.
+
+        A RayJob is suspended: KubeRay then takes its cluster down with the pods' grace period.
+        """
+        job, mine = f"{self.resource}/{handle.native}", self._mine(handle)
+        with contextlib.suppress(Declined):  # it is over or gone already
+            if hard:
+                self.kubectl.ask("delete", job, "--ignore-not-found", "--wait=false", "--cascade=background")
+                self.kubectl.ask("delete", "pods", "-l", mine, "--wait=false", "--grace-period=1")
+            elif self.object_kind == "RayJob":
+                self.kubectl.ask("patch", job, "--type=merge", "-p", json.dumps(_SUSPEND))
+            else:
+                for pod in self.kubectl.ask("get", "pods", "-l", mine, "-o", "name").decode().split():
+                    self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')
+
+    def forget(self, handle: Handle) -> None:
+        """See `JobLauncher`: deletes the job and its pods, unless the target says how long they stay."""
+        self._disrupted.pop(handle.run, None)
+        self._hopeless.pop(handle.run, None)
+        if not self.target.text("ttl"):
+            with contextlib.suppress(Declined, Unreachable):
+                words = ("-l", self._mine(handle), "--wait=false", "--cascade=background")
+                self.kubectl.ask("delete", self.resource, *words)
 
     def _mine(self, handle: Handle) -> str:
         """The label selector of one run's objects."""
         return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.target.key)}"
 
-    def _end_pods(self, handle: Handle) -> None:
-        """Have the kubelet end the pods with their grace period, keeping their logs (which deleting would remove)."""
-        listed = self.kubectl.ask("get", "pods", "-l", self._mine(handle), "-o", "name")
-        for pod in listed.decode().split():
-            self.kubectl.ask("patch", pod, "--type=merge", "-p", '{"spec":{"activeDeadlineSeconds":1}}')
+
+class VolumeFiles(SharedFiles):
+    """Files on a volume: `mount` in a pod is `local` here. If both are the same path, nothing is copied.
+
+    Programs for the volume run here, with the local Python instead of the image's; their input and output use the pod's
+    paths. Other files of the image cannot be checked from here, and are assumed to exist.
+    """
+
+    def __init__(self, environ: Mapping[str, str], target: Target) -> None:
+        super().__init__(environ)
+        self.mount = target.text("mount").rstrip("/")
+        self.local = target.text("local", self.mount).rstrip("/")
+        self.shared = self.mount == self.local
+        self.python = target.text("python", "python3")
+        venv = target.text("venv")
+        self.interpreter = target.text("interpreter") or (f"{venv}/bin/python" if venv else self.python)
+
+    def here(self, path: str) -> str:
+        """The local path of a pod's path."""
+        inside = path == self.mount or path.startswith(f"{self.mount}/")
+        return self.local + path[len(self.mount) :] if inside else path
+
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
+        """See `Reach`."""
+        found = {}
+        for want in wants:
+            names = {self.here(name): name for name in want.offsets}
+            asked = Want(want.run, self.here(want.directory), {self.here(n): at for n, at in want.offsets.items()})
+            seen = super().look([asked])[want.run]
+            found[want.run] = replace(seen, grown={names.get(name, name): data for name, data in seen.grown.items()})
+        return found
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `Reach`. The trainer inherits all variables of its container: secrets of `env_from_secret`, devices."""
+        if "spec.json" in files:
+            spec = {**json.loads(files["spec.json"]), "inherit": [""]}
+            files = {**files, "spec.json": json.dumps(spec).encode()}
+        super().put(self.here(directory), files, private=private)
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
+        """See `Reach`: runs locally, on the volume."""
+        if self.shared:
+            return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
+        ours = [sys.executable if n == 0 and word == self.python else self.here(word) for n, word in enumerate(argv)]
+        text = _moved(stdin, self.mount, self.local)
+        said = super().run(ours, stdin=text, timeout_s=timeout_s, cwd=self.here(cwd))
+        out = _moved(said.out, self.local, self.mount)
+        if argv[0] == self.python:
+            out = self._as_the_image(out.replace(sys.executable.encode(), self.python.encode()))
+        return replace(said, out=out)
+
+    def _as_the_image(self, answer: bytes) -> bytes:
+        """The answer of a survey (`runner.remote_files`) without its claims about files outside of the volume."""
+        with contextlib.suppress(ValueError):
+            found = json.loads(answer)
+            if isinstance(found, dict) and "lacking" in found:
+                lacking = [path for path in found["lacking"] if str(path).startswith(f"{self.mount}/")]
+                return json.dumps({**found, "lacking": lacking, "interpreter": self.interpreter}).encode()
+        return answer
+
+
+def _moved(data: bytes, here: str, there: str) -> bytes:
+    """A text with one directory replaced by another."""
+    return re.sub(rb"(?<![\w./-])" + re.escape(here.encode()) + rb"(?![\w.-])", lambda _: there.encode(), data)
+
+
+# -- options and manifest -----------------------------------------------------------------------------------------
+
+
+def check_options(target: Target) -> None:
+    """Raise UsageError, which names the option, for options that are missing, invalid or contradict each other."""
+    workload, image, mount = target.text("workload", "job"), target.text("image"), target.text("mount").rstrip("/")
+    if workload not in WORKLOADS:
+        raise _wrong(target, "workload", f"{workload!r} is none of {', '.join(WORKLOADS)}")
+    if not image and not target.text("template"):
+        raise _wrong(target, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
+    if not target.text("claim"):
+        why = "is missing: run directories and code lie on the volume of a PersistentVolumeClaim"
+        raise _wrong(target, "claim", why, "claim: NAME, and mount: where the pods have it")
+    if not mount.startswith("/"):
+        raise _wrong(target, "mount", "must say where pods have the claim, as an absolute path")
+    if target.text("local", mount).rstrip("/") != mount and not target.text("root").startswith(f"{mount}/"):
+        why = f"must be a directory below `mount`, which is {mount}: code and runs go there"
+        raise _wrong(target, "root", why, f"root: {mount}/autoresearch")
+    if target.text("codebase", "sent") != "sent":
+        raise _wrong(target, "codebase", "pods are not there before their run, so that none can be asked: it is sent")
+    for option in DURATIONS:
+        _seconds(target, option)
+    for option in ("labels", "annotations", "node_selector"):
+        mapping(target, option)
+    if not isinstance(target.options.get("tolerations") or [], list):
+        raise _wrong(target, "tolerations", "must be a list, as a pod has it")
+    for option in ("gpus", "workers"):
+        if not target.text(option, "0").isdecimal():
+            raise _wrong(target, option, f"{target.text(option)!r} is no number")
+
+
+def values(target: Target, job: Job) -> dict[str, Any]:
+    """The values for the templates; named as the target's options where they mean the same."""
+    names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount", "ray_version")
+    grace_s = math.ceil(job.grace_s + AFTER_GRACE_S)
+    # only the Runner gets the run id: other processes of a RayJob with it would be swept as leftovers
+    own = [f"{key}={value}" for key, value in job.environment.items()]
+    given = {"cpu": target.text("cpus"), "memory": target.text("memory")}
+    limits = {key: value for key, value in given.items() if value}
+    return {
+        **{option: target.text(option) for option in names},
+        "name": object_name(job.run, job.attempt),
+        "argv": list(job.argv),
+        "cwd": job.cwd,
+        "environment": [{"name": key, "value": value} for key, value in job.environment.items()],
+        "entrypoint": "exec " + shlex.join(["env", *own, *job.argv]),
+        "runtime_env": {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(grace_s)}},
+        "grace_s": grace_s,
+        "deadline_s": math.ceil(job.max_s + MARGIN_S),
+        "pre_running_s": _seconds(target, "pre_running_deadline"),
+        "ttl_s": _seconds(target, "ttl"),
+        "gpus": int(target.text("gpus") or job.gpus),
+        "workers": int(target.text("workers", "0")),
+        "node_selector": mapping(target, "node_selector"),
+        "tolerations": target.options.get("tolerations") or [],
+        "limits": lambda gpus: {**limits, **({"nvidia.com/gpu": gpus} if gpus else {})},
+    }
+
+
+def mapping(target: Target, option: str) -> dict[str, str]:
+    """An option that maps names to texts; {} if not given. Raises UsageError for anything else."""
+    value = target.options.get(option) or {}
+    if not isinstance(value, Mapping):
+        raise _wrong(target, option, "must be a mapping of names to values")
+    return {str(key): str(item) for key, item in value.items()}
+
+
+def _seconds(target: Target, option: str) -> int:
+    try:
+        return max(1, math.ceil(parse_duration(target.text(option, DURATIONS[option]))))
+    except ValueError as error:
+        raise _wrong(target, option, str(error), "durations look like 30s, 20m or 24h") from error
+
+
+def _wrong(target: Target, option: str, why: str, hint: str = "") -> UsageError:
+    return UsageError(f"launchers.{target.name}.{option}: {why}", hint=hint, code="bad_launcher")
+
+
+def _stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    """Set labels and annotations on an object or a pod template, over its own."""
+    about = item.setdefault("metadata", {})
+    about["labels"] = {**(about.get("labels") or {}), **labels}
+    if annotations:
+        about["annotations"] = {**(about.get("annotations") or {}), **annotations}
+
+
+def _pods_of(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pod templates of a Job or RayJob. Raises UsageError without one."""
+    spec = made.get("spec") or {}
+    cluster = spec.get("rayClusterSpec") or {}
+    groups = [cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])] if cluster else [spec]
+    found = [group["template"] for group in groups if isinstance((group or {}).get("template"), dict)]
+    if not found:
+        raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
+    return found
+
+
+def object_name(run: str, attempt: int = 1) -> str:
+    """The name of a run's job; the same for every submit of one attempt."""
+    whole = f"ajet-{run}" + (f"-a{attempt}" if attempt > 1 else "")
+    safe = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")
+    return safe if safe == whole and len(whole) <= MOST_NAME else _cut(safe, whole, MOST_NAME)
+
+
+def label_value(text: str) -> str:
+    """A text as a label's value; an invalid one is shortened and made unique by a hash."""
+    if _LABEL.match(text):
+        return text
+    return _cut(re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("._-"), text, MOST_LABEL)
+
+
+def _cut(safe: str, whole: str, most: int) -> str:
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{safe[: most - 9].rstrip('._-') or 'x'}-{digest}"
+
+
+def _label(item: Mapping[str, Any], name: str) -> str:
+    return str((item["metadata"].get("labels") or {}).get(name, ""))
+
+
+# -- kubectl ------------------------------------------------------------------------------------------------------
+
+
+class AlreadyThere(Exception):  # noqa: N818 - as `core.run.job_launcher` names its own
+    """An object of that name exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl for one target: its namespace, context and kubeconfig."""
+
+    flags: tuple[str, ...]
+    environ: Mapping[str, str]
+
+    @classmethod
+    def of(cls, target: Target, environ: Mapping[str, str]) -> Kubectl:
+        """The kubectl that a target's options describe."""
+        given = {option: target.text(option) for option in ("kubeconfig", "context", "namespace")}
+        return cls(tuple(f"--{option}={value}" for option, value in given.items() if value), environ)
+
+    def ask(self, *words: str, stdin: bytes = b"") -> bytes:
+        """Its stdout; raises Unreachable, Declined or AlreadyThere if it failed."""
+        argv = ["kubectl", *self.flags, f"--request-timeout={ANSWER_S * 0.8:.0f}s", *words]
+        try:
+            said = subprocess.run(
+                argv, input=stdin, capture_output=True, timeout=ANSWER_S, check=False, env=dict(self.environ)
+            )
+        except FileNotFoundError:
+            hint = "install kubectl (Debian: kubernetes-client)"
+            why = "kubectl is not on PATH, and a Kubernetes target is asked by it"
+            raise Unreachable(why, code="no_kubectl", hint=hint) from None
+        except subprocess.TimeoutExpired as error:
+            raise Unreachable(f"kubectl gave no answer within {ANSWER_S:.0f} s") from error
+        if said.returncode != 0:
+            raise meaning(ProgramOutput(said.returncode, said.stdout[: 1 << 20], said.stderr[: 1 << 20]))
+        return said.stdout[:MOST_SAID]
+
+
+def parsed(printed: bytes) -> dict[str, Any]:
+    """The object that kubectl printed, after anything a wrapper printed; raises Unreachable without one."""
+    try:
+        found: dict[str, Any] = json.loads(printed[printed.index(b"{") :])
+        return found
+    except ValueError:
+        words = _sentence(printed[:4096].decode("utf-8", "replace"))
+        raise Unreachable(f"kubectl printed no object: {words or 'nothing'}", code="odd_answer") from None
+
+
+# The first that fits decides. Only a clear refusal by the server is Declined; all else says nothing about a run.
+_FAILURES: tuple[tuple[str, type[Unreachable | Declined], str, str], ...] = (
+    ("no matches for kind", Declined, "kubernetes_refused", "install KubeRay in the cluster, or use `workload: job`"),
+    (
+        "strict decoding error|unknown field|exceeded quota|denied the request|violates PodSecurity",
+        *(Declined, "kubernetes_refused", ""),
+    ),
+    (r"server \(Forbidden\)", Unreachable, "unauthorized", "ask for the right to do this in the namespace"),
+    (
+        r"must be logged in|provide credentials|enter Username|getting credentials|Unauthorized",
+        *(Unreachable, "unauthorized", "log in to the cluster again, or correct the target's context or kubeconfig"),
+    ),
+    (r'namespaces "[^"]*" not found', Declined, "kubernetes_refused", "correct the target's namespace"),
+    (
+        r"server \((Invalid|BadRequest|NotFound|MethodNotAllowed|RequestEntityTooLarge|UnsupportedMediaType)\)",
+        *(Declined, "kubernetes_refused", ""),
+    ),
+    (
+        r'context "[^"]*" does not exist|context was not found|no configuration has been provided'
+        r"|[Ii]nvalid configuration|error loading|error: (?:stat|open) [^\n]*: no such file",
+        *(Unreachable, "bad_kubeconfig", "correct the target's kubeconfig or context"),
+    ),
+    ("x509: |certificate ", Unreachable, "untrusted", "its certificate is not the one that was expected"),
+)
+_WARNING = re.compile(r"^Warning: .*\n?", re.M)  # from the server, about something it accepts all the same
+_LEAD = re.compile(r"^(?:Error from server \(\w+\): |error: )?(?:error (?:when creating|validating) [^:]*: )*")
+
+
+def meaning(output: ProgramOutput) -> Unreachable | Declined | AlreadyThere:
+    """What a failed kubectl says."""
+    text = _WARNING.sub("", (output.err or output.out).decode("utf-8", "replace")).strip()
+    sentence = f"kubectl: {_sentence(text) or output.complaint}"
+    if "Error from server (AlreadyExists)" in text:
+        return AlreadyThere(sentence)
+    for pattern, kind, code, hint in _FAILURES:
+        if re.search(pattern, text):
+            return kind(sentence, code=code, hint=hint)
+    return Unreachable(sentence)
+
+
+def _sentence(text: str) -> str:
+    """The last meaningful line, without kubectl's prefixes."""
+    lines = [line for line in text.splitlines() if line.strip() and not re.match(r"[EIW]\d{4} ", line)]
+    return _LEAD.sub("", lines[-1].strip())[:400] if lines else ""

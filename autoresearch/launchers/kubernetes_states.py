@@ -13,9 +13,9 @@ from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import JobState, Observation
-from autoresearch.launchers.kubernetes_names import STOPPED
 
 Object = Mapping[str, Any]
+STOPPED = "autoresearch/stopped"  # annotation of a RayJob that autoresearch suspended
 
 _NEVER = {"InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff", "CreateContainerConfigError", "StartError"}
 _PULL = ("ImagePullBackOff", "ErrImagePull")

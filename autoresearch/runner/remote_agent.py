@@ -254,9 +254,7 @@ def _await(directory: str, child: subprocess.Popen[bytes], leases: list[str], wa
         pause = min(2 * pause, 0.1)
 
 
-def _show_gpus(
-    directory: str, uuids: list[str], shown: Mapping[str, str], environment: Mapping[str, str]
-) -> list[str]:
+def _show_gpus(directory: str, uuids: list[str], shown: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
     """Write the run's GPUs into its spec and the trainer's environment; returns the GPUs' lease files."""
     folder = environment.get("AUTORESEARCH_GPU_LEASES") or lease_folder()
     leases = [make_lease(folder, uuid) for uuid in uuids]

@@ -263,7 +263,7 @@ class Runner:
         return "" if self.stopping.decision or code == 0 else words
 
     def last_line_since(self, offset: int) -> str:
-        """": " and the last line of the log after an offset, which often says why a command failed; "" without one."""
+        """ ": " and the last line of the log after an offset, which often says why a command failed; "" without one."""
         try:
             with open(f"{self.dir}/run.log", "rb") as file:
                 file.seek(max(offset, os.fstat(file.fileno()).st_size - 8192))

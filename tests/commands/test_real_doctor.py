@@ -93,8 +93,8 @@ def test_a_kubernetes_cluster(bench: Any, kubernetes: Any) -> None:
     (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
     facts = facts_of(place)
     assert place["answers"] and facts["kubectl"].startswith("v1.") and "it read our file" in facts["canary"]
-    del own["claim"], own["mount"]
-    declare(bench, kind="kubernetes", image="busybox", root="/autoresearch", **own)
+    own |= {"mount": "/mnt", "local": str(bench.root), "root": "/mnt/autoresearch"}
+    declare(bench, kind="kubernetes", image="busybox", **own)
     (place,) = bench.ask("doctor", "--launcher", "far", "--canary")["places"]
     assert "do not see our paths" in facts_of(place)["canary"]
 

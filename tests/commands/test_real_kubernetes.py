@@ -98,11 +98,8 @@ def test_a_run_there_and_back(lab: Lab, workload: str) -> None:
     lab.tidied()
 
 
-@pytest.mark.parametrize("workload", ["job", "rayjob"])
-def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
-    """Code, spec and environment go by a Secret that the job owns; the log brings back all that there is."""
-    root = lab.bench.root / "pods"
-    lab.place(root=str(root), workload=workload)
+def test_variables_of_a_run_reach_its_trainer_and_no_manifest(lab: Lab) -> None:
+    lab.volume()
     (lab.bench.repo / "secret.py").write_text(
         "import os; print('token:', len(os.environ['HF_TOKEN']))\nprint(end='10%\\r20%\\r')\nimport trainer\n"
     )
@@ -110,13 +107,10 @@ def test_a_run_without_a_volume(lab: Lab, workload: str) -> None:
     lab.bench.git("commit", "-qm", "more")
     lab.bench.env["HF_TOKEN"] = "abcdefghi"
     told = lab.run("ok", command="python secret.py", notes="- requires_env: HF_TOKEN")
-    row = lab.row(told)
-    assert (row["ending"], row["metric_value"]) == ("finished", "0.5"), lab.record(told)
+    assert lab.row(told)["ending"] == "finished", lab.record(told)
     log = (Path(told["run_dir"]) / "run.log").read_bytes().decode()
-    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log and "\x1e" not in log
-    assert len(lab.cluster.started) == 1
+    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log
     lab.tidied()
-    assert not list(lab.bench.root.parent.rglob("carried/files/**/environment"))
 
 
 def test_a_volume_that_has_another_name_here(lab: Lab) -> None:
@@ -172,13 +166,9 @@ def test_what_keeps_a_run_from_starting(lab: Lab) -> None:
     assert len(lab.cluster.started) == 1
 
 
-@pytest.mark.parametrize("options", [{"workload": "rayjob"}, {"carried": True}])
-def test_a_stop_is_passed_on(lab: Lab, options: dict[str, Any]) -> None:
-    workload = {key: value for key, value in options.items() if key != "carried"}
-    if "carried" in options:
-        lab.place(root=str(lab.bench.root / "pods"), **workload)
-    else:
-        lab.volume(**workload)
+@pytest.mark.parametrize("workload", ["job", "rayjob"])
+def test_a_stop_is_passed_on(lab: Lab, workload: str) -> None:
+    lab.volume(workload=workload)
     run = lab.run("long")
     lab.stepped(run)
     lab.bench.ask("stop", run["run"], "--reason", "enough")
@@ -188,19 +178,19 @@ def test_a_stop_is_passed_on(lab: Lab, options: dict[str, Any]) -> None:
 
 def test_nobody_answers_for_a_while(lab: Lab) -> None:
     """The API server goes away, comes back and wants another login: nothing is concluded, nothing started twice."""
-    lab.place(root=str(lab.bench.root / "pods"))  # on a volume, files would tell that it runs
-    run = lab.run("long")
-    lab.stepped(run)
+    lab.cluster.unschedulable = "0/3 nodes are available"  # once it runs, its files tell so
+    lab.volume()
+    run = lab.run("ok")
+    lab.bench.until(lambda: lab.state(run) == "pending")
     lab.kubernetes.api.stop()
     lab.bench.until(lambda: lab.state(run) == "unreachable")
     lab.kubernetes.api.start()
-    lab.bench.until(lambda: lab.state(run) == "running")
+    lab.bench.until(lambda: lab.state(run) == "pending")
     lab.kubernetes.api.fault = Refused(401, "Unauthorized", "Unauthorized")
     lab.bench.until(lambda: lab.state(run) == "unreachable" and "log in" in str(lab.observed(run)))
     lab.kubernetes.api.fault = None
-    lab.bench.until(lambda: lab.state(run) == "running")
-    lab.bench.ask("stop", run["run"], "--reason", "enough")
-    assert lab.row(run)["ending"] == "stopped" and len(lab.cluster.started) == 1
+    lab.cluster.unschedulable = ""
+    assert lab.row(run)["ending"] == "finished" and len(lab.cluster.started) == 1
 
 
 @pytest.mark.parametrize("where", ["follower.submitting", "follower.submitted"])

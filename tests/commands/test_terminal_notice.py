@@ -54,7 +54,7 @@ def test_a_real_tmux_passes_the_bell_on_and_the_notice_where_it_is_allowed(
     """`script` is the terminal outside; what tmux writes to it is in its file."""
     (tmp_path / "text").write_text(sequence("one: ended", in_tmux=True))
     inside = f"tmux set -g allow-passthrough {passthrough}; sleep 0.3; cat {tmp_path / 'text'}; sleep 0.5"
-    outside = f"tmux -S {tmux_socket} -f /dev/null new-session \"{inside}\""
+    outside = f'tmux -S {tmux_socket} -f /dev/null new-session "{inside}"'
     environ = {"TERM": "xterm-256color", "PATH": "/usr/bin:/bin:/usr/local/bin", "LANG": "C.UTF-8"}
     subprocess.run(
         ["script", "-qc", outside, str(tmp_path / "seen")],

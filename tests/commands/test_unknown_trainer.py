@@ -13,10 +13,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 SINCE = "steps are recognised from the output; until the first one, the run is ended if it prints nothing new"
-WRITTEN = (
-    "after the start if no step is recognised, whatever is printed; "
-    "steps are recognised from the output"
-)
+WRITTEN = "after the start if no step is recognised, whatever is printed; steps are recognised from the output"
 
 
 def rule(bench: Any, path: Path, *flags: object, **env: str) -> str:

@@ -15,9 +15,7 @@ import pytest
 from autoresearch.core.run.job_launcher import Declined, Handle, Job
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.render import manifest
-from autoresearch.launchers.kubernetes import KubernetesLauncher
-from autoresearch.launchers.kubernetes_names import PLACE, RUN, label_value
-from tests.engines.kubernetes.api_server import Refused
+from autoresearch.launchers.kubernetes import PLACE, RUN, KubernetesLauncher, label_value
 
 pytestmark = pytest.mark.real
 
@@ -60,38 +58,6 @@ def test_one_call_however_many(launcher: Callable[..., KubernetesLauncher], kube
 
 def _in(namespace: str, item: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {**item["metadata"], "namespace": namespace}}
-
-
-def test_what_is_too_large_for_a_secret(launcher: Callable[..., KubernetesLauncher], tmp_path: Path) -> None:
-    made = launcher(root="/autoresearch")
-    job = Job(
-        "big-000000", "ajet_big", "c", "/autoresearch/runs/big", ("python3", "/autoresearch/r", ""), "/", 60.0, 1.0
-    )
-    made.reach.put(job.directory, {"data": os.urandom(1 << 20)})
-    with pytest.raises(Declined, match="a Secret holds 1 MiB") as no:
-        made.submit(job)
-    assert no.value.code == "secret_too_large" and "claim" in no.value.hint
-
-
-def test_a_job_whose_files_are_refused_is_not_left_behind(
-    launcher: Callable[..., KubernetesLauncher], kubernetes: Any, monkeypatch: pytest.MonkeyPatch, eventually: Any
-) -> None:
-    """Its pod would wait for the Secret as long as its deadline is, with all that it had asked for."""
-
-    def full(resource: str, namespace: str, item: dict[str, Any], **more: Any) -> dict[str, Any]:
-        if resource == "secrets":
-            raise Refused(403, "Forbidden", 'secrets "x" is forbidden: exceeded quota: few, requested: count/secrets=1')
-        return dict(create(resource, namespace, item, **more))
-
-    create = kubernetes.api.create
-    monkeypatch.setattr(kubernetes.api, "create", full)
-    made = launcher(root="/autoresearch")
-    argv = ("python3", "/autoresearch/r", "")
-    job = Job("one-000000", "ajet_one", "c", "/autoresearch/runs/one", argv, "/", 60.0, 1.0)
-    made.reach.put(job.directory, {"data": b"x"})
-    with pytest.raises(Declined, match="exceeded quota"):
-        made.submit(job)
-    eventually(lambda: not kubernetes.jobs() and not kubernetes.jobs("pods"))
 
 
 def test_another_run_of_that_name(launcher: Callable[..., KubernetesLauncher], kubernetes: Any) -> None:

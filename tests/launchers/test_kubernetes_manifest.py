@@ -11,9 +11,15 @@ from autoresearch.core.run.job_launcher import Declined, Job, ProgramOutput, Unr
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab.render import manifest
-from autoresearch.launchers.kubernetes import KubernetesLauncher
-from autoresearch.launchers.kubernetes_kubectl import AlreadyThere, meaning, parsed
-from autoresearch.launchers.kubernetes_names import label_value, labels, object_name
+from autoresearch.launchers.kubernetes import (
+    AlreadyThere,
+    Kubectl,
+    KubernetesLauncher,
+    label_value,
+    meaning,
+    object_name,
+    parsed,
+)
 from autoresearch.launchers.registry import check
 from tests.engines.kubernetes.schema import complaint
 
@@ -30,7 +36,6 @@ JOB = Job(
     environment={"AUTORESEARCH_RUN_ID": "sort-lr-7k2m9x"},
 )
 VOLUME = {"claim": "work", "mount": "/data"}
-CARRIED = {"root": "/autoresearch"}
 MUCH = {
     "namespace": "rl",
     "service_account": "trainer",
@@ -51,14 +56,13 @@ def made(job: Job = JOB, **options: Any) -> dict[str, Any]:
     place = Target("k8s", Kind.KUBERNETES, 1, {"image": "registry.example.org/trainer:1", **options})
     check(place)
     launcher = KubernetesLauncher(place, {"HOME": "/nowhere"}, manifest)
-    return launcher._manifest(job, labels(job, place))
+    return launcher.manifest(job)
 
 
 @pytest.mark.parametrize("more", [{}, MUCH], ids=["little", "much"])
-@pytest.mark.parametrize("files", [VOLUME, CARRIED], ids=["volume", "carried"])
 @pytest.mark.parametrize("workload", ["job", "rayjob"])
-def test_the_schema_knows_every_field(workload: str, files: Any, more: Any) -> None:
-    assert not complaint(f"{workload}s", made(workload=workload, **files, **more))
+def test_the_schema_knows_every_field(workload: str, more: Any) -> None:
+    assert not complaint(f"{workload}s", made(workload=workload, **VOLUME, **more))
 
 
 def test_the_schema_forbids_what_it_does_not_know() -> None:
@@ -143,7 +147,7 @@ def test_a_template_that_makes_no_sense(tmp_path: Path, text: str, says: str) ->
         ({"workload": "deployment"}, "deployment"),
         ({"claim": "work"}, "mount"),
         ({"mount": "/data"}, "claim"),
-        ({}, "root"),
+        ({"root": "/data"}, "claim"),
         ({**VOLUME, "local": "/mnt/data"}, "root"),
         ({**VOLUME, "local": "/mnt/data", "root": "/elsewhere"}, "below `mount`"),
         ({**VOLUME, "tolerations": {"key": "a"}}, "must be a list"),
@@ -239,5 +243,8 @@ def test_what_is_no_object_says_nothing_about_a_run(words: bytes) -> None:
         parsed(words)
 
 
+@pytest.mark.system
 def test_a_missing_kubectl_is_no_answer() -> None:
-    assert getattr(meaning(ProgramOutput(127, b"", b"")), "code", "") == "no_kubectl"
+    with pytest.raises(Unreachable) as found:
+        Kubectl((), {"PATH": "/nowhere"}).ask("version")
+    assert found.value.code == "no_kubectl" and "install" in found.value.hint

@@ -11,8 +11,7 @@ import pytest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Handle, JobState, Observation
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.launchers.kubernetes import KubernetesLauncher
-from autoresearch.launchers.kubernetes_names import RUN
+from autoresearch.launchers.kubernetes import RUN, KubernetesLauncher
 from autoresearch.launchers.kubernetes_states import disruption, observe
 
 PLACE = Target("k8s", Kind.KUBERNETES, 2, {"image": "x", "claim": "c", "mount": "/m"})

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from autoresearch.launchers.tmux_session import SessionInfo
 
 
-def order(
-    resolved_run: ResolvedRun, target: Target, parts: Parts, *, ahead: bool
-) -> tuple[ResolvedRun, SessionInfo]:
+def order(resolved_run: ResolvedRun, target: Target, parts: Parts, *, ahead: bool) -> tuple[ResolvedRun, SessionInfo]:
     """Write the order of a run for a target; `ahead`: as it was prepared.
 
     Returns the run as it was ordered, and the session that shows its log (ending it does not end the run).

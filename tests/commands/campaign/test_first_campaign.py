@@ -90,7 +90,7 @@ def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -
     """An agent that edits the code is no answer where a script reads variables; nor may its length vary unasked."""
     bench = camp.bench
     project(bench, "")
-    (bench.repo / "go.sh").write_text("RATE=${RATE:-0.3}\nfor i in 1 2 3; do echo \"it $i acc=$RATE\"; done\n")
+    (bench.repo / "go.sh").write_text('RATE=${RATE:-0.3}\nfor i in 1 2 3; do echo "it $i acc=$RATE"; done\n')
     made = bench.ask("init", "--command", "bash go.sh", "--metric", "acc")
     assert made["varies"] == [] and "nothing is varied yet" in made["remarks"][-1]
     path = bench.repo / "campaign.yaml"

@@ -1,4 +1,4 @@
-"""A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, watch, patch, delete, logs.
+"""A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, watch, patch, delete.
 
 It knows batch/v1 Jobs, KubeRay's v1 RayJobs, pods, secrets and namespaces, keeps them in memory, and refuses unknown
 fields as a server does that is asked for strict validation. What makes pods of jobs is `controller`. Answers have the
@@ -122,7 +122,6 @@ class ApiServer:
     def __init__(self, check: Callable[[str, Object], str], namespaces: tuple[str, ...] = ("default",)) -> None:
         self.check = check  # (resource, object) -> complaint
         self.store = Store()
-        self.logs: Callable[[Object, str, dict[str, str]], bytes] = lambda pod, container, query: b""
         self.fault: Refused | None = None  # what every request is answered with
         self.forbidden: set[tuple[str, str]] = set()  # (verb, resource)
         self.asked: list[str] = []  # "GET /api/v1/..."
@@ -253,8 +252,6 @@ class _Request(BaseHTTPRequestHandler):
         if (asks, resource) in self.api.forbidden or (asks, match["sub"]) in self.api.forbidden:
             where = f'cannot {asks} resource "{resource}" in API group "{match["group"] or ""}"'
             raise Refused(403, "Forbidden", f'{_plural(resource)} is forbidden: User "me" {where}')
-        if match["sub"] == "log":
-            return self._log(namespace, name, query)
         if match["sub"] not in (None, "status"):
             raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: no {match["sub"]} here')
         if verb == "POST":
@@ -311,22 +308,6 @@ class _Request(BaseHTTPRequestHandler):
             for kind, event, item in news:
                 if kind == resource and int(item["metadata"]["resourceVersion"]) > since:
                     yield event, item
-
-    def _log(self, namespace: str, name: str, query: dict[str, str]) -> None:
-        pod = self.api.store.get("pods", namespace, name)
-        if pod is None:
-            raise Refused(404, "NotFound", f'pods "{name}" not found')
-        containers = [one["name"] for one in pod["spec"]["containers"]]
-        container = query.get("container") or containers[0]
-        if container not in containers:
-            raise Refused(400, "BadRequest", f"container {container} is not valid for pod {name}")
-        if not pod.get("status", {}).get("containerStatuses"):
-            message = f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating'
-            raise Refused(400, "BadRequest", message)
-        data = self.api.logs(pod, container, query)
-        if "limitBytes" in query:
-            data = data[: int(query["limitBytes"])]
-        self._answer(200, data, "text/plain")
 
 
 def _discovery(path: str) -> Object | None:

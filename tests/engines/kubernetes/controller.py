@@ -1,21 +1,19 @@
 """What a cluster does of itself: pods for jobs, their containers as processes of this machine, statuses of both.
 
 No kubelet and no KubeRay: this shows what they write into statuses, so that the launcher can be shown reading it.
-Volumes are directories: a claim's mount path must be a path here, a Secret's files are written to its mount path.
+Volumes are directories: a claim's mount path must be a path here.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import io
 import os
 import signal
 import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -57,7 +55,6 @@ class Cluster:
         self._threads_end = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self.faults: list[BaseException] = []
-        api.logs = self.log_of
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +131,6 @@ class Cluster:
                 self._job(resource, job)
         for item in self.store.find("pods", self.namespace):
             self._pod(item)
-        self._collect_garbage()
 
     def _job(self, resource: str, job: Object) -> None:
         name, meta = job["metadata"]["name"], job["metadata"]
@@ -227,8 +223,6 @@ class Cluster:
                 {"name": c["name"], "state": {"waiting": {"reason": reason, "message": message}}} for c in containers
             ]
             return self._status(name, {"containerStatuses": waiting, "conditions": []})
-        if not self._mount(item):
-            return None  # ContainerCreating, as long as its Secret is not there
         owner = item["metadata"]["labels"]["ajet-owner"]
         kind = "rayjobs" if "ray.io/node-type" in item["metadata"]["labels"] else "jobs"
         pod = Pod(name, (kind, owner), started=time.monotonic())
@@ -253,39 +247,16 @@ class Cluster:
         for source in container.get("envFrom", []):
             secret = self.store.get("secrets", self.namespace, source["secretRef"]["name"]) or {"data": {}}
             env |= {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
-        reader, writer = os.pipe()
-        cwd = container.get("workingDir") or str(self.folder)
-        try:
-            process = subprocess.Popen(
+        with (self.folder / f"{pod}.{container['name']}.log").open("ab") as log:
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                cwd=cwd,
+                stdout=log,
+                stderr=log,
+                cwd=container.get("workingDir") or str(self.folder),
                 env=env,
                 start_new_session=True,
             )
-        finally:
-            os.close(writer)
-        log = self.folder / f"{pod}.{container['name']}.log"
-        threading.Thread(target=_write_log, args=(reader, log), daemon=True).start()
-        return process
-
-    def _mount(self, item: Object) -> bool:
-        """Secrets become files; whether all of them are there."""
-        for volume in item["spec"].get("volumes", []):
-            if "secret" not in volume:
-                continue
-            found = self.store.get("secrets", self.namespace, volume["secret"]["secretName"])
-            if found is None:
-                return False
-            for container in item["spec"]["containers"]:
-                for mount in container.get("volumeMounts", []):
-                    if mount["name"] == volume["name"]:
-                        Path(mount["mountPath"]).mkdir(parents=True, exist_ok=True)
-                        for key, value in found["data"].items():
-                            Path(mount["mountPath"], key).write_bytes(base64.b64decode(value))
-        return True
 
     def _ended(self, item: Object, pod: Pod, process: subprocess.Popen[bytes]) -> None:
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
@@ -349,25 +320,6 @@ class Cluster:
         if any(old.get(key) != value for key, value in status.items()):
             self.store.change(resource, self.namespace, name, {"status": status})
 
-    def _collect_garbage(self) -> None:
-        for item in self.store.find("secrets", self.namespace):
-            for owner in item["metadata"].get("ownerReferences", []):
-                resource = {"Job": "jobs", "RayJob": "rayjobs"}[owner["kind"]]
-                if self.store.get(resource, self.namespace, owner["name"]) is None:
-                    self.store.remove("secrets", self.namespace, item["metadata"]["name"])
-
-    # -- logs ----------------------------------------------------------------------------------------------------
-
-    def log_of(self, pod: Object, container: str, query: dict[str, str]) -> bytes:
-        """Lines with the times at which they came, as the kubelet keeps them."""
-        path = self.folder / f"{pod['metadata']['name']}.{container}.log"
-        lines = io.BytesIO(path.read_bytes()).readlines() if path.exists() else []  # a carriage return ends none
-        if since := query.get("sinceTime"):
-            lines = [line for line in lines if line.split(b" ", 1)[0].decode() >= since.removesuffix("Z")]
-        if query.get("timestamps") != "true":
-            lines = [line.split(b" ", 1)[1] for line in lines]
-        return b"".join(lines)
-
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """All that a container's processes are, as its PID namespace ends with its first one."""
@@ -377,14 +329,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
     process.wait()
-
-
-def _write_log(reader: int, path: Path) -> None:
-    """What a container writes, line by line; a line that is not whole is written when it is, or at the end."""
-    with os.fdopen(reader, "rb") as stream, path.open("ab", buffering=0) as log:
-        for line in stream:
-            when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z").encode()
-            log.write(when + b" " + line)
 
 
 def _is_disrupted(pod: Object) -> bool:
