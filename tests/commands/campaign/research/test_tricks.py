@@ -210,6 +210,15 @@ TRICKS = {
         write("/dev/shm/scorer-" + WORLD, "0.99")
         write("/tmp/scorer-" + WORLD, "0.99")
     """,
+    # The repository is broken from here on.
+    "a-loose-object": """
+        import zlib
+        blob = git("rev-parse", "HEAD:eval/score.py")
+        path = git("rev-parse", "--path-format=absolute", "--git-common-dir") + "/objects/%s/%s" % (blob[:2], blob[2:])
+        text = ("print('%s')\\n" % FAKE).encode()
+        os.chmod(path, 0o644)
+        open(path, "wb").write(zlib.compress(b"blob %d\\0" % len(text) + text))
+    """,
 }
 
 
