@@ -199,7 +199,6 @@ class Edit:
     why: str = ""  # one sentence about `unmade`
     summary: str = ""  # the agent's own, a few lines at most
     session: str = ""
-    usage: Usage = Usage()
     fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER
 
 

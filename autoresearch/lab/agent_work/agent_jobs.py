@@ -6,8 +6,9 @@ in worktrees that no run uses. It writes nothing into the journal; what is to be
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,8 +24,9 @@ from autoresearch.lab.agent_work.agent_turns import AgentTurns, Line
 from autoresearch.lab.agent_work.edit import make_edit, make_fix
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.guard import end_leftover
-from autoresearch.lab.agent_work.propose import ProposeResult, TurnContext, propose
+from autoresearch.lab.agent_work.propose import ProposeResult, propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
+from autoresearch.lab.agent_work.question import TurnContext, UnansweredError
 from autoresearch.lab.agent_work.review import reviewed
 from autoresearch.lab.agent_work.summarise import summarise, write
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -107,14 +109,16 @@ class AgentJobs:
         assert best is not None, "the baseline is measured before anybody is asked"
         self.say(f"{self.researcher.name} is asked for ideas")
         kinds = tuple(kind for kind in KINDS if kind != "config") if self._numbers_elsewhere else KINDS
-        propose_context = self._propose_context(state)
-        resumes = self.researcher.traits.resumes
-        with self.workspace.isolated_worktree.opened(best.commit) as opened:
-            turn_context = TurnContext(
-                self.turns.ask, opened.path, self.workspace.next_turn, self._bounds(state), resumes=resumes
-            )
-            found = propose(propose_context, self.workspace.spec.ideas, turn_context, kinds)
+        with self._asking(best.commit, self._bounds(state)) as turn_context:
+            found = propose(self._propose_context(state), self.workspace.spec.ideas, turn_context, kinds)
         return self._as_result(found)
+
+    @contextlib.contextmanager
+    def _asking(self, commit: str, bounds: Bounds) -> Iterator[TurnContext]:
+        """A question in a clean worktree at the commit."""
+        resumes = self.researcher.traits.resumes
+        with self.workspace.isolated_worktree.opened(commit) as opened:
+            yield TurnContext(self.turns.ask, opened.path, self.workspace.next_turn, bounds, resumes)
 
     def _as_result(self, proposals: ProposeResult) -> JobResult:
         """What a turn for ideas came to, as lines of the journal and for people."""
@@ -213,15 +217,13 @@ class AgentJobs:
         deadline = state.spec.rules.deadline
         if deadline is not None:
             bounds = replace(bounds, seconds=max(1.0, min(bounds.seconds, deadline - self.parts.clock())))
-        with self.workspace.isolated_worktree.opened(best.commit if best else state.spec.base_commit) as opened:
-            turn_context = TurnContext(
-                self.turns.ask, opened.path, self.workspace.next_turn, bounds, resumes=self.researcher.traits.resumes
-            )
-            found = summarise(propose_context, turn_context)
-        lines = self.turns.take_lines()
-        if found.fault is not None:
-            return JobResult(lines, [f"no summary by {self.researcher.name} ({found.fault}): {found.why}"], found.fault)
-        return JobResult(lines, [f"wrote {write(propose_context, found, self.campaign_dir.path)}"])
+        try:
+            with self._asking(best.commit if best else state.spec.base_commit, bounds) as turn_context:
+                opinion = summarise(propose_context, turn_context)
+        except UnansweredError as failed:
+            told = f"no summary by {self.researcher.name} ({failed.fault}): {failed.why}"
+            return JobResult(self.turns.take_lines(), [told], failed.fault)
+        return JobResult(self.turns.take_lines(), [f"wrote {write(propose_context, opinion, self.campaign_dir.path)}"])
 
 
 def _names(lines: list[Line]) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn) -> Edit:
     with workspace.isolated_worktree.opened(base) as opened:
         answer = ask(replace(turn, cwd=opened.path, directory=directory, bounds=workspace.spec.bounds))
         failpoint("research.turned")
-        edit = Edit(summary=_summary(answer), session=answer.session, usage=answer.usage)
+        edit = Edit(summary=_summary(answer), session=answer.session)
         if answer.fault not in GRADED:
             why = f"the agent's turn came to nothing ({answer.fault})" + (
                 f": {mask_text(answer.message)}" if answer.message else ""

@@ -41,7 +41,6 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
 }
 
 
-
 def brief(propose_context: ProposeContext, want: int, kinds: Sequence[str] = KINDS) -> str:
     """The whole prompt, under BYTES of UTF-8. `kinds`: of hypotheses that are wanted."""
     rules = render("agent/propose.md.j2", untrusted=UNTRUSTED)

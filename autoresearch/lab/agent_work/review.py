@@ -7,70 +7,50 @@ change reaches nobody. A review that cannot be understood refuses nothing: the e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from autoresearch.core.agents.agent import Ask, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.agents.proposals import object_with, one_line
+from autoresearch.core.agents.agent import Ask, Edit, NotMade, TurnRole
+from autoresearch.core.agents.proposals import closed, one_line
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
+from autoresearch.lab.agent_work.question import TurnContext, UnansweredError, UnusableError
 from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED, fenced
 from autoresearch.lab.render import render
 from autoresearch.records.secrets import mask_text
 
 ACCEPT, REFUSE = "accept", "refuse"
 MOST_REASONS = 5
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["verdict", "reasons"],
-    "properties": {
+SCHEMA: Mapping[str, Any] = closed(
+    {
         "verdict": {"type": "string", "enum": [ACCEPT, REFUSE]},
         "reasons": {"type": "array", "items": {"type": "string"}},
-    },
-}
+    }
+)
 DIFF_CHARACTERS, DIFF_LINES = 120_000, 3000
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
-    """What came of a review."""
-
-    refused: bool = False
-    why: str = ""  # its reasons, masked, on one line
-    usage: Usage = field(default_factory=Usage)
-    fault: TurnFault | None = None  # why there is none: the edit is unreviewed
-
-
-def review(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Review:
-    """Ask for a verdict on an edit that was made on `base`. Raises as `make_edit` does."""
-    directory = workspace.next_turn(TurnRole.REVIEW)
-    with workspace.isolated_worktree.opened(base) as opened:
-        opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
-        prompt = _prompt(workspace, hypothesis, edit)
-        turn = Turn(TurnRole.REVIEW, prompt, opened.path, directory, schema=SCHEMA, bounds=workspace.spec.bounds)
-        answer = ask(turn)
-    data = answer.data if answer.data is not None else object_with("verdict", answer.text)[0]
-    try:
-        refused, reasons = read_review(data)
-    except ValueError as broken:
-        why = mask_text(one_line(answer.message, 300)) if answer.fault else str(broken)
-        return Review(why=why, usage=answer.usage, fault=answer.fault or TurnFault.ANSWER)
-    return Review(refused, mask_text("; ".join(reasons)), answer.usage)
-
-
 def reviewed(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
-    """The edit, refused or flagged as its review says, and charged with it; one that came to nothing as it is."""
+    """The edit, which was made on `base`, refused or flagged as its review says; one that came to nothing as it is.
+
+    Raises as `make_edit` does.
+    """
     if edit.unmade is not None:
         return edit
-    found = review(workspace, hypothesis, base, edit, ask)
-    edit = replace(edit, usage=edit.usage + found.usage)
-    if found.refused:
-        return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {found.why}")
-    if found.fault is not None:
-        told = f"not reviewed, as the review failed ({found.fault}): {found.why}"
-        return replace(edit, flags=(*edit.flags, told))
-    return replace(edit, flags=(*edit.flags, f"its review says: {found.why}")) if found.why else edit
+    with workspace.isolated_worktree.opened(base) as opened:
+        opened.apply(edit.patch.encode("utf-8", "surrogateescape"))
+        context = TurnContext(ask, opened.path, workspace.next_turn, workspace.spec.bounds)
+        try:
+            refused, reasons = context.answer(
+                TurnRole.REVIEW, _prompt(workspace, hypothesis, edit), SCHEMA, read_review
+            )
+        except UnansweredError as failed:
+            told = f"not reviewed, as the review failed ({failed.fault}): {failed.why}"
+            return replace(edit, flags=(*edit.flags, told))
+    why = mask_text("; ".join(reasons))
+    if refused:
+        return replace(edit, unmade=NotMade.REFUSED, why=f"the review refused it: {why}")
+    return replace(edit, flags=(*edit.flags, f"its review says: {why}")) if why else edit
 
 
 def _prompt(workspace: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str:
@@ -86,16 +66,16 @@ def _prompt(workspace: EditWorkspace, hypothesis: Hypothesis, edit: Edit) -> str
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def read_review(data: object) -> tuple[bool, tuple[str, ...]]:
-    """Whether the review refuses the diff, and its reasons, one line each. ValueError, one clause, if invalid."""
+def read_review(data: object, _: str = "") -> tuple[bool, tuple[str, ...]]:
+    """Whether the review refuses the diff, and its reasons, one line each. Raises UnusableError."""
     if not isinstance(data, Mapping):
-        raise ValueError("the answer is no object")
+        raise UnusableError("the answer is no object")
     verdict, reasons = data.get("verdict"), data.get("reasons")
     if verdict not in (ACCEPT, REFUSE):
-        raise ValueError(f"verdict is neither {ACCEPT} nor {REFUSE}")
+        raise UnusableError(f"verdict is neither {ACCEPT} nor {REFUSE}")
     if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
-        raise ValueError("reasons is no list of texts")
+        raise UnusableError("reasons is no list of texts")
     lines = tuple(line for reason in reasons[:MOST_REASONS] if (line := one_line(reason, 400)))
     if verdict == REFUSE and not lines:
-        raise ValueError("it refuses without a reason")
+        raise UnusableError("it refuses without a reason")
     return verdict == REFUSE, lines

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.agents.agent import Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.agent import TurnRole
 from autoresearch.core.agents.proposals import closed, one_line
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.text.regex import later
-from autoresearch.lab.agent_work.propose import TurnContext, data_of
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import facts, schema_section
+from autoresearch.lab.agent_work.question import TurnContext, UnusableError
 from autoresearch.lab.agent_work.untrusted_text import UNTRUSTED
 from autoresearch.lab.campaign_report import formatting, summary
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus
@@ -24,8 +24,7 @@ from autoresearch.records.secrets import mask_text
 
 _NUMBER = later(r"(?<![\w.@/-])[-+−]?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+(?= ?%))( ?%| per ?cent)?(?![\w])")
 NAME = "agent_summary.md"
-LISTS = ("what_helped", "what_did_not", "surprising", "next_ideas")
-TITLES = {
+LISTS = {
     "what_helped": "What helped",
     "what_did_not": "What did not",
     "surprising": "Surprising",
@@ -39,40 +38,15 @@ SCHEMA: Mapping[str, Any] = closed({"headline": {"type": "string"}, **dict.fromk
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What an agent said of a campaign. `fault`: why it said nothing that can be used."""
+    """What an agent said of a campaign."""
 
-    headline: str = ""
-    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the names in LISTS
-    usage: Usage = field(default_factory=Usage)
-    fault: TurnFault | None = None
-    why: str = ""
-    turns: tuple[str, ...] = ()
+    headline: str
+    lists: Mapping[str, tuple[str, ...]]  # by the names in LISTS
 
 
 def summarise(propose_context: ProposeContext, turn_context: TurnContext) -> Opinion:
-    """Ask for a summary; an answer that is no such object is asked for again, once."""
-    prompt = prompt_of(propose_context)
-    words, session, why = prompt, turn_context.session, ""
-    usage = Usage()
-    names: list[str] = []
-    for _ in range(2):
-        directory = turn_context.directory(TurnRole.SUMMARISE)
-        turn = Turn(
-            TurnRole.SUMMARISE, words, turn_context.cwd, directory, SCHEMA, session=session, bounds=turn_context.bounds
-        )
-        answer = turn_context.ask(turn)
-        usage, session = usage + answer.usage, answer.session or session
-        names.append(directory.name)
-        if answer.fault not in (None, TurnFault.ANSWER, TurnFault.SILENT) and answer.data is None:
-            said = mask_text(one_line(answer.message, 400))
-            return Opinion(usage=usage, fault=answer.fault, why=said, turns=tuple(names))
-        data, why = data_of(answer, "headline")
-        opinion = why or read(data)
-        if isinstance(opinion, Opinion):
-            return replace(opinion, usage=usage, turns=tuple(names))
-        why = opinion
-        words = f"{prompt}\n\nYour last answer could not be used: {why}. Answer again with the JSON object only.\n"
-    return Opinion(usage=usage, fault=TurnFault.ANSWER, why=why, turns=tuple(names))
+    """Ask for a summary; an answer that is none is asked for again, once. Raises UnansweredError."""
+    return turn_context.answer(TurnRole.SUMMARISE, prompt_of(propose_context), SCHEMA, read, tries=2)
 
 
 def prompt_of(propose_context: ProposeContext) -> str:
@@ -85,15 +59,15 @@ def prompt_of(propose_context: ProposeContext) -> str:
     return "\n".join(part for part in (rules, schema_section(SCHEMA), *facts(propose_context), end) if part)
 
 
-def read(data: object) -> Opinion | str:
-    """An opinion, or what is wrong with it in one clause. Too much is cut; unknown keys are not looked at."""
+def read(data: object, _: str = "") -> Opinion:
+    """An opinion; too much is cut, unknown keys are not looked at. Raises UnusableError."""
     if not isinstance(data, Mapping) or not isinstance(data.get("headline"), str) or not data["headline"].strip():
-        return "it has no `headline`"
+        raise UnusableError("it has no `headline`")
     said = {}
     for name in LISTS:
         items = data.get(name)
         if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            return f"`{name}` is no list of sentences"
+            raise UnusableError(f"`{name}` is no list of sentences")
         said[name] = tuple(mask_text(one_line(item, MOST_TEXT)) for item in items if item.strip())[:MOST_ITEMS]
     return Opinion(mask_text(one_line(data["headline"], MOST_TEXT)), said)
 
@@ -119,9 +93,9 @@ def document(propose_context: ProposeContext, opinion: Opinion) -> str:
         "",
     ]
     lines += [f"> **{_marked(opinion.headline, known)}**", ">"]
-    for name in LISTS:
+    for name, title in LISTS.items():
         if items := opinion.lists.get(name):
-            lines += [f"> {TITLES[name]}", ">", *(f"> - {_marked(item, known)}" for item in items), ">"]
+            lines += [f"> {title}", ">", *(f"> - {_marked(item, known)}" for item in items), ">"]
     lines += ["", "Numbers marked with **[not in the ledger]** are the agent's own: no record shows them.", ""]
     return "\n".join(lines)
 

@@ -19,13 +19,7 @@ def raise_lr(tree: Path) -> None:
 def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     before = yard.untouched()
     edit = yard.edit(raise_lr)
-    assert (edit.unmade, edit.paths, edit.summary, edit.session, edit.usage.usd) == (
-        None,
-        ("train.py",),
-        "done",
-        "s-1",
-        0.5,
-    )
+    assert (edit.unmade, edit.paths, edit.summary, edit.session) == (None, ("train.py",), "done", "s-1")
     commit = yard.committed(edit)
     assert yard.show(commit, "train.py") == "import evaluate\n\nlr = 0.2\nprint('step 1')\n"
     assert {p for p, head in yard.tree(commit).items() if head != yard.tree(yard.base).get(p)} == {"train.py"}

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import Answer, Edit, NotMade, Turn, TurnFault, TurnRole, Usage
+from autoresearch.core.agents.agent import Answer, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.lab.agent_work.question import UnusableError
 from autoresearch.lab.agent_work.review import MOST_REASONS, read_review, reviewed
 
 CLAIM = Hypothesis("lr-up", "A larger step learns faster", expected="up", rationale="Trust me, I am the author")
@@ -27,7 +28,7 @@ def judged(yard: Any, answer: Answer, seen: Callable[[Turn], object] = lambda tu
 
     def ask(turn: Turn) -> Answer:
         seen(turn)
-        return replace(answer, usage=Usage(0.25, 1, 1, 1.0))
+        return answer
 
     return reviewed(yard.bench, CLAIM, yard.base, replace(edit, flags=("train.py:1 sets a seed",)), ask)
 
@@ -40,7 +41,7 @@ def test_an_edit_that_is_refused(yard: Any) -> None:
     }
     edit = judged(yard, Answer(data=data))
     assert edit.unmade is NotMade.REFUSED and "train.py:1 prints the metric" in edit.why and "sk-abc" not in edit.why
-    assert edit.usage.usd == 0.75 and edit.patch
+    assert edit.patch
 
 
 @pytest.mark.system
@@ -120,7 +121,7 @@ def test_an_edit_that_came_to_nothing_is_not_reviewed(yard: Any) -> None:
     ],
 )
 def test_what_is_no_review(data: object) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
+    with pytest.raises(UnusableError, match=r"\w"):
         read_review(data)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import Answer, Turn
-from autoresearch.lab.agent_work.propose import TurnContext, propose
+from autoresearch.lab.agent_work.propose import propose
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
+from autoresearch.lab.agent_work.question import TurnContext
 
 pytestmark = pytest.mark.system
 
@@ -103,8 +104,11 @@ def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
         } | changes
 
     answers = [
-        [idea("typo", "hiden", "128"), idea("cheat", "seed", "7"), idea("same", "lr", "0.3")],
-        [idea("wider", "hidden", "128"), idea("test", "x", "1", kind="code", overrides=[], files=["tests/a.py"])],
+        [
+            *(idea("typo", "hiden", "128"), idea("cheat", "seed", "7"), idea("same", "lr", "0.3")),
+            idea("test", "x", "1", kind="code", overrides=[], files=["tests/a.py"]),
+        ],
+        [idea("wider", "hidden", "128")],
     ]
     turns: list[Turn] = []
 
@@ -121,9 +125,9 @@ def test_a_turn_from_end_to_end(lived: Any, matter_of: Build) -> None:
     found = propose(
         matter, 2, TurnContext(ask, PurePosixPath("/t"), lambda role: PurePosixPath(f"/d/{next(names)}-{role}"))
     )
-    assert [h.slug for h in found.hypotheses] == ["wider"] and found.turns == ("1-propose", "2-propose")
+    assert [h.slug for h in found.hypotheses] == ["wider"] and len(turns) == 2
     again = turns[1].prompt
     assert "hypotheses[0].overrides: hiden is no key of the recipe" in again and "did you mean hidden?" in again
     assert "hypotheses[1].overrides[0].key: seed is protected: a seed" in again
     assert "same: refused, because it changes nothing: best has these values already" in again
-    assert "hypotheses[1].files[0]: `tests/a.py` is protected: a test" in found.problems[-1]
+    assert "hypotheses[3].files[0]: `tests/a.py` is protected: a test" in again

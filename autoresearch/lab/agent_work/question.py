@@ -1,0 +1,96 @@
+"""A question to an agent whose answer is JSON: asked again, with what is wrong, until the answer can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from autoresearch.core.agents.agent import Answer, Ask, Bounds, Turn, TurnFault, TurnRole
+from autoresearch.core.agents.proposals import object_with, one_line
+from autoresearch.lab.agent_work.untrusted_text import fenced
+from autoresearch.records.secrets import mask_text
+
+MOST_TOLD = 12  # problems that an agent is told at once
+MOST_QUOTED = 8000  # characters of its own answer that an agent without a memory is shown
+_ASKED_AGAIN = (None, TurnFault.ANSWER, TurnFault.SILENT)  # faults that asking again may mend
+T = TypeVar("T")
+
+
+class UnusableError(Exception):
+    """Raised by a reader of answers. `problems`: what is wrong with this one, a clause each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+
+class UnansweredError(Exception):
+    """No answer could be used. `why`: one clause, masked."""
+
+    def __init__(self, fault: TurnFault, why: str) -> None:
+        super().__init__(why)
+        self.fault, self.why = fault, mask_text(one_line(why, 400))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """Where a question is asked, and of whom."""
+
+    ask: Ask
+    cwd: PurePath  # a clean worktree
+    directory: Callable[[TurnRole], PurePath]  # makes that of the next turn; each try gets one of its own
+    bounds: Bounds = field(default_factory=Bounds)
+    resumes: bool = False  # whether the agent remembers its last turn
+
+    def answer(
+        self,
+        role: TurnRole,
+        prompt: str,
+        schema: Mapping[str, Any],
+        read: Callable[[object, str], T],
+        tries: int = 1,
+    ) -> T:
+        """What `read` makes of the agent's JSON and the name of the turn; `read` raises UnusableError to ask again.
+
+        The JSON is given natively, or found in the agent's words. Raises UnansweredError.
+        """
+        words, session = prompt, ""
+        problems: tuple[str, ...] = ()
+        for _ in range(tries):
+            directory = self.directory(role)
+            turn = Turn(role, words, self.cwd, directory, schema, session=session, bounds=self.bounds)
+            answer = self.ask(turn)
+            session = answer.session or session
+            if answer.fault not in _ASKED_AGAIN and answer.data is None:
+                raise UnansweredError(answer.fault, answer.message)
+            data, missing = answer.data, ""
+            if data is None:
+                data, missing = object_with(next(iter(schema["properties"])), answer.text)
+            try:
+                if not missing:
+                    return read(data, directory.name)
+                problems = (missing,)
+            except UnusableError as unusable:
+                problems = unusable.problems
+            remembers = self.resumes and bool(answer.session)
+            words = _what_is_wrong(problems) if remembers else _once_more(prompt, answer, problems)
+        raise UnansweredError(TurnFault.ANSWER, problems[-1])
+
+
+def _what_is_wrong(problems: Sequence[str]) -> str:
+    wrong = "\n".join(f"- {one_line(line, 400)}" for line in problems[:MOST_TOLD])
+    more = f"\n- and {len(problems) - MOST_TOLD} more of the kind" if len(problems) > MOST_TOLD else ""
+    return (
+        f"Nothing in your answer could be used:\n\n{wrong}{more}\n\n"
+        "Answer again with the whole JSON object, and nothing else. "
+        "Put right what is wrong; where an idea was refused, give another one.\n"
+    )
+
+
+def _once_more(prompt: str, answer: Answer, problems: Sequence[str]) -> str:
+    """Everything again, for an agent without a memory."""
+    said = str(dict(answer.data)) if answer.data is not None else answer.text
+    quoted = fenced(said, "your answer", most=MOST_QUOTED)
+    return f"{prompt}\n\n# Your answer so far\n\n{quoted}\n\n{_what_is_wrong(problems)}"
