@@ -23,9 +23,9 @@ from autoresearch.agentjet.gate import boot_failed
 from autoresearch.agentjet.server import SwarmRun, evidence, root_cause, url_variables
 from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.run.server import Say
-from autoresearch.core.text.lines import logical_lines
 from autoresearch.core.text.regex import later
 from autoresearch.runner.log_follower import LogFollower
+from autoresearch.runner.text import logical_lines
 
 EXIT = 3  # exit code of our own programs if the run cannot go on
 WAITS_S = 30.0  # ajet's client prints every minute how long it has waited, and never gives up

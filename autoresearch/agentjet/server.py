@@ -34,11 +34,11 @@ from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.swarm import PORT, Swarm
-from autoresearch.core.text.lines import logical_lines
 from autoresearch.errors import UsageError
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir, is_locked, read_json, write_atomically, write_json
 from autoresearch.runner.processes import start_ticks
+from autoresearch.runner.text import logical_lines
 
 ANSWER_S = 5.0
 STOP_ENGINE_S = 45.0  # /stop_engine ends a tree with 16 s of grace, and blocks the server meanwhile

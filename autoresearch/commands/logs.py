@@ -110,8 +110,8 @@ def _matching(log: Path, pattern: str, limit: int) -> list[str]:
     """The newest matching lines of the whole log, in constant memory."""
     from collections import deque
 
-    from autoresearch.core.text.lines import logical_lines
     from autoresearch.runner.log_follower import LogFollower
+    from autoresearch.runner.text import logical_lines
 
     try:
         wanted = re.compile(pattern)

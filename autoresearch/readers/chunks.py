@@ -66,13 +66,3 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, bool]]:
         if pieces[-1]:
             yield pieces[-1], False
 
-
-def flat(chunk: bytes) -> bytes:
-    """A chunk of a log with newlines as the only line ends, without NULs.
-
-    Text before NULs is the rest of a line torn by a crash; only the text after the last NUL of a line is kept.
-    """
-    chunk = chunk.replace(b"\r", b"\n")
-    if b"\0" not in chunk:
-        return chunk
-    return b"\n".join(line.rpartition(b"\0")[2] for line in chunk.split(b"\n"))

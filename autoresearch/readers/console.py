@@ -17,13 +17,12 @@ from pathlib import Path
 from autoresearch.core.metrics import metric_keys
 from autoresearch.core.metrics.signal import Reading, SignalPattern
 from autoresearch.core.run.trainer import LogReader
-from autoresearch.core.text.lines import logical_lines
-from autoresearch.readers.chunks import chunks, flat
+from autoresearch.readers.chunks import chunks
 from autoresearch.readers.step_numbers import numbered
 from autoresearch.records.hostile import open_readable
 from autoresearch.runner.line_patterns import lines_with
 from autoresearch.runner.step_finder import StepFinder
-from autoresearch.runner.text import plain, without_escapes
+from autoresearch.runner.text import logical_lines, plain, without_escapes
 
 _LONGEST = 600  # characters of a summary, which quotes a line; secrets in it are masked
 
@@ -114,7 +113,7 @@ def _readings(
 def _whole_lines(path: Path, offset: int, ended: bool) -> Iterator[bytes]:
     """The log in pieces that end with a line."""
     for chunk in chunks(path, offset, ended=ended):
-        text = flat(chunk)
+        text = chunk.replace(b"\r", b"\n")
         yield text[: text.rfind(b"\n") + 1]
 
 

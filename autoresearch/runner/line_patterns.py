@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from .basics import NEVER, clock, parse_object, read_file
 from .libc import find
-from .text import bare
+from .text import clean
 
 # Cool-down per kind of signal, in seconds, during which it is not searched again.
 RESTS = {"validation": 0.0, "progress": 1.0, "ready": 0.0, "step": 0.0, "error": 60.0, "nan": NEVER}
@@ -84,14 +84,15 @@ class Scanner:
             if all(pattern.quiet_until > now for pattern in patterns):
                 continue
             for low, high in lines_with(flat, needles):
-                line = bare(flat[low:high])
+                raw = flat[low:high]
+                line = clean(raw)
                 for pattern in patterns:
                     for match in pattern.regex.finditer(line) if pattern.quiet_until <= now else ():
                         place = (generation, start + low, match.start())
                         if place <= pattern.seen:
                             continue
                         pattern.seen = place
-                        yield pattern, match, line
+                        yield pattern, match, raw
                         if RESTS[pattern.kind]:
                             self._rest(pattern, now)
                             break

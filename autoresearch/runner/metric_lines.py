@@ -11,7 +11,7 @@ import math
 import re
 from functools import lru_cache
 
-from .text import without_escapes
+from .text import LABEL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ _TRACE = re.compile(r"\s*\++ |wandb: ")  # set -x, diffs, and W&B's summary, whi
 
 _PREFIXES = re.compile(
     r"\s*(?:"
-    r"\((?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}(?:, ip=[^()\n]{1,60})?\)"  # Ray
-    r"|\[(?:rank|default)\d{1,6}\]:?"  # torchrun
+    rf"{LABEL}"
     r"|\[?\d{4}[-/]\d\d[-/]\d\d(?:[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\]?"
     r"|\[?\d\d?:\d\d:\d\d(?:[.,]\d+)?(?:\s?[AP]M)?\]?"
     r"|[IWED]\d{4} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+(?: [\w./-]+:\d+\])?"  # glog
@@ -165,11 +164,6 @@ def is_validation(name: str) -> bool:
 def same_name(name: str) -> str:
     """A name as it is compared: without case and without what separates its words."""
     return re.sub(r"[\W_]+", "", name.casefold())
-
-
-def clean(line: bytes) -> str:
-    """A line of a log as text, without escape sequences and NULs."""
-    return without_escapes(line.replace(b"\0", b"")).decode("utf-8", "replace").rstrip()
 
 
 def body(text: str) -> str:

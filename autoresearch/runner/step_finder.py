@@ -23,7 +23,6 @@ from .metric_lines import (
     bars,
     body,
     by_same_name,
-    clean,
     is_count,
     is_validation,
     known_metric,
@@ -32,6 +31,7 @@ from .metric_lines import (
     same_name,
     step_rank,
 )
+from .text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class StepFinder:
         known = tabled or self._block or self._tree
         if len(raw) > 4 * LONGEST or not (known or self._telling.search(raw.lower())):
             return
-        text = clean(raw)
+        text = clean(raw).decode("utf-8", "replace").rstrip()
         frame = bars(text)
         if 1 < frame < 4 and self._cell(text, at):
             return

@@ -1,4 +1,9 @@
-"""Cleans log lines for matching and for records, and parses numbers in them."""
+"""Cleans log lines, once, for whoever reads them; texts for records; numbers.
+
+Ray writes `(Actor pid=N) ` before each line of a worker, coloured even in a file, the workers of vLLM add their own,
+and torchrun its `[rank0]: `, so labels nest. tqdm ends its bar with a carriage return instead of a newline, so that
+the next output is on the same line.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,25 @@ import re
 
 from .masking import mask_text
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])|\xc2\x9b[0-?]*[ -/]*[@-~]"
+)
+_CONTROLS = re.compile(  # those of ASCII and of Unicode, and marks that turn the direction of writing
+    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
+)
+LABEL = (  # of a process
+    r"\[(?:rank|default)\d{1,6}\]:(?: |(?=\S)(?!\[))|[ \t]{0,8}\("  # torch's hook for exceptions, torchrun --tee; Ray
+    r"(?:(?:[A-Za-z_][^()\n]{0,120} )?pid=\d{1,10}"  # (TaskRunner pid=512), (Worker[rank=0] pid=7), (pid=7)
+    r"|raylet|gcs_server|autoscaler[^()\n]{0,40})"  # Ray's own daemons
+    r"(?:, ip=[^()\n]{1,60})?\) ?"
+)
+_LABEL = re.compile(LABEL.encode())
+_MOST_LABELS = 8
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_RANK = re.compile(rb"[ \t]{0,8}\[(?:rank|default)\d{1,6}\]: ?")
 _NUMBER = re.compile(
     rb"[-+]?(?:nan|inf(?:inity)?|[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d*)?"
     rb"|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)",
@@ -19,17 +40,41 @@ _GOES_ON = re.compile(rb",\d")
 
 def without_escapes(line: bytes) -> bytes:
     """A line without terminal escape sequences; there is a fast path for Ray's common prefix."""
-    if b"\x1b" not in line:
-        return line
-    line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
-    return _ANSI.sub(b"", line) if b"\x1b" in line else line
+    if b"\x1b" in line:
+        line = line.replace(b"\x1b[36m", b"", 1).replace(b"\x1b[0m", b"", 1)
+    return _ESCAPES.sub(b"", line) if b"\x1b" in line or b"\x9b" in line else line
 
 
-def bare(line: bytes) -> bytes:
-    """A line as patterns see it: without leading NULs, escape sequences, and torchrun's `[rank0]: `."""
-    line = without_escapes(line.lstrip(b"\0"))
-    found = _RANK.match(line)
-    return line[found.end() :] if found else line
+def clean(line: bytes) -> bytes:
+    """A line as it is read: without escapes, control characters, labels of processes and Ray's repeat mark.
+
+    Indentation is kept: it tells the frames of a traceback from its message. Of a line that a crash tore, the text
+    after its last NUL is kept.
+    """
+    if b"\0" in line:
+        line = line.rpartition(b"\0")[2]
+    line = _CONTROLS.sub(b"", without_escapes(line))
+    for _ in range(_MOST_LABELS):
+        label = _LABEL.match(line) if line.startswith(b"[") or b"(" in line[:9] else None
+        if label is None:
+            break
+        line = line[label.end() :]
+    repeated = line.rfind(b" [repeated ")
+    if repeated >= 0 and b"x across cluster]" in line[repeated:]:
+        line = line[:repeated]
+    return line.rstrip()
+
+
+def clean_line(line: str) -> str:
+    """The same for a line that was decoded."""
+    return clean(line.encode("utf-8", "surrogatepass")).decode("utf-8", "replace").rstrip()
+
+
+def logical_lines(raw: bytes) -> Iterator[str]:
+    """The lines of a piece of a log, cleaned; empty ones are omitted. A carriage return ends one like a newline."""
+    for line in raw.replace(b"\r", b"\n").split(b"\n"):
+        if stripped := clean(line):
+            yield stripped.decode("utf-8", "replace").rstrip()
 
 
 def plain(text: bytes | str, limit: int = 300) -> str:

@@ -13,7 +13,7 @@ import pytest
 from autoresearch.agentjet import client as clients
 from autoresearch.agentjet.client import RetryStorm
 from autoresearch.agentjet.engine import SwarmFault
-from autoresearch.core.text.lines import logical_lines
+from autoresearch.runner.text import logical_lines
 
 
 def run(stand: Any, given: Any) -> int:

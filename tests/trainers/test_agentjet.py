@@ -20,7 +20,7 @@ from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Circumstances, Output, Recipe, Source, SourceFormat
-from autoresearch.core.text.lines import logical_lines
+from autoresearch.runner.text import logical_lines
 from autoresearch.trainers import ask
 from autoresearch.trainers.agentjet import AgentJet
 

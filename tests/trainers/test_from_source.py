@@ -15,10 +15,10 @@ from autoresearch.core.diagnosis.root import classify
 from autoresearch.core.metrics.metric_keys import kl_of
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
-from autoresearch.core.text.lines import logical_lines
 from autoresearch.readers.read import read_source
 from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
+from autoresearch.runner.text import logical_lines
 from autoresearch.trainers import ask, registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs" / "from-source"

@@ -10,7 +10,7 @@ import pytest
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Trainer
-from autoresearch.core.text.lines import logical_lines
+from autoresearch.runner.text import logical_lines
 from autoresearch.trainers import registry
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "trainer-logs"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
+from autoresearch.runner.text import clean_line
 
 MAX_SEEN = 2000  # characters of a line that are examined
 
@@ -89,7 +89,7 @@ def split(raw: str) -> tuple[LogProcess, str]:
     process = PLAIN
     if task := _TASK.match(raw):
         process, raw = LogProcess(rank=int(task[1])), raw[task.end() :]
-    text = plain(raw)
+    text = clean_line(raw)
     if "pid=" in raw[:200] or "[rank" in raw[:60] or "[default" in raw[:60]:
         own = raw.find(text[:40]) if text else len(raw)
         for label in _LABEL.finditer(raw, 0, own if own >= 0 else 200):

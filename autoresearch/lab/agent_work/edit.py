@@ -13,7 +13,6 @@ from pathlib import Path
 from autoresearch.core.agents import suspicion
 from autoresearch.core.agents.agent import Answer, Ask, Edit, NotMade, Turn, TurnFault, TurnRole
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import PatchError
 from autoresearch.git_repo.comparison import NOTHING
@@ -27,6 +26,7 @@ from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.secrets import mask_text
+from autoresearch.runner.text import clean_line
 
 PATCH = "edit.patch"
 GRADED = (None, TurnFault.SILENT, TurnFault.ANSWER)  # after any other fault the files may be half of what was meant
@@ -158,7 +158,7 @@ def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, st
 
 def _summary(answer: Answer) -> str:
     """The agent's last words, for people: no colours, no secrets, some lines."""
-    lines = [line for raw in answer.text.splitlines() if (line := plain(raw))]
+    lines = [line for raw in answer.text.splitlines() if (line := clean_line(raw))]
     return mask_text("\n".join(line[:300] for line in lines[-SAID_LINES:]))
 
 

@@ -12,7 +12,6 @@ from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.overview import CampaignLine, GpuUse, Overview, PlaceLine, RunLine, label, place_lines
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import LOCAL, Kind, Target
-from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.overview.campaigns import RunningCampaigns, directories
 from autoresearch.lab.overview.run import WatchedRun
@@ -26,6 +25,7 @@ from autoresearch.records import order_file
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import TROUBLE, Order
 from autoresearch.records.rundir import STARTING_S, RunDir, read_json
+from autoresearch.runner.text import clean_line
 
 ASK_S = 15.0
 BYTES = 4 << 20  # of logs parsed per look; the rest follows at later looks
@@ -207,7 +207,7 @@ def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
     return RunLine(
         run=entry.run,
         state=RunState.ENDED,
-        reason=plain(end.reason),
+        reason=clean_line(end.reason),
         campaign=spec.campaign,
         member=bool(spec.why),
         slug=spec.slug,

@@ -11,7 +11,6 @@ from typing import Any
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.overview import GpuUse, RunLine, label
 from autoresearch.core.run.spec import RunSpec, RunState
-from autoresearch.core.text.lines import plain
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.runs.run_status import Kept, ReadBudget, RunStatus, RunWatch
 from autoresearch.records import order_file, spec_file
@@ -19,6 +18,7 @@ from autoresearch.records.index import IndexEntry
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.runner.text import clean_line
 
 FILES_S = 60.0  # between two reads of metrics files, if the log lacks the metric
 
@@ -80,7 +80,7 @@ class WatchedRun:
             spec = self._spec.get()
             known = self._known(spec, state, now, budget, gpu_use) if spec else {}
         except (AutoresearchError, OSError, ValueError, TypeError, KeyError, AttributeError) as damaged:
-            return replace(bare, trouble=plain(str(damaged)) or type(damaged).__name__)
+            return replace(bare, trouble=clean_line(str(damaged)) or type(damaged).__name__)
         if not known.get("gpus"):
             known["gpu_count"] = placed.gpu_count
         return replace(placed, **known)
@@ -97,7 +97,7 @@ class WatchedRun:
             "place": label(order.place),
             "kind": str(order.place.kind),
             "job": str(order.handle.native) if order.handle else "",
-            "node": plain(str(seen.node)) if seen else "",
+            "node": clean_line(str(seen.node)) if seen else "",
             "reason": self._reason(run_state, seen),
             "since": _since(order, seen, run_state),
             "gpu_count": int(order.gpus),
@@ -117,7 +117,7 @@ class WatchedRun:
         if observed is None:
             return ""
         hint = observed.more.get("hint") if run_state is RunState.UNREACHABLE else ""
-        return plain(f"{observed.reason} ({hint})" if hint else str(observed.reason))
+        return clean_line(f"{observed.reason} ({hint})" if hint else str(observed.reason))
 
     def _known(
         self, spec: RunSpec, run_state: RunState, now: float, budget: ReadBudget, gpu_use: Mapping[str, GpuUse]

