@@ -126,8 +126,7 @@ def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: S
     before = campaign_registry.find(campaign_file["after"], real_parts())
     if has_ended(before):
         raise ConflictError(f"{before.path.name} is over already", hint="leave `after` out: it can begin now")
-    successor = successors.successor_of(campaign_file, flags, pairs)
-    successors.register(before, successor)
+    successor = successors.register(before, campaign_file, flags, pairs)
     payload = {
         "state": "waiting",
         "after": before.path.name,

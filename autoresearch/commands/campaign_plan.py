@@ -169,7 +169,7 @@ def _outputs_words(proposed: ProposedCampaign) -> str:
     from autoresearch.lab.campaign_setup.preflight import named_outputs
 
     spec = proposed.spec
-    named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.proposer.launch).items())
+    named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.launch).items())
     far = [place.name for place in spec.places if not place.is_local]
     gone = f"; other files that a run writes at {', '.join(far)} stay there" if far else ""
     return (

@@ -98,11 +98,10 @@ class Key:
         return value
 
     def _count(self, value: Any) -> int:
-        known = _float(value)
-        number = int(known) if not isinstance(value, bool) and known.is_integer() else None
-        if number is None or number < self.least:
+        number = _float(value)
+        if isinstance(value, bool) or not number.is_integer() or number < self.least:
             raise ValueError(f"{value!r} is not a whole number of at least {self.least}")
-        return number
+        return int(number)
 
     def _amount(self, value: Any) -> float:
         number = _float(value)
@@ -114,10 +113,9 @@ class Key:
         word = str(value).strip()
         if self._has_off and truth(value) is False:  # `off`, which YAML takes for false
             word = "off"
-        if word.lower() in self.others:
-            return self.others[word.lower()]
-        if word.lower() in self.choices or (not word and not self.default):
-            return word.lower()
+        known = self.others.get(word.lower(), word.lower())
+        if word.lower() in self.others or known in self.choices or (not word and not self.default):
+            return known
         if self.plugins and word in PluginNames(self.plugins):
             return word
         neither = len(self.choices) == 2
@@ -130,17 +128,14 @@ class Key:
 
     def schema(self, installed: Iterable[str] = ()) -> Schema:
         """Its JSON schema; `installed`: names of the plug-ins of its group."""
-        made = self._type_schema(installed)
         default = {} if self.default in (None, "", []) else {"default": self.default}
-        return {"description": self.meaning, **default, **made}
-
-    def _type_schema(self, installed: Iterable[str]) -> Schema:
+        made = TYPE_SCHEMAS.get(self.type, {})
         if self.type is ValueType.COUNT:
-            return {"type": ["integer", "string", "null"], "minimum": self.least, "pattern": r"^\d+$"}
-        if self.type is ValueType.CHOICE:
+            made = {"type": ["integer", "string", "null"], "minimum": self.least, "pattern": r"^\d+$"}
+        elif self.type is ValueType.CHOICE:
             off = [False] if self._has_off else []
-            return {"enum": [*self.choices, *self.others, *installed, *off, None]}
-        return TYPE_SCHEMAS.get(self.type, {})
+            made = {"enum": [*self.choices, *self.others, *installed, *off, None]}
+        return {"description": self.meaning, **default, **made}
 
 
 def seconds(value: Any) -> float:

@@ -54,7 +54,6 @@ KEYS = (  # the built-in values are texts, as they would be typed
     Key("bell", _T.YES_NO, "yes", "no: a terminal that waited neither rings nor shows a notice at the end"),
     Key("require_snapshot", _T.YES_NO, "no", "yes: refuse a run whose code no commit can hold"),
 )
-BY_NAME = {key.name: key for key in KEYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +84,25 @@ class Settings:
         """The value as typed."""
         return self.values[name].text
 
+    def is_on(self, name: str) -> bool:
+        """Whether a setting that is on unless it says no is on."""
+        return truth(self.values[name].text) is not False
+
     def targets(self, note: str = "") -> tuple[Target, ...]:
         """The targets of runs; `note`: the blueprint's, which overrides the project file.
 
         Raises UsageError that names the invalid value.
         """
         value = self.values["launcher"]
-        over = note and not value.source.startswith(("flag", "environment"))
-        source = "the blueprint" if over else value.source
-        return self.sharing(targets_of(note if over else value.text, self.launchers, source))
+        if note and not value.source.startswith(("flag", "environment")):
+            return self.sharing(targets_of(note, self.launchers, "the blueprint"))
+        return self.sharing(targets_of(value.text, self.launchers, value.source))
 
     def sharing(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-        """These targets, with runs in one allocation if `interactive` is on. Raises UsageError if one cannot
-        have one.
-        """
+        """These targets, with runs in one allocation if `interactive` is on; UsageError if one cannot have one."""
         value = self.values["interactive"]
-        if not truth(value.text):
-            return targets
         try:
-            return in_one_allocation(targets)
+            return in_one_allocation(targets) if truth(value.text) else targets
         except ValueError as error:
             hint = "such as: --launcher slurm --interactive"
             raise UsageError(f"{value.source}: {error}", hint=hint, code="bad_launcher") from error
@@ -142,16 +141,15 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
     typed, launchers, notify = _read(file) if file else ({}, {}, None)
     values: dict[str, SettingValue] = {}
     for key in KEYS:
-        value = SettingValue(key, key.default, "built-in")
-        if key.name in typed:
-            value = SettingValue(key, typed[key.name], str(file))
+        text, source = typed.get(key.name, key.default), str(file) if key.name in typed else "built-in"
         variable = f"AUTORESEARCH_{key.name.upper()}"
         if environ.get(variable):
-            value = SettingValue(key, environ[variable], f"environment {variable}")
+            text, source = environ[variable], f"environment {variable}"
         if flags and flags.get(key.name):
-            value = SettingValue(key, flags[key.name], "flag --" + key.name.replace("_", "-"))
-        _check(value)
-        values[key.name] = value
+            text, source = flags[key.name], f"flag --{key.name.replace('_', '-')}"
+        if key.type is ValueType.DURATION and text:
+            _check_duration(key.name, text, source)
+        values[key.name] = SettingValue(key, text, source)
     source = str(file) if notify else "built-in"
     if environ.get(VARIABLE):
         notify, source = split_variable(environ[VARIABLE]), f"environment {VARIABLE}"
@@ -159,30 +157,22 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
 
 
 def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
+    """The single values of the file, its `launchers:` and its `notify:`. A block in `launcher:` is declared, too."""
     from autoresearch.lab.yaml_files import load_mapping
 
+    def bad(message: str) -> UsageError:
+        return UsageError(f"{file}: {message}", hint=_LAUNCHERS_HINT, code="bad_launcher")
+
     try:
-        data = dict(load_mapping(file))
+        data: dict[str, Any] = dict(load_mapping(file))
     except BlueprintError as error:  # not YAML: the file is no blueprint, and has another exit code
         raise UsageError(error.message, hint=error.hint) from error
-    launchers, notify = _declared(file, data), data.pop(NOTIFY, None)
-    unknown = sorted(set(data) - set(BY_NAME))
-    if unknown:
-        known = ", ".join([*BY_NAME, LAUNCHERS, NOTIFY])
-        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {known}")
-    return {name: "" if value is None else str(value) for name, value in data.items()}, launchers, notify
-
-
-def _declared(file: Path, data: dict[str, Any]) -> Declared:
-    """The `launchers:` block, with a block in `launcher:` added to it; `data` then holds that one's name."""
-    launchers = data.pop(LAUNCHERS, None) or {}
-    if not isinstance(launchers, dict):
-        message = f"{file}: launchers: must hold a block of options for each name"
-        raise UsageError(message, hint=_LAUNCHERS_HINT, code="bad_launcher")
-    if bad := next((name for name, block in launchers.items() if not isinstance(block, dict)), None):
-        message = f"{file}: launchers: {bad}: {launchers[bad]!r} is no block of options"
-        raise UsageError(message, hint=_LAUNCHERS_HINT, code="bad_launcher")
-    declared: Declared = {str(name): block for name, block in launchers.items()}
+    blocks, notify = data.pop(LAUNCHERS, None) or {}, data.pop(NOTIFY, None)
+    if not isinstance(blocks, dict):
+        raise bad("launchers: must hold a block of options for each name")
+    if wrong := [name for name, block in blocks.items() if not isinstance(block, dict)]:
+        raise bad(f"launchers: {wrong[0]}: {blocks[wrong[0]]!r} is no block of options")
+    declared: Declared = {str(name): block for name, block in blocks.items()}
     key = LAUNCHERS
     try:
         check_declared(declared, PLUGINS)
@@ -190,22 +180,21 @@ def _declared(file: Path, data: dict[str, Any]) -> Declared:
             key = "launcher"
             data["launcher"], declared = spelled(data["launcher"], declared, PLUGINS)
     except ValueError as error:
-        raise UsageError(f"{file}: {key}: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
-    return declared
+        raise bad(f"{key}: {error}") from error
+    if unknown := sorted(data.keys() - {key.name for key in KEYS}):
+        known = ", ".join([*(key.name for key in KEYS), LAUNCHERS, NOTIFY])
+        raise UsageError(f"{file}: unknown setting {unknown[0]!r}", hint=f"known: {known}")
+    return {name: "" if value is None else str(value) for name, value in data.items()}, declared, notify
 
 
-def _check(setting: SettingValue) -> None:
-    if setting.key.type is not ValueType.DURATION or not setting.text:
-        return
+def _check_duration(name: str, text: str, source: str) -> None:
     try:
-        seconds = parse_duration(setting.text)
+        seconds = parse_duration(text)
     except ValueError as error:
-        raise UsageError(
-            f"{setting.source}: {setting.key.name}: {error}", hint="durations look like 3s, 20m, 24h or 1h30m"
-        ) from error
-    wrong = "" if setting.key.name == "grace" and seconds == 0 else problem(seconds)
-    if wrong:
-        raise UsageError(f"{setting.source}: {setting.key.name}: {setting.text} {wrong}")
+        hint = "durations look like 3s, 20m, 24h or 1h30m"
+        raise UsageError(f"{source}: {name}: {error}", hint=hint) from error
+    if (wrong := problem(seconds)) and not (name == "grace" and seconds == 0):
+        raise UsageError(f"{source}: {name}: {text} {wrong}")
 
 
 def template() -> str:

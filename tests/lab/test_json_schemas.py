@@ -100,7 +100,7 @@ def test_the_notes_of_every_blueprint_pass() -> None:
 
 def test_every_line_of_the_template_passes() -> None:
     keys = dict(re.findall(r"(?m)^# (\w+): (.*?)  # ", settings.template()))
-    assert keys.keys() == {*settings.BY_NAME, settings.NOTIFY}
+    assert keys.keys() == {*(key.name for key in settings.KEYS), settings.NOTIFY}
     for key, value in keys.items():
         assert value == "..." or errors("autoresearch", {key: parse_any(value.encode(), key)}) == [], key
 

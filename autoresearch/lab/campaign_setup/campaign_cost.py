@@ -51,8 +51,8 @@ class CampaignCost:
     limit: str  # what limits the number of runs: the deadline, the GPU hours; "" if neither is set
     capacity: int | None  # runs that this limit allows
     fits: int | None  # ideas that are likely to be attempted within it, if fewer than asked for
-    proof: str  # the fresh runs of one proof: `8 to 16`; "" if nothing is confirmed
-    apart: str = ""  # runs that are in no number, in words
+    proof: str  # the fresh runs of one proof, of the idea and of the baseline: `8 to 16`; "" if nothing is confirmed
+    apart: str = ""  # runs that are in no number, as they depend on what goes wrong, in words
 
     @property
     def runs_words(self) -> str:
@@ -72,7 +72,8 @@ class CampaignCost:
         if self.attempted:
             ideas = f"{counted(left, 'further idea')}, after the {self.attempted} so far"
         words = f"{ideas}: about {counted(runs.expected, 'run')}"
-        return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{self.apart}"
+        apart = f"; beyond these, {self.apart}" if self.apart else ""
+        return f"{words} ({', '.join(filter(None, parts))}), at most {runs.most}{apart}"
 
     @property
     def hours_words(self) -> str:
@@ -145,6 +146,12 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
     asked_ideas = spec.rules.count
     fitting = None if capacity is None else ideas_within(spec, capacity, asked_ideas, attempted)
     ideas = asked_ideas if asked_ideas is not None else fitting
+    looks = design(1, 1, spec.rules.confirm_runs) if spec.confirm else None
+    again, fixes = spec.max_machine_retries, spec.research.max_fixes if spec.research.agent else 0
+    apart = (
+        f"up to {again} retries of each run that the machine ended" if again else "",
+        f"up to {fixes} of an idea that the agent repairs" if fixes else "",
+    )
     return spec, CampaignCost(
         runs=None if ideas is None else run_count(spec, ideas, attempted),
         attempted=attempted,
@@ -154,26 +161,9 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
         limit=limit,
         capacity=capacity,
         fits=fitting if fitting is not None and (asked_ideas is None or fitting < asked_ideas) else None,
-        proof=_proof(spec),
-        apart=_apart(spec),
+        proof=" to ".join(dict.fromkeys(str(2 * n) for n in (looks.sizes[0], looks.sizes[-1]))) if looks else "",
+        apart=", and ".join(filter(None, apart)),
     )
-
-
-def _proof(campaign_spec: CampaignSpec) -> str:
-    """The fresh runs that the proof of one idea takes, its own and the baseline's: `8 to 16`; "" if there is none."""
-    looks = design(1, 1, campaign_spec.rules.confirm_runs) if campaign_spec.confirm else None
-    return " to ".join(dict.fromkeys(str(2 * size) for size in (looks.sizes[0], looks.sizes[-1]))) if looks else ""
-
-
-def _apart(campaign_spec: CampaignSpec) -> str:
-    """The runs that no number holds, as they depend on what goes wrong."""
-    again, fixes = campaign_spec.max_machine_retries, campaign_spec.research.max_fixes
-    words = (
-        f"up to {again} retries of each run that the machine ended" if again else "",
-        f"up to {fixes} of an idea that the agent repairs" if campaign_spec.research.agent and fixes else "",
-    )
-    apart = ", and ".join(filter(None, words))
-    return f"; beyond these, {apart}" if apart else ""
 
 
 def _with_baseline(campaign_spec: CampaignSpec, capacity: int | None, limit: str) -> CampaignSpec:

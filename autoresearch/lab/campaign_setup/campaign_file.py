@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confirm
+from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, DEFAULTS, TYPES
+from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
 from autoresearch.lab.keys import unknown_key
 from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 
 FILES = ("campaign.yaml", "campaign.yml")
+_BAD = "bad_campaign_file"
 
 
 class NoCampaignFile(UsageError):  # noqa: N818 - as InputMissing
@@ -32,6 +35,17 @@ class CampaignFile:
     path: Path | None  # None if only a blueprint was named
     values: Mapping[str, Any]
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Path:
+        """The file that was named: the campaign file or the blueprint."""
+        return self.path or self.blueprint
+
+    @property
+    def agent(self) -> AgentSpec:
+        """The coding agent and its terms."""
+        keys = {key.spec_field: self.values[key.name] for key in AGENT_KEYS if key.spec_field}
+        return from_record(AgentSpec, keys)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -51,50 +65,26 @@ def read_campaign_file(
     typed = _typed(flags, pairs)
     path = (start / name) if name else _find(start)
     if not path.exists():
-        raise NotFoundError(
-            f"there is no campaign file or blueprint {path}", hint=NEW_BLUEPRINT
-        )
+        raise NotFoundError(f"there is no campaign file or blueprint {path}", hint=NEW_BLUEPRINT)
     file = path if path.suffix in (".yaml", ".yml") else None
-    content = _read(file) if file else {}
-    blueprint = _blueprint(file, content) if file else path
+    content: dict[str, Any] = dict(load_mapping(file)) if file else {}
+    if unknown := sorted(content.keys() - {*DEFAULTS, "blueprint"}):
+        raise unknown_key(str(file), unknown[0], {*DEFAULTS, "blueprint"})
+    blueprint = _blueprint(file, content.get("blueprint")) if file else path
     given = {key: (value, str(file)) for key, value in content.items()} | typed
-    given = {key: (value, source) for key, (value, source) in given.items() if value is not None}
-    sources = {key: source for key, (_, source) in given.items()}
-    values = {**DEFAULTS, **{key: value for key, (value, _) in given.items()}}
+    sources = {key: source for key, (value, source) in given.items() if value is not None}
+    values = {**DEFAULTS, **{key: given[key][0] for key in sources}}
     for name, key in CAMPAIGN_KEYS.items():
         try:
             values[name] = key.read(values[name], now)
         except (ValueError, TypeError, OverflowError) as error:
-            source = sources.get(name, "default")
-            raise UsageError(f"{source}: {name}: {error}", code="bad_campaign_file") from None
-    if values["prune"] and values["warmup"] is None:
-        raise UsageError(
-            "early stopping needs a warm-up: the steps in which no run is ended for its curve",
-            hint="`warmup: 20` in the campaign file, or --set warmup=20",
-            code="no_warmup",
-        )
-    if values["confirm"]:
-        _refuse_unprovable(values, sources)
+            raise UsageError(f"{sources.get(name, 'default')}: {name}: {error}", code=_BAD) from None
+    _refuse_contradictions(values, sources)
     values["queue"] = _queue(values["queue"], sources.get("queue", ""), file, start)
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else path.parent
         values["space"] = load_mapping(root / values["space"])
     return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources)  # noqa: PTH100
-
-
-def _refuse_unprovable(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
-    """UsageError for a campaign that shall prove its best idea and never can."""
-    if values["baseline"] == 1:
-        raise UsageError(
-            f"{sources['baseline']}: baseline: 1 with `confirm: true`: one run of the baseline shows no noise, and "
-            "without it no idea can be confirmed",
-            hint="`baseline: 3` or more (5 is usual), or `confirm: false`: then nothing may be claimed",
-            code="bad_campaign_file",
-        )
-    if values["confirm_runs"] < LEAST_CONFIRM_RUNS:
-        raise UsageError(f"{sources['confirm_runs']}: {too_few_to_confirm(values['confirm_runs'])}",
-                         hint="16 is the default, and `confirm: false` makes none: then nothing may be claimed",
-                         code="bad_campaign_file")  # fmt: skip
 
 
 def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:
@@ -109,11 +99,34 @@ def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[An
     }
 
 
+def _refuse_contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+    """UsageError for early stopping without a warm-up, and for a proof of the best idea that can never come."""
+    if values["prune"] and values["warmup"] is None:
+        raise UsageError(
+            "early stopping needs a warm-up: the steps in which no run is ended for its curve",
+            hint="`warmup: 20` in the campaign file, or --set warmup=20",
+            code="no_warmup",
+        )
+    if values["confirm"] and values["baseline"] == 1:
+        raise UsageError(
+            f"{sources['baseline']}: baseline: 1 with `confirm: true`: one run of the baseline shows no noise, and "
+            "without it no idea can be confirmed",
+            hint="`baseline: 3` or more (5 is usual), or `confirm: false`: then nothing may be claimed",
+            code=_BAD,
+        )
+    if values["confirm"] and values["confirm_runs"] < LEAST_CONFIRM_RUNS:
+        raise UsageError(
+            f"{sources['confirm_runs']}: {too_few_to_confirm(values['confirm_runs'])}",
+            hint="16 is the default, and `confirm: false` makes none: then nothing may be claimed",
+            code=_BAD,
+        )
+
+
 def _queue(queue: Any, source: str, file: Path | None, start: Path) -> str:
     """The path of the queue, absolute; "" without one. A campaign file that lists the ideas is the queue itself."""
     if isinstance(queue, list):
         if file is None or source != str(file):
-            raise UsageError("a list of ideas must be in a file: name the file in `queue`", code="bad_campaign_file")
+            raise UsageError("a list of ideas must be in a file: name the file in `queue`", code=_BAD)
         return os.path.abspath(file)  # noqa: PTH100 - the campaign file is the queue: it is read again
     base = file.parent if file and not source.startswith("flag") else start
     return os.path.normpath(base / queue) if queue else ""
@@ -121,17 +134,15 @@ def _queue(queue: Any, source: str, file: Path | None, start: Path) -> str:
 
 def _find(start: Path) -> Path:
     """The project's campaign file, or its only blueprint."""
-    for folder in (start, start / "blueprints"):
-        for name in FILES:
-            if (folder / name).is_file():
-                return folder / name
-    plans = [*start.glob("*-campaign.yaml"), *(start / "blueprints").glob("*-campaign.yaml")]
-    if len(plans) == 1:
-        return plans[0]
-    blueprints = [p for folder in (start, start / "blueprints") for p in folder.glob("*.md") if is_blueprint(p)]
-    if len(blueprints) == 1 and not plans:
-        return blueprints[0]
-    found = [str(p.relative_to(start)) for p in (*plans, *blueprints)]
+    folders = (start, start / "blueprints")
+    for path in (folder / name for folder in folders for name in FILES):
+        if path.is_file():
+            return path
+    files = [path for folder in folders for path in folder.glob("*-campaign.yaml")]
+    blueprints = [path for folder in folders for path in folder.glob("*.md") if is_blueprint(path)]
+    if len(files or blueprints) == 1:
+        return (files or blueprints)[0]
+    found = [str(path.relative_to(start)) for path in (*files, *blueprints)]
     if not found:
         raise NoCampaignFile("here is neither a campaign file nor a blueprint", fix="autoresearch init")
     raise UsageError(
@@ -142,20 +153,9 @@ def _find(start: Path) -> Path:
     )
 
 
-def _read(file: Path) -> dict[str, Any]:
-    data: dict[str, Any] = dict(load_mapping(file))
-    known = {*DEFAULTS, "blueprint"}
-    if unknown := sorted(set(data) - known):
-        raise unknown_key(str(file), unknown[0], known)
-    return data
-
-
-def _blueprint(file: Path, typed: Mapping[str, Any]) -> Path:
-    named = typed.get("blueprint")
+def _blueprint(file: Path, named: object) -> Path:
     if not isinstance(named, str) or not named.strip():
-        raise UsageError(
-            f"{file} names no blueprint", hint="add the line `blueprint: my-experiment.md`", code="bad_campaign_file"
-        )
+        raise UsageError(f"{file} names no blueprint", hint="add the line `blueprint: my-experiment.md`", code=_BAD)
     path = file.parent / named.strip()
     if not path.is_file():
         raise NotFoundError(f"{file}: the blueprint {path} is not there", code="no_blueprint")

@@ -1,90 +1,112 @@
-"""The spec of a campaign, and the code that it starts from: the commit that `base` names, or the working tree."""
+"""The spec of a campaign: its name and directories, the code that it starts from, and an earlier one that goes on.
+
+Without a `prefix`, the name of a campaign begins with the day. The same line typed again, on another day or after a
+change, goes on with the newest campaign of its blueprint if the stop rules of that one leave something to try and
+nothing else differs; in any other case a new one begins, under a free name.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
-from autoresearch.core.run.json_record import from_record
+from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.text import branch_and_run_names as naming
-from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.git_repo import checkout as repository
+from autoresearch.core.text.counted import counted
+from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.branches import branch_commit
-from autoresearch.git_repo.checkout import Checkout, NoCheckout
+from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.git_repo.survey import survey
-from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_goal import CampaignGoal
-from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS
+from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
+from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
+from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.launch.snapshot_code import masked_files
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 
+_AS_GIVEN = (
+    "retests", "max_machine_retries", "confirm", "resolution", "runs_per_gpu", "gpu_busy_mib", "min_steps", "prune",
+    "keep_gb",
+)  # fmt: skip
+"""Fields of the spec that are keys of the campaign file, by the same name."""
 
-def campaign_spec(
-    campaign_file: CampaignFile,
-    resolved: ResolvedBlueprint,
-    checkout: Checkout,
-    goal: CampaignGoal,
-    proposer_spec: ProposerSpec,
-    parts: Parts,
-) -> CampaignSpec:
-    """The spec of a campaign that has no targets, GPUs and base commit yet."""
-    now = parts.clock()
-    slug = naming.slugify(campaign_file.path.stem if campaign_file.path else resolved.blueprint.slug)
-    day = time.strftime("%Y%m%d", time.localtime(now))
-    usual = f"autoresearch/{naming.campaign_name(day, slug)}"
-    prefix = campaign_file["prefix"].strip("/") or free_prefix(usual, checkout, beside=False)
-    name, directory = prefix.rpartition("/")[2], _directory(prefix, checkout)
-    recipe, codebase = _in_repository(resolved.recipe, checkout), _in_repository(resolved.codebase, checkout)
+# What must not differ when a campaign is continued, and what to call it.
+_SAME = {
+    **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
+    **{"proposer": "source of ideas", "research": "researcher, or other terms for it", "include": "list of `include`"},
+    **{"places": "--launcher", "resolution": "`resolution`"},
+    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`", "warmup": "`warmup`"},
+}
+
+
+def campaign_spec(setup: CampaignSetup, **decided: Any) -> CampaignSpec:
+    """The spec without a base commit; `decided`: the fields that need more than the setup."""
+    file, notes, settings = setup.file, setup.blueprint.notes, setup.trainer_settings
+    checkout, resolved, now = setup.checkout, settings.resolved, setup.parts.clock()
+    slug = naming.slugify(file.path.stem if file.path else resolved.blueprint.slug)
+    usual = f"autoresearch/{naming.campaign_name(time.strftime('%Y%m%d', time.localtime(now)), slug)}"
+    prefix = file["prefix"].strip("/") or free_prefix(usual, checkout, beside=False)
+    directory = _directory(prefix, checkout)
+    codebase = _in_repository(resolved.codebase, checkout)
+    seeding, seeding_why = settings.seeding
+    agent = file.agent
     return CampaignSpec(
-        name=name,
+        name=prefix.rpartition("/")[2],
         slug=slug,
         directory=str(directory),
         repository=str(checkout.root),
         codebase="" if codebase == "." else codebase,
-        trees=campaign_file["trees"] or str(default_trees(directory, parts)),
+        trees=file["trees"] or str(default_trees(directory, setup.parts)),
         blueprint=str(resolved.path),
         blueprint_text=resolved.file.data.decode("utf-8", "replace"),
         prefix=prefix,
         base_commit="",
-        base=campaign_file["base"] or "the working tree as it is",
-        recipe=recipe,
+        base=file["base"] or "the working tree as it is",
+        recipe=_in_repository(resolved.recipe, checkout),
         interpreter=str(resolved.interpreter),
         result_dir=str(resolved.result_dir),
-        objective=goal.objective,
-        proposer=proposer_spec,
-        rules=goal.rules,
         created=now,
-        timeout_s=campaign_file["timeout"],
-        replicates=campaign_file["baseline"],
-        retests=campaign_file["retests"],
-        max_machine_retries=campaign_file["max_machine_retries"],
-        confirm=campaign_file["confirm"],
-        resolution=campaign_file["resolution"],
-        runs_per_gpu=campaign_file["runs_per_gpu"],
-        gpu_busy_mib=campaign_file["gpu_busy_mib"],
-        include=tuple(dict.fromkeys([*resolved.blueprint.notes.include, *campaign_file["include"]])),
-        hide=tuple(dict.fromkeys(resolved.blueprint.notes.hide)),
-        min_steps=campaign_file["min_steps"],
-        prune=campaign_file["prune"],
-        warmup=campaign_file["warmup"] or 0,
-        keep_gb=campaign_file["keep_gb"],
-        research=from_record(
-            AgentSpec, {key.spec_field: campaign_file[key.name] for key in AGENT_KEYS if key.spec_field}
-        ),
+        timeout_s=file["timeout"],
+        replicates=file["baseline"],
+        include=tuple(dict.fromkeys([*notes.include, *file["include"]])),
+        hide=tuple(dict.fromkeys(notes.hide)),
+        warmup=file["warmup"] or 0,
+        research=agent,
+        self_reported=bool(agent.agent) and not notes.evaluate,
+        seeding=seeding,
+        seeding_why=seeding_why,
+        places=setup.targets,
+        parallel=sum(target.slots for target in setup.targets),
+        gpu_check=setup.gpu_check,
+        tmux_socket=setup.settings.text("tmux_socket"),
+        sources=dict(setup.sources),
+        **{name: file[name] for name in _AS_GIVEN},
+        **decided,
     )
 
 
-def named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
+def _in_repository(path: Path | None, checkout: Checkout) -> str:
+    """The path relative to the repository; absolute if it lies elsewhere, "" for None."""
+    if path is None:
+        return ""
+    real, root = path.resolve(), checkout.root.resolve()
+    return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
+
+
+# ------------------------------------------------------------------ names
+
+
+def _named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
     """The campaign under another prefix, with the directories that follow from it."""
     directory = _directory(prefix, checkout)
     own = campaign_spec.trees == str(default_trees(Path(campaign_spec.directory), parts))
@@ -123,13 +145,7 @@ def default_trees(directory: Path, parts: Parts) -> Path:
     return state_home(parts.environ) / "worktrees" / f"{directory.name}-{key_of(directory)}"
 
 
-def _in_repository(path: Path | None, checkout: Checkout) -> str:
-    """The path relative to the repository; absolute if it lies elsewhere, "" for None."""
-    if path is None:
-        return ""
-    real = path.resolve()
-    root = checkout.root.resolve()
-    return str(real.relative_to(root)) if real == root or root in real.parents else str(real)
+# ------------------------------------------------------------------ the code that it starts from
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +156,14 @@ class ProposedBase:
     ref: str  # of the key `base`; "" is the working tree
     dirty: tuple[str, ...]  # files of the working tree that differ from HEAD
     own_files: tuple[Path, ...]  # the campaign's own: its blueprint, its file and its queue
+
+    @classmethod
+    def of(cls, setup: CampaignSetup, campaign_spec: CampaignSpec) -> ProposedBase:
+        """What the base of this campaign would be."""
+        file, checkout = setup.file, setup.checkout
+        own = (campaign_spec.blueprint, file.path, campaign_spec.proposer.queue)
+        dirty = () if file["base"] else survey(checkout, leave_out=_not_code(campaign_spec)).dirty
+        return cls(checkout, file["base"], dirty, tuple(Path(path) for path in own if path))
 
     def commit(self) -> str:
         """HEAD, or the commit that `base` names. UsageError if it names none."""
@@ -167,38 +191,90 @@ class ProposedBase:
         return replace(campaign_spec, base_commit=shot.commit, base=f"the working tree at the start{left}")
 
 
-def campaign_checkout(codebase: Path) -> Checkout:
-    """The repository of the code. EnvironmentUnusable if there is none, or if it has no commit."""
-    checkout = repository.locate(codebase)
-    if isinstance(checkout, NoCheckout):
-        raise no_repository(checkout)
-    if not checkout.head:
-        raise EnvironmentUnusable(
-            f"the repository {checkout.root} has no commit yet",
-            fix="git add -A && git commit -m start",
-            code="no_commit",
-        )
-    return checkout
-
-
-def no_repository(missing: NoCheckout) -> EnvironmentUnusable:
-    """The error for code outside of a repository, with what can be done about it."""
-    instead = f"{missing.remedy}, or " if missing.remedy else ""
-    return EnvironmentUnusable(
-        f"a campaign keeps every idea on a branch, and {missing.reason}",
-        hint=f"{instead}run single blueprints with `autoresearch run`",
-        fix=missing.fix,
-        code="no_repository",
-    )
-
-
-def propose_base(campaign_spec: CampaignSpec, checkout: Checkout, ref: str, own_files: Iterable[Path]) -> ProposedBase:
-    """What the base of this campaign would be."""
-    dirty = () if ref else survey(checkout, leave_out=_not_code(campaign_spec)).dirty
-    return ProposedBase(checkout, ref, dirty, tuple(own_files))
-
-
 def _not_code(campaign_spec: CampaignSpec) -> list[Path]:
     """Records, results and what is hidden, which are never committed."""
     records = Path(campaign_spec.directory).parent
     return [records, Path(campaign_spec.result_dir), *map(Path, campaign_spec.hidden_inputs)]
+
+
+# ------------------------------------------------------------------ the campaign that it goes on with
+
+
+def with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: Parts) -> tuple[CampaignSpec, str]:
+    """The campaign under the name of the one that it goes on with, or under a free one; and which, in a sentence.
+
+    "" for the first campaign of its blueprint, and for one whose prefix was given. Its results have a directory of
+    their own.
+    """
+    words = ""
+    earlier = [] if "prefix" in campaign_spec.sources else _of_same_line(campaign_spec, base)
+    if newest := max(earlier, key=lambda one: one[1].spec.created, default=None):
+        campaign_dir, state = newest
+        old = state.spec
+        if why := _why_another(state, campaign_spec, base):
+            prefix = free_prefix(campaign_spec.prefix, base.checkout)
+            campaign_spec = _named(campaign_spec, prefix, base.checkout, parts)
+            words = f"{campaign_spec.name} begins, as {old.name} {why}"
+        else:
+            same = {name: getattr(old, name) for name in ("name", "prefix", "trees", "result_dir")}
+            campaign_spec = replace(campaign_spec, directory=str(campaign_dir.path), **same)
+            does = "runs already" if campaign_dir.controlled else "goes on"
+            words = f"{old.name} {does}, after {counted(state.attempted, 'idea')}"
+    return with_own_results(campaign_spec, parts), words
+
+
+def _of_same_line(campaign_spec: CampaignSpec, base: ProposedBase) -> list[tuple[CampaignDir, CampaignState]]:
+    """The campaigns of the same blueprint in this repository that no `prefix` named."""
+
+    def known() -> Iterator[tuple[CampaignDir, CampaignState]]:
+        for path in (base.checkout.root / "reports" / "auto_research").glob("*/campaign.json"):
+            try:
+                yield CampaignDir(path.parent), CampaignHistory(CampaignDir(path.parent)).state()
+            except NotFoundError:  # damaged: not to be touched
+                continue
+
+    same = _line(campaign_spec)
+    return [one for one in known() if _line(one[1].spec) == same and "prefix" not in one[1].spec.sources]
+
+
+def _line(campaign_spec: CampaignSpec) -> tuple[str, str]:
+    return campaign_spec.slug, os.path.relpath(campaign_spec.blueprint, campaign_spec.repository)
+
+
+def _why_another(state: CampaignState, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
+    """Why an earlier campaign does not go on, said of it; "" if it does."""
+    old = state.spec
+    met = stand_at(replace(state, spec=replace(old, rules=campaign_spec.rules)), campaign_spec.created).met
+    if state.phase is CampaignPhase.ENDED and met:
+        return f"is over: {met}"
+    if os.path.realpath(old.repository) != os.path.realpath(base.checkout.root):
+        return f"began when this was {old.repository}"
+    differs = other_terms(old, campaign_spec) or other_code(old.base_commit, campaign_spec, base)
+    return f"had another {differs}" if differs else ""
+
+
+def other_terms(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> str:
+    """What else differs than the stop rules; "" if nothing does."""
+    one, other = _recorded(campaign_spec), _recorded(other_spec)
+    return next((words for name, words in _SAME.items() if one[name] != other[name]), "")
+
+
+def _recorded(campaign_spec: CampaignSpec) -> dict[str, str]:
+    """Each value as campaign.json holds it, with lists for tuples. Targets are the same with other slots."""
+    places = [[target.name, target.kind, target.options] for target in campaign_spec.places]
+    values = asdict(campaign_spec) | {"places": places}
+    return {name: json.dumps(values[name], sort_keys=True, default=str) for name in _SAME}
+
+
+def other_code(commit: str, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
+    """How the code differs from the base commit of an earlier campaign; "" if it does not.
+
+    A campaign that goes on would do so from its old base, without the changes.
+    """
+    checkout = base.checkout
+    now = base.with_commit(campaign_spec).base_commit
+    changed = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", commit, now)).split("\0")
+    root = os.path.realpath(checkout.root)
+    own = {os.path.relpath(os.path.realpath(path), root) for path in base.own_files}  # compared, or free to change
+    code = [name for name in changed if name and name not in own]
+    return f"state of the code ({', '.join(code[:3])}{' ...' if len(code) > 3 else ''})" if code else ""

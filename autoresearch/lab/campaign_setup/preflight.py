@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.git_repo import branches
-from autoresearch.git_repo.branches import branch_fault
+from autoresearch.git_repo.branches import branch_commit, branch_fault
 from autoresearch.git_repo.includes import check_includes, lacking
-from autoresearch.lab.campaign_setup.campaign_checks import hide_findings
-from autoresearch.lab.campaign_setup.campaign_spec import free_prefix
-from autoresearch.lab.campaign_setup.earlier_campaign import other_code, other_terms
+from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
 from autoresearch.lab.campaign_setup.queue_checks import check_queue
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
@@ -25,45 +24,69 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key
 from autoresearch.records import campaign_records
 
-_PLACES = frozenset(
+_WRITES_TO = frozenset(
     ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
      "save_path", "save_file", "checkpoint_dir", "checkpoint_path", "checkpoints_dir", "ckpt_dir", "ckpt_path", "ckpt",
      "logdir", "log_dir", "logging_dir", "results_dir", "result_dir", "run_dir", "work_dir", "workdir",
      "default_local_dir", "default_root_dir", "model_path", "model_dir", "dump_dir"]
 )  # fmt: skip
-"""Keys and flags, with underscores, that name a place to write to."""
+"""Keys and flags, with underscores, that name a path to write to."""
 
 
 def preflight(proposed: ProposedCampaign) -> tuple[Finding, ...]:
     """Check that the campaign can be created here; writes nothing. ConflictError if its prefix is taken."""
     spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
-    launch = proposed.proposer.launch
-    doubts = _refuse(spec, launch)
+    findings = [*proposed.findings, *_of_spec(proposed)]
     if campaign_dir.controlled and "prefix" in spec.sources:
         raise is_running(spec.name)
     known = CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None
-    short = check_queue(spec, launch, known)
-    if campaign_dir.spec.exists():
+    findings += check_queue(spec, proposed.launch, known)
+    if known is not None:
         refuse_other_terms(proposed)
-    elif taken := branches.branch_commit(base.checkout, spec.branch("baseline")):
-        raise needs_other_prefix(
-            proposed,
-            f"the branch {spec.branch('baseline')} exists already (at {taken[:12]}), and its campaign does not",
-            hint="another prefix keeps both",
-        )
+    elif taken := branch_commit(base.checkout, spec.branch("baseline")):
+        branch = spec.branch("baseline")
+        message = f"the branch {branch} exists already (at {taken[:12]}), and its campaign does not"
+        raise needs_other_prefix(proposed, message, hint="another prefix keeps both")
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()
     commit = base.commit()
-    findings = [*proposed.findings, *doubts, *short, *check_includes(base.checkout, spec.include, commit)]
-    findings += hide_findings(spec, base.checkout, commit)
+    findings += [*check_includes(base.checkout, spec.include, commit), *_hide_findings(proposed, commit)]
     if bad := errors(findings):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
     return (*findings, *lacking(base.checkout, commit, spec.include))
 
 
-def is_running(name: str) -> ConflictError:
-    """The error of a campaign that has a controller already."""
-    return ConflictError(f"the campaign {name} is running", fix=f"autoresearch campaign status {name}")
+def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:
+    """Warnings about outputs and search space. UsageError or BlueprintError for what no campaign can do."""
+    spec = proposed.spec
+    if fault := branch_fault(spec.branch("baseline")):
+        raise UsageError(f"the prefix {spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
+    if odd := [path for path in (spec.repository, spec.result_dir) if len(path.splitlines()) > 1]:
+        raise UsageError(
+            f"{odd[0]!r} has a line break in it, and the blueprint of an idea holds a path on one line",
+            hint="give the directory another name; single runs work in it as it is",
+            code="odd_path",
+        )
+    if spec.rules.budget_gpu_hours is not None and not spec.gpus_per_run:
+        raise UsageError(
+            "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
+            hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
+            code="no_gpu_to_count",
+        )
+    return (*_unchecked_keys(proposed.launch, tuple(spec.proposer.space)), *_shared_outputs(proposed))
+
+
+def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[Finding]:
+    """A warning for keys that neither recipe, command nor trainer knows; an error if they cannot be set at all."""
+    _, behind = launch.split(dict.fromkeys(keys, 1))
+    own, _ = launch.placed(behind)  # raises if a script cannot take them
+    if own:
+        launch.with_settings(own)  # raises if the command cannot take them
+    known = {plain_key(key) for key in launch.settings}
+    unknown = [key for key in behind if plain_key(key) not in known and not key.startswith("$")]
+    if unknown and (launch.recipe is not None or unknown[0].startswith("--")):
+        message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
+        yield Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own")
 
 
 def named_outputs(launch: LaunchSettings) -> dict[str, str]:
@@ -74,55 +97,61 @@ def named_outputs(launch: LaunchSettings) -> dict[str, str]:
         key: value
         for key, value in flatten(whole).items()
         if isinstance(value, str) and value.strip() and "$" not in value
-        if key in own or key.rpartition(".")[2].replace("-", "_").lower() in _PLACES
+        if key in own or key.rpartition(".")[2].replace("-", "_").lower() in _WRITES_TO
     }
 
 
-def _shared_outputs(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
+def _shared_outputs(proposed: ProposedCampaign) -> Iterator[Finding]:
     """A warning for outputs outside of the repository that every run would overwrite."""
+    launch, spec = proposed.launch, proposed.spec
     own = {output.key for output in launch.trainer.outputs(launch.settings)}  # each run is given another one
-    ours = {PurePosixPath(campaign_spec.repository), PurePosixPath(campaign_spec.result_dir)}
+    ours = {PurePosixPath(spec.repository), PurePosixPath(spec.result_dir)}
     shared = [
         f"{key} {value}"
         for key, value in named_outputs(launch).items()
         if key not in own and value.startswith("/") and not ours & {PurePosixPath(value), *PurePosixPath(value).parents}
     ]
-    message = f"all runs write to the same place ({', '.join(shared)}): each overwrites the files of the one before"
-    hint = "a relative path is written in the worktree of the run, and kept in its run directory"
-    return (Finding(Severity.WARNING, "shared_output", message, hint),) if shared else ()
+    if shared:
+        message = f"all runs write to the same place ({', '.join(shared)}): each overwrites the files of the one before"
+        hint = "a relative path is written in the worktree of the run, and kept in its run directory"
+        yield Finding(Severity.WARNING, "shared_output", message, hint)
 
 
-def _refuse(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
-    """Warnings about the search space. UsageError or BlueprintError for what no campaign can do."""
-    if fault := branch_fault(campaign_spec.branch("baseline")):
-        raise UsageError(f"the prefix {campaign_spec.prefix!r} makes no branch: {fault}", code="bad_prefix")
-    if odd := [path for path in (campaign_spec.repository, campaign_spec.result_dir) if len(path.splitlines()) > 1]:
-        raise UsageError(
-            f"{odd[0]!r} has a line break in it, and the blueprint of an idea holds a path on one line",
-            hint="give the directory another name; single runs work in it as it is",
-            code="odd_path",
-        )
-    if campaign_spec.rules.budget_gpu_hours is not None and not campaign_spec.gpus_per_run:
-        raise UsageError(
-            "the budget is in GPU hours, and no run of this campaign has a GPU: it would never be spent",
-            hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
-            code="no_gpu_to_count",
-        )
-    return (*_doubtful_space(launch, tuple(campaign_spec.proposer.space)), *_shared_outputs(campaign_spec, launch))
+def _hide_findings(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
+    """Whether `hide:` names files that git does not hold: whoever can read the repository reads every commit of it."""
+    spec, checkout = proposed.spec, proposed.base.checkout
+    root = Path(os.path.realpath(checkout.root))
+    for text in spec.hide:
+        for include in spec.include:
+            if PurePosixPath(text) in (PurePosixPath(include), *PurePosixPath(include).parents):
+                message = f"hide: {text} holds {include}, which `include:` shows to every run"
+                yield Finding(Severity.ERROR, "hide_included", message, "name what is hidden one by one")
+        path = checkout.root / text
+        real = Path(os.path.realpath(path))
+        if not path.exists():
+            message = f"hide: {text} is not there: {path}"
+            yield Finding(Severity.ERROR, "hide_missing", message, "make it, or take it out")
+        elif real in (root, *root.parents):
+            message = f"hide: {text} holds the whole repository"
+            yield Finding(Severity.ERROR, "hide_all", message, "name a part of it")
+        elif root in real.parents:
+            name = real.relative_to(root).as_posix()
+            found = checkout.git.run("log", "--all", "-1", "--format=%h", "--", f":(literal){name}").decode().strip()
+            if checkout.git.run("ls-tree", "--name-only", commit, "--", f":(literal){name}"):
+                message = f"hide: {text} is tracked by git, so that whoever reads the repository can read it"
+                hint = f"git rm -r --cached {name}; add /{name} to .gitignore; commit. `evaluate` finds it all the same"
+                yield Finding(Severity.ERROR, "hide_tracked", message, hint)
+            elif found:
+                message = f"hide: {text} was in git until {found}, and what it held then can still be read there"
+                yield Finding(Severity.WARNING, "hide_in_history", message, "use answers that no commit ever held")
 
 
-def _doubtful_space(launch: LaunchSettings, keys: tuple[str, ...]) -> tuple[Finding, ...]:
-    """A warning for keys that neither recipe, command nor trainer knows; an error if they cannot be set at all."""
-    _, behind = launch.split(dict.fromkeys(keys, 1))
-    own, _ = launch.placed(behind)  # raises if a script cannot take them
-    if own:
-        launch.with_settings(own)  # raises if the command cannot take them
-    known = {plain_key(key) for key in launch.settings}
-    unknown = [key for key in behind if plain_key(key) not in known and not key.startswith("$")]
-    if not unknown or not (launch.recipe is not None or unknown[0].startswith("--")):
-        return ()
-    message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
-    return (Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own"),)
+# ------------------------------------------------------------------ the campaign that has its name
+
+
+def is_running(name: str) -> ConflictError:
+    """The error of a campaign that has a controller already."""
+    return ConflictError(f"the campaign {name} is running", fix=f"autoresearch campaign status {name}")
 
 
 def refuse_other_terms(proposed: ProposedCampaign) -> None:
@@ -137,10 +166,8 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
             hint="or start another one under another prefix",
             fix=f"autoresearch campaign resume {spec.name}",
         )
-    if differs := other_terms(old.spec, spec):
-        raise _taken(proposed, differs)
-    old.spec = replace(old.spec, rules=spec.rules)
-    if (stood := stand_at(old, spec.created)).met:
+    _refuse(proposed, other_terms(old.spec, spec))
+    if (stood := stand_at(replace(old, spec=replace(old.spec, rules=spec.rules)), spec.created)).met:
         raise needs_other_prefix(
             proposed,
             f"the campaign {spec.name} has ended, and nothing would be tried: {stood.met}",
@@ -153,17 +180,17 @@ def refuse_other_terms(proposed: ProposedCampaign) -> None:
 def refuse_other_code(proposed: ProposedCampaign) -> None:
     """Raise ConflictError if the code changed: the campaign would continue from its old base, without the changes."""
     old = campaign_records.read_spec(proposed.campaign_dir).base_commit
-    if differs := other_code(old, proposed.spec, proposed.base):
-        raise _taken(proposed, differs)
+    _refuse(proposed, other_code(old, proposed.spec, proposed.base))
 
 
-def _taken(proposed: ProposedCampaign, differs: str) -> ConflictError:
-    return needs_other_prefix(
-        proposed,
-        f"a campaign {proposed.spec.name} ended here with another {differs}",
-        hint="start another one; or continue that one as it was: "
-        f"autoresearch campaign set {proposed.spec.name} count=N",
-    )
+def _refuse(proposed: ProposedCampaign, differs: str) -> None:
+    if differs:
+        name = proposed.spec.name
+        raise needs_other_prefix(
+            proposed,
+            f"a campaign {name} ended here with another {differs}",
+            hint=f"start another one; or continue that one as it was: autoresearch campaign set {name} count=N",
+        )
 
 
 def needs_other_prefix(

@@ -72,13 +72,8 @@ def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
 
 def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
     """Why the recipe or the command cannot take an idea's overrides; "" if it can, or if the idea brings its own."""
-    own = (
-        hypothesis.blueprint
-        or hypothesis.patches
-        or recipe in hypothesis.files
-        or hypothesis.parent not in (BEST, BASELINE)
-    )
-    if own or not hypothesis.overrides:
+    own = hypothesis.blueprint or hypothesis.patches or recipe in hypothesis.files
+    if own or not hypothesis.overrides or hypothesis.parent not in (BEST, BASELINE):
         return ""
     try:
         inside, behind = launch.split(hypothesis.overrides)
@@ -86,10 +81,9 @@ def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
         if behind := launch.placed(behind)[0]:
             launch.with_settings(behind)
     except BlueprintError as error:
-        unknown = [
-            key for key in hypothesis.overrides if launch.recipe and not holds(launch.recipe, key.removeprefix("+"))
-        ]
-        near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(launch.recipe or {}), 1)]
+        known = launch.recipe or {}
+        unknown = [key for key in hypothesis.overrides if known and not holds(known, key.removeprefix("+"))]
+        near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(known), 1)]
         hint = f"did you mean {near[0]}?" if near else error.hint
         return f"{error.message}{f' ({hint})' if hint else ''}"
     return ""

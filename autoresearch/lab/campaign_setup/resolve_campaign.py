@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_trainer, secret_findings
+from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_gpus, check_targets, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_goal import resolve_goal
-from autoresearch.lab.campaign_setup.campaign_spec import (
-    ProposedBase,
-    campaign_checkout,
-    campaign_spec,
-    propose_base,
-)
-from autoresearch.lab.campaign_setup.earlier_campaign import with_earlier_name
-from autoresearch.lab.campaign_setup.proposer_spec import CampaignProposer, asked_keys, resolve_proposer
-from autoresearch.lab.campaign_setup.run_targets import campaign_gpus, campaign_targets, gpus_checked
+from autoresearch.lab.campaign_setup.campaign_goal import objective_of, rules_of
+from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
+from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_proposer
+from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, resolve_blueprint
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
-from autoresearch.lab.settings import load as load_settings
+from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.resolve.run_limits import limits_of
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.trainers import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +31,7 @@ class ProposedCampaign:
     base: ProposedBase
     earlier: str  # whether an earlier campaign of the same line goes on, in a sentence; "" for the first one
     trainer_settings: TrainerSettings
-    proposer: CampaignProposer
+    launch: LaunchSettings  # what its ideas can vary
     first_step_rule: str  # the effect of the limit to the first step, in a sentence
     findings: tuple[Finding, ...]
 
@@ -52,63 +43,37 @@ class ProposedCampaign:
 
 def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampaign:
     """Decide everything about a campaign. Raises UsageError, BlueprintError or EnvironmentUnusable."""
-    settings = load_settings(campaign_file.blueprint.parent, environ=parts.environ)
-    resolved = resolve_blueprint(read_blueprint(campaign_file.blueprint), environ=parts.environ)
-    blueprint = resolved.blueprint
-    targets = campaign_targets(campaign_file, settings, blueprint.notes.launcher)
-    refuse_in_campaign(targets.targets)
-    raise_on_errors(resolved)
-    checkout = campaign_checkout(resolved.codebase)
-    trainer_settings = ask_trainer(
-        registry.for_blueprint(blueprint, shell_reading=resolved.shell_reading), resolved, job="ajet_campaign"
+    setup = read_setup(campaign_file, parts)
+    trainer_settings = setup.trainer_settings
+    objective = objective_of(setup)
+    rules = rules_of(setup, objective)
+    gpus, per_run = check_gpus(setup)
+    launch = launch_of(setup)
+    of_help = {key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags}
+    spec = campaign_spec(
+        setup,
+        objective=objective,
+        rules=rules,
+        proposer=resolve_proposer(setup, launch),
+        gpus=gpus,
+        gpus_per_run=per_run,
+        flags=of_help,
     )
-    trainer = check_trainer(campaign_file, trainer_settings, targets, settings, parts)
-    goal = resolve_goal(campaign_file, trainer_settings, parts.clock(), parts.index)
-    gpu_check = gpus_checked(campaign_file, settings)
-    gpus = campaign_gpus(campaign_file, targets, trainer.gpus_needed if gpu_check else 0, parts)
-    launch = trainer_settings.launch_for(asked_keys(campaign_file), checkout.root, parts.environ)
-    proposer = resolve_proposer(campaign_file, launch, trainer_settings.whole)
-    spec = campaign_spec(campaign_file, resolved, checkout, goal, proposer.spec, parts)
-    seeding, seeding_why = trainer_settings.seeding
-    spec = replace(
-        spec,
-        self_reported=bool(spec.research.agent) and not blueprint.notes.evaluate,
-        seeding=seeding,
-        seeding_why=seeding_why,
-        places=targets.targets,
-        parallel=targets.parallel,
-        gpus=gpus.uuids,
-        gpus_per_run=gpus.per_run,
-        gpu_check=gpu_check,
-        tmux_socket=settings.text("tmux_socket"),
-        flags={key: value for key, value in launch.flags.items() if key not in trainer_settings.launch().flags},
-        sources={
-            **campaign_file.sources,
-            **goal.sources,
-            **({} if targets.source == "built-in" else {"launcher": targets.source}),
-            **proposer.sources,
-        },
-    )
-    raise_on(secret_findings(spec, blueprint))
-    own_files = [path for path in (resolved.path, campaign_file.path, spec.proposer.queue) if path]
-    base = propose_base(spec, checkout, campaign_file["base"], map(Path, own_files))
+    raise_on(secret_findings(setup, spec))
+    base = ProposedBase.of(setup, spec)
     spec, earlier = with_earlier_name(spec, base, parts)
-    spec, cost = priced(spec, blueprint.max_time_s, parts)
+    spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
+    setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
+    check_targets(setup)
+    limits = limits_of(trainer_settings, setup.settings)
     return ProposedCampaign(
-        file=campaign_file.path or campaign_file.blueprint,
+        file=campaign_file.source,
         spec=spec,
         cost=cost,
         base=base,
         earlier=earlier,
         trainer_settings=trainer_settings,
-        proposer=proposer,
-        first_step_rule=trainer.first_step_rule,
-        findings=(
-            # the runs of a campaign have directories of their own below that one
-            *(one for one in resolved.findings if one.code not in ("finished_run", "hide_alone")),
-            *(*trainer.findings, *cost.findings),
-            *gpus.findings(targets, settings, {**parts.environ, **blueprint.notes.env}),
-            *agent_findings(spec, blueprint, parts),
-            *targets.checked(parts, resolved.interpreter, prepared=bool(blueprint.notes.prepare)),
-        ),
+        launch=launch,
+        first_step_rule=limits.first_step_rule(steps_known=trainer_settings.steps_known),
+        findings=tuple(setup.findings),
     )

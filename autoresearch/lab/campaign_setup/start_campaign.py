@@ -89,10 +89,7 @@ READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
 
 
 def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
-    """Start the controller in a tmux session; returns, once it holds its lock, the command that attaches to it.
-
-    ConflictError if another command was quicker.
-    """
+    """Start the controller in a tmux session; returns, once it holds its lock, the command that attaches to it."""
     spec = campaign_records.read_spec(campaign_dir)
     check_local(spec.tmux_socket, parts)
     require(spec.plugins, spec.name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
@@ -42,23 +41,19 @@ class Successor:
         return ""
 
 
-def successor_of(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str]) -> Successor:
-    """The campaign that was typed, without what it waits for."""
+def register(
+    campaign_dir: CampaignDir, campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str]
+) -> Successor:
+    """Have the campaign that was typed started at the end of this one; registering it again changes nothing."""
     typed = [f"{key}={value}" for key, value in flags.items() if value not in (None, "")]
     typed += [pair for pair in pairs if pair.partition("=")[0].strip() not in ("after", "if")]
-    source = str(campaign_file.path or campaign_file.blueprint)
-    return Successor(source, (*typed, "after=null", "if=null"), campaign_file["if"])
-
-
-def register(campaign_dir: CampaignDir, successor: Successor) -> None:
-    """Have it started at the end of that campaign; registering it again changes nothing."""
+    successor = Successor(str(campaign_file.source), (*typed, "after=null", "if=null"), campaign_file["if"])
     if successor not in registered(campaign_dir):
         campaign_records.add(campaign_dir.successors, "start", **asdict(successor))
+    return successor
 
 
 def registered(campaign_dir: CampaignDir) -> list[Successor]:
     """Those of a campaign, in their order."""
     lines = campaign_records.entries(campaign_dir.successors)
-    return [
-        Successor(str(Path(line["source"])), tuple(map(str, line["pairs"])), str(line["condition"])) for line in lines
-    ]
+    return [Successor(line["source"], tuple(line["pairs"]), line["condition"]) for line in lines]

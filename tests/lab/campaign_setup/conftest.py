@@ -12,37 +12,47 @@ import pytest
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS
+from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
+from autoresearch.records.index import Index
 from autoresearch.trainers import registry
 
 NOW = 1_800_000_000.0
+NO_RUNS = Index(Path("/nonexistent/autoresearch"))
 
 
 @pytest.fixture
-def campaign_file() -> Callable[..., CampaignFile]:
-    """A campaign file with these keys, the others at their defaults."""
-
-    def make(**keys: Any) -> CampaignFile:
-        sources = dict.fromkeys(keys, "campaign.yaml")
-        return CampaignFile(Path("/x/exp.md"), Path("/x/campaign.yaml"), {**DEFAULTS, **keys}, sources)
-
-    return make
-
-
-@pytest.fixture
-def trainer_settings() -> Callable[..., Any]:
-    """What a trainer makes of a recipe, for a blueprint with these notes."""
+def setup() -> Callable[..., CampaignSetup]:
+    """A campaign with these keys, the others at their defaults, and a blueprint with these notes."""
 
     def make(
-        trainer: str = "generic", recipe: dict[str, object] | None = None, campaign_s: float | None = None, **notes: Any
-    ) -> Any:
+        trainer: str = "generic",
+        *,
+        recipe: dict[str, object] | None = None,
+        campaign_s: float | None = None,
+        notes: dict[str, Any] | None = None,
+        targets: tuple[Target, ...] = (LOCAL,),
+        needed: int = 0,
+        **keys: Any,
+    ) -> CampaignSetup:
+        values, sources = {**DEFAULTS, **keys}, dict.fromkeys(keys, "campaign.yaml")
+        file = CampaignFile(Path("/x/exp.md"), Path("/x/campaign.yaml"), values, sources)
         blueprint = SimpleNamespace(
-            notes=Notes(**notes), launch_command="python train.py", max_time_s=3600.0, campaign_time_s=campaign_s
+            notes=Notes(**notes or {}), launch_command="python train.py", max_time_s=3600.0, campaign_time_s=campaign_s
         )
-        chosen = registry.choose(trainer, "python train.py", ())
         resolved = SimpleNamespace(blueprint=blueprint, path="exp.md", codebase=Path("/x"))
-        return SimpleNamespace(trainer=chosen, whole=recipe or {}, resolved=resolved)
+        settings: Any = SimpleNamespace(
+            trainer=registry.choose(trainer, "python train.py", ()),
+            whole=recipe or {},
+            resolved=resolved,
+            gpus_needed=lambda environ: needed,
+        )
+        parts: Any = SimpleNamespace(environ={}, index=NO_RUNS, clock=lambda: NOW)
+        checkout: Any = None
+        project: Any = SimpleNamespace(is_on=lambda name: True, launchers={})
+        return CampaignSetup(file, project, settings, checkout, targets, parts)
 
     return make
 

@@ -1,0 +1,210 @@
+"""What a campaign becomes, with which sources, and what is refused: objective, rules, proposer, GPUs, repository."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import yaml
+
+from autoresearch.core.campaign.spec import CampaignSpec, Rules
+from autoresearch.core.campaign.usual_space import usual_space
+from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.core.run.targets import Target, parse_pool
+from autoresearch.errors import EnvironmentUnusable, InputMissing, UsageError
+from autoresearch.git_repo import checkout as repository
+from autoresearch.git_repo.checkout import NoCheckout
+from autoresearch.lab.campaign_setup.campaign_checks import check_gpus
+from autoresearch.lab.campaign_setup.campaign_goal import UNRULED_IDEAS, objective_of, rules_of
+from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer, space_line
+from autoresearch.lab.campaign_setup.read_setup import campaign_checkout
+from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.trainers import registry
+
+NOW = 1_800_000_000.0
+NOTES = {"metric": "val/acc", "direction": "maximize"}
+REWARD = Objective("reward", Direction.MAXIMIZE)
+SPACE = {"lr": [0.1, 0.2]}
+GENERIC, TINY = registry.by_name("generic"), registry.by_name("tinygrpo")
+LAUNCH = LaunchSettings(GENERIC, None, "python train.py")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "notes", "keys", "metric", "direction", "sources"),
+    [
+        ("generic", {}, {"metric": "reward"}, "reward", "maximize", {"direction": "the metric's name"}),
+        ("generic", {"metric": "loss"}, {}, "loss", "minimize",
+         {"metric": "blueprint", "direction": "the metric's name"}),
+        ("generic", NOTES, {}, "val/acc", "maximize", {"metric": "blueprint", "direction": "blueprint"}),
+        ("generic", NOTES, {"direction": "minimize"}, "val/acc", "minimize", {"metric": "blueprint"}),
+        ("generic", NOTES, {"metric": "loss"}, "loss", "minimize", {"direction": "the metric's name"}),
+        ("generic", NOTES, {"metric": "x", "direction": "minimize"}, "x", "minimize", {}),
+        ("tinygrpo", {}, {}, "task_pass_rate@1", "maximize",
+         {"metric": "trainer tinygrpo", "direction": "trainer tinygrpo"}),
+    ],
+)  # fmt: skip
+def test_campaign_file_over_blueprint_over_trainer(
+    trainer: str, notes: Any, keys: Any, metric: str, direction: str, sources: dict[str, str], setup: Any
+) -> None:
+    made = setup(trainer, notes=notes, **keys)
+    assert objective_of(made) == Objective(metric, Direction(direction)) and made.sources == sources
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "words"),
+    [
+        ({}, "no_metric", "the trainer generic has no usual metric"),
+        ({"metric": "max(a"}, "bad_metric", "the metric"),
+        ({"metric": "last(a) - last(b)"}, "no_direction", "no direction is known for last(a) - last(b)"),
+        ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
+    ],
+)
+def test_what_cannot_be_pursued(keys: Any, code: str, words: str, setup: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        rules_of(setup(**keys), objective_of(setup(**keys)))
+    assert refused.value.code == code and words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("keys", "rules", "sources"),
+    [
+        ({}, Rules(count=UNRULED_IDEAS), {"count": "no stop rule was given: the baseline and three ideas, then a"}),
+        ({"budget_usd": 3.0}, Rules(budget_usd=3.0), {}),
+        ({"campaign_s": 36000.0}, Rules(deadline=NOW + 36000.0), {"deadline": "blueprint"}),
+        ({"campaign_s": 36000.0, "deadline": NOW + 60}, Rules(deadline=NOW + 60), {}),
+        ({"target": "reward>=0.5", "confirm_runs": 24}, Rules(target=0.5, confirm_runs=24), {}),
+    ],
+)
+def test_stop_rules(keys: Any, rules: Rules, sources: dict[str, str], setup: Any) -> None:
+    made = setup(**keys)
+    assert rules_of(made, REWARD) == rules and made.sources.keys() == sources.keys()
+    assert all(made.sources[key].startswith(words) for key, words in sources.items())
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "space", "sources"),
+    [
+        ({"space": SPACE, "proposer": "grid"}, "grid", SPACE, {}),
+        ({"space": SPACE, "proposer": "random", "seed": 7}, "random", SPACE, {}),
+        ({"proposer": "agent", "space": SPACE}, "agent", {}, {}),
+        ({"proposer": "agent"}, "agent", {}, {"space": "the trainer's own, low-risk"}),
+        ({"queue": "/"}, "queue", {}, {"proposer": "a queue is named"}),
+        ({"queue": "/", "space": SPACE, "proposer": "random"}, "random", SPACE, {}),
+    ],
+)
+def test_what_is_named_decides_the_proposer(keys: Any, name: str, space: Any, sources: Any, setup: Any) -> None:
+    made = setup(**keys)
+    proposer = resolve_proposer(made, LAUNCH)
+    queue = "" if name == "agent" else keys.get("queue", "")
+    assert (proposer.name, proposer.space, proposer.seed) == (name, space, keys.get("seed", 0))
+    assert proposer.queue == queue and made.sources == sources
+    assert resolve_proposer(setup(proposer="random"), LaunchSettings(TINY, {}, "")).space, "tinygrpo has its own"
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"proposer": "queue"}, "the proposer is a queue, and none is named"),
+        ({"queue": "/nowhere/at/all"}, "the queue /nowhere/at/all is not there"),
+        ({"proposer": "random"}, "the trainer generic has none of its own"),
+        ({"proposer": "grid", "space": {"lr": {"low": 0.1, "high": 1.0}}}, "a grid cannot cover a continuous range"),
+    ],
+)
+def test_what_leaves_nothing_to_try(keys: Any, words: str, setup: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve_proposer(setup(**keys), LAUNCH)
+    assert words in refused.value.message
+
+
+def test_without_a_space_it_says_what_could_be_varied_and_the_line_to_paste(setup: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --lr 0.3 --seed 1 --epochs 9", flags={"--batch-size": 32})
+    with pytest.raises(InputMissing) as refused:
+        resolve_proposer(setup(proposer="random"), launch)
+    error, line = refused.value, "space: {batch-size: [16, 32, 64], lr: {low: 0.1, high: 0.9, log: true}}"
+    assert error.message.endswith("; this launch has batch-size (32), lr (0.3)")
+    assert line in error.hint and "--queue FILE" in error.hint and (error.missing, error.add) == (["space"], [line])
+    setting = f"space={line.removeprefix('space: ')}"
+    assert error.setting == setting and error.fix.endswith(f" --set '{setting}'")
+    space = yaml.safe_load(line)["space"]
+    assert resolve_proposer(setup(proposer="random", space=space), launch).space == space
+
+
+def test_what_is_offered_is_what_init_would_write_and_yaml_reads_its_numbers(setup: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --lr 3e-5 --gamma 0.99")
+    offered = yaml.safe_load(space_line(launch))
+    assert offered == usual_space({"lr": 3e-5, "gamma": 0.99}) and offered["gamma"] == {"low": 0.97, "high": 0.997}
+    assert resolve_proposer(setup(proposer="random", space=offered), launch).space == offered
+
+
+def test_a_key_of_the_space_is_spelled_as_the_flag_is(setup: Any) -> None:
+    launch = LaunchSettings(GENERIC, None, "python train.py --learning-rate 0.3", flags={"--weight-decay": 0.1})
+    keys = {"learning_rate": [0.1, 0.2], "--weight_decay": [0.0, 0.1], "$LR": [1, 2]}
+    found = resolve_proposer(setup(proposer="grid", space=keys), launch).space
+    assert list(found) == ["learning-rate", "weight-decay", "$LR"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "needed", "per_run"),
+    [
+        ({}, {}, 0, 0),
+        ({}, {}, 4, 4),  # what the recipe asks for
+        ({}, {"gpus_per_run": 8}, 4, 8),
+        ({"gpus_per_run": 2}, {"gpus_per_run": 8}, 4, 2),
+        ({}, {"gpus_per_run": 3}, 4, 3),  # too few
+    ],
+)
+def test_remote_runs_get_what_is_given_or_needed(
+    keys: Any, options: Any, needed: int, per_run: int, setup: Any
+) -> None:
+    (target,) = parse_pool("slurm:2", {"slurm": {"kind": "slurm", **options}} if options else {})
+    made = setup(targets=(Target("slurm", target.kind, options=options),), needed=needed, **keys)
+    assert check_gpus(made) == ((), per_run)
+    asked = [one.message for one in made.findings]
+    assert asked == (["the run asks for 4 GPUs, and slurm is asked for 3"] if per_run == 3 else [])
+
+
+def test_local_runs_without_a_pool_get_none(setup: Any) -> None:
+    assert check_gpus(setup()) == ((), 0)
+    with pytest.raises(UsageError, match="one run needs 2 GPUs, and the pool holds 0"):
+        check_gpus(setup(gpus_per_run=2))
+
+
+@pytest.mark.parametrize(
+    ("missing", "hint"),
+    [
+        (NoCheckout("/x is ignored", "`git init` there"), "`git init` there, or run single blueprints with"),
+        (NoCheckout("it is another user's", "trust it", "git config ..."), "trust it, or run single blueprints with"),
+        (NoCheckout("git is not installed"), "run single blueprints with"),
+    ],
+)
+def test_each_lack_of_a_repository_has_its_own_remedy(missing: NoCheckout, hint: str) -> None:
+    with mock.patch.object(repository, "locate", lambda path: missing), pytest.raises(EnvironmentUnusable) as refused:
+        campaign_checkout(Path("/x"))
+    assert refused.value.message == f"a campaign keeps every idea on a branch, and {missing.reason}"
+    assert refused.value.hint.startswith(hint) and refused.value.fix == missing.fix
+
+
+@pytest.mark.parametrize(
+    ("rules", "changes"),
+    [
+        ({"count": 20}, {"count": 20}),
+        ({"count": 10, "deadline": 7.0}, {"deadline": 7.0}),
+        ({"target": 0.5, "budget_usd": 3.0}, {"target": 0.5, "budget_usd": 3.0}),
+        ({"confirm_runs": 8, "count": 10}, {"confirm_runs": 8}),
+        ({}, "nothing would change"),
+        ({"count": 10}, "nothing would change"),
+        ({"confirm_runs": 16}, "nothing would change"),
+        ({"confirm_runs": 7}, "confirm_runs: 7 are too few: a proof takes four fresh runs of the idea"),
+    ],
+)
+def test_campaign_set_changes_only_what_differs(rules: Any, changes: Any, spec: CampaignSpec) -> None:
+    spec = replace(spec, rules=Rules(count=10))
+    if isinstance(changes, str):
+        with pytest.raises(UsageError, match=changes):
+            spec.changed_rules(rules)
+    else:
+        assert spec.changed_rules(rules) == changes
+    assert replace(spec, confirm=False).changed_rules({"confirm_runs": 7}) == {"confirm_runs": 7}
