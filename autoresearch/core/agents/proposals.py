@@ -7,7 +7,7 @@ sentences. Free text is accepted as it is and cut; a value that decides what wou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -48,10 +48,11 @@ def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_VALUE = _text("the value as JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes")
 _OVERRIDE = closed(
     {
         "key": _text("the dotted key, flag or $NAME as it is listed; + before it adds a key that the recipe lacks"),
-        "value": _text("the value as JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes"),
+        "value": _VALUE,
     }
 )
 _EXPECTED = closed(
@@ -173,11 +174,11 @@ MOST = 50  # hypotheses of one answer that are processed
 MOST_OVERRIDES = 40
 MOST_PATHS = 40
 WORDS = 5  # minimum length in words of a rationale that names no file
-_LENGTHS = {"title": 140, "rationale": 4000, "risk": 600, "size": 160, "metric": 200}
+_LENGTHS = {"title": 140, "rationale": 4000, "risk": 600}
+_MOST_SIZE, _MOST_METRIC = 160, 200
 _SENTENCE = 300
 _SLUG = later(r"[a-z0-9](?:-?[a-z0-9])+\Z")
 _KEY = later(r"\+?[^\s\x00-\x1f\x7f+=,;`'\"<>{}()]{1,200}\Z")
-_ITEM: Mapping[str, Any] = SCHEMA["properties"]["hypotheses"]["items"]
 
 
 def _fits(overrides: Mapping[str, object], parent: str) -> str:
@@ -212,153 +213,120 @@ class CheckedProposals:
 
 def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
-    if not isinstance(data, Mapping):
-        return CheckedProposals(problems=(f"the answer is {_kind(data)}, not an object with the key `hypotheses`",))
-    problems = [f"{key}: no such key in the answer, which has only `hypotheses`" for key in _unknown(data, SCHEMA)]
-    listed = data.get("hypotheses")
+    problems = [*_misshapen(data, closed({"hypotheses": {"type": "array"}}), "the answer")]
+    listed = data.get("hypotheses") if isinstance(data, Mapping) else None
     if not isinstance(listed, list):
-        what = _kind(listed) if "hypotheses" in data else "missing"
-        return CheckedProposals(problems=(f"hypotheses: is {what}, not a list", *problems))
+        return CheckedProposals(problems=tuple(problems))
     if not listed:
-        return CheckedProposals(problems=("hypotheses: is empty; give at least one", *problems))
+        problems.append("hypotheses: is empty; give at least one")
     good = []
     for number, item in enumerate(listed[:MOST]):
-        reader = _ProposalReader(f"hypotheses[{number}]", known_ideas)
+        where = f"hypotheses[{number}]"
+        if wrong := [*_misshapen(item, _HYPOTHESIS, where)]:
+            problems += wrong
+            continue
+        reader = _ProposalReader(where, known_ideas)
         hypothesis = reader.hypothesis(item, number)
         problems += reader.problems
-        if hypothesis and not reader.problems:
+        if not reader.problems:
             good.append(hypothesis)
     if len(listed) > MOST:
         problems.append(f"hypotheses: {len(listed)} are given, and only the first {MOST} were looked at")
     return CheckedProposals(tuple(good), tuple(problems))
 
 
+def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    """What is not as the schema has it, one sentence each. A setting's value may be of any type (`value_of`)."""
+    match schema["type"], value:
+        case "object", Mapping():
+            known = schema["properties"]
+            unknown = [one_line(str(key), 60) for key in value if key not in known][:5]
+            yield from (f"{where}.{key}: there is no such key" for key in unknown)
+            if missing := [key for key in schema["required"] if key not in value]:
+                yield f"{where}: lacks {', '.join(missing)}"
+            for key in (key for key in known if key in value):
+                yield from _misshapen(value[key], known[key], f"{where}.{key}")
+        case "array", list():
+            for number, item in enumerate(value[: MOST + 1] if "items" in schema else ()):
+                yield from _misshapen(item, schema["items"], f"{where}[{number}]")
+        case "string", _ if schema is _VALUE or (isinstance(value, str) and value in schema.get("enum", (value,))):
+            pass
+        case "string", str():
+            yield f"{where}: is {_shown(value)}, which is none of {', '.join(schema['enum'])}"
+        case "boolean", bool():
+            pass
+        case type_, _:
+            yield f"{where}: is {_kind(value)}, not {_TYPES[type_]}"
+
+
 class _ProposalReader:
-    """Parses one hypothesis and collects its problems."""
+    """Reads one hypothesis that has the form of the schema, and collects what is wrong with it."""
 
     def __init__(self, where: str, known_ideas: KnownIdeas) -> None:
         self.where, self.known = where, known_ideas
         self.problems: list[str] = []
 
-    def hypothesis(self, item: object, number: int) -> Hypothesis | None:
-        if not isinstance(item, Mapping):
-            self.wrong("", f"is {_kind(item)}, not an object")
-            return None
-        for key in _unknown(item, _ITEM):
-            self.wrong(key, "no such key in a hypothesis")
-        if missing := [key for key in _ITEM["required"] if key not in item]:
-            self.wrong("", f"lacks {', '.join(missing)}")
-            return None
-        title, rationale = self.text(item, "title"), self.text(item, "rationale", least=1)
-        kind, simpler = self.word(item, "kind", KINDS), self.truth(item, "simpler")
-        parent, changes, paths = self.parent(item), self.overrides(item), self.paths(item)
-        if kind:
-            self.substance(kind, rationale, changes, paths)
-        if changes and parent and not self.problems and (why := self.known.fits(changes, parent)):
+    def hypothesis(self, item: Mapping[str, Any], number: int) -> Hypothesis:
+        words = {key: one_line(item[key], most) for key, most in _LENGTHS.items()}
+        for key in ("title", "rationale"):
+            if not words[key]:
+                self.wrong(key, "says nothing")
+        self.slug(item["slug"])
+        parent, changes, paths = item["parent"] or BEST, self.overrides(item["overrides"]), self.paths(item["files"])
+        if parent not in (BEST, BASELINE, *self.known.parents):
+            self.wrong("parent", f"is {_shown(parent)}, which is neither best, nor baseline, nor an attempted idea")
+        self.substance(item["kind"], words["rationale"], changes, paths)
+        expected = self.expected(item["expected_effect"], simpler=item["simpler"])
+        if changes and not self.problems and (why := self.known.fits(changes, parent)):
             self.wrong("overrides", why)
         return Hypothesis(
-            slug=self.slug(item),
-            sentence=sentence(title, rationale),
+            slug=item["slug"],
+            sentence=sentence(words["title"], words["rationale"]),
             parent=parent,
             overrides=changes,
-            expected=self.expected(item, simpler=simpler),
-            simpler=simpler,
+            expected=expected,
+            simpler=item["simpler"],
             proposer=AGENT,
             token=f"{self.known.turn}#{number + 1}",
-            kind=kind,
-            risk=self.text(item, "risk", least=0),
+            kind=item["kind"],
+            risk=words["risk"],
             paths=paths,
-            rationale=rationale,
+            rationale=words["rationale"],
         )
 
     def wrong(self, key: str, what: str) -> None:
-        where = f"{self.where}.{one_line(key, 60)}" if key else self.where
-        self.problems.append(f"{where}: {what}")
+        self.problems.append(f"{self.where}.{key}: {what}")
 
-    def text(self, item: Mapping[Any, Any], key: str, least: int = 1, name: str = "") -> str:
-        value = item.get(key)
-        if not isinstance(value, str):
-            self.wrong(name or key, f"is {_kind(value)}, not text")
-            return ""
-        line = one_line(value, _LENGTHS[key])
-        if len(line) < least:
-            self.wrong(name or key, "says nothing")
-        return line
+    def slug(self, slug: str) -> None:
+        if not _SLUG.match(slug) or len(slug) > SLUG_MAX:
+            self.wrong("slug", f"is {_shown(slug)}; write {SLUG}")
+        elif slug in (BASELINE, BEST):
+            self.wrong("slug", f"an idea cannot be called {slug}")
 
-    def word(self, item: Mapping[Any, Any], key: str, words: Sequence[str], name: str = "") -> str:
-        value = item.get(key)
-        if value in words and isinstance(value, str):
-            return value
-        self.wrong(name or key, f"is {_shown(value)}, which is none of {', '.join(words)}")
-        return ""
-
-    def truth(self, item: Mapping[Any, Any], key: str) -> bool:
-        value = item.get(key)
-        if not isinstance(value, bool):
-            self.wrong(key, f"is {_kind(value)}, not true or false")
-        return value is True
-
-    def slug(self, item: Mapping[Any, Any]) -> str:
-        value = item.get("slug")
-        if not isinstance(value, str) or not _SLUG.match(value) or len(value) > SLUG_MAX:
-            self.wrong("slug", f"is {_shown(value)}; write {SLUG}")
-            return ""
-        if value in (BASELINE, BEST):
-            self.wrong("slug", f"an idea cannot be called {value}")
-        return value
-
-    def parent(self, item: Mapping[Any, Any]) -> str:
-        value = item.get("parent")
-        if value in ("", None):
-            return BEST
-        if isinstance(value, str) and value in (BEST, BASELINE, *self.known.parents):
-            return value
-        self.wrong("parent", f"is {_shown(value)}, which is neither best, nor baseline, nor an idea that was attempted")
-        return ""
-
-    def expected(self, item: Mapping[Any, Any], *, simpler: bool) -> str:
-        value, name = item.get("expected_effect"), "expected_effect"
-        properties = _ITEM["properties"][name]
-        if not isinstance(value, Mapping):
-            self.wrong(name, f"is {_kind(value)}, not an object")
-            return ""
-        for key in _unknown(value, properties):
-            self.wrong(f"{name}.{key}", "no such key in an expected effect")
-        metric = self.text(value, "metric", name=f"{name}.metric")
-        size = self.text(value, "size", name=f"{name}.size")
-        direction = self.word(value, "direction", DIRECTIONS, f"{name}.direction")
-        if metric and not self._is_known(metric):
-            self.wrong(f"{name}.metric", f"is {_shown(metric)}, which no run records; the objective is {self._metric}")
-        elif direction and metric == self._metric and not simpler:
-            better = "up" if self.known.objective.direction is Direction.MAXIMIZE else "down"
-            if direction != better:
-                self.wrong(f"{name}.direction", f"{metric} is to go {better}; an idea that expects else is simpler")
+    def expected(self, effect: Mapping[str, str], *, simpler: bool) -> str:
+        metric, size = one_line(effect["metric"], _MOST_METRIC), one_line(effect["size"], _MOST_SIZE)
+        objective, direction, name = self.known.objective, effect["direction"], "expected_effect"
+        better = "up" if objective.direction is Direction.MAXIMIZE else "down"
+        if metric not in (objective.metric, *objective.keys, *self.known.metrics):
+            told = f"is {_shown(metric)}, which no run records; the objective is {objective.metric}"
+            self.wrong(f"{name}.metric", told)
+        elif metric == objective.metric and not simpler and direction != better:
+            self.wrong(f"{name}.direction", f"{metric} is to go {better}; an idea that expects else is simpler")
+        if not size:
+            self.wrong(f"{name}.size", "says nothing")
         return f"{metric} {direction}: {size}"
 
-    @property
-    def _metric(self) -> str:
-        return self.known.objective.metric
-
-    def _is_known(self, metric: str) -> bool:
-        return metric in (self._metric, *self.known.objective.keys) or metric in self.known.metrics
-
-    def overrides(self, item: Mapping[Any, Any]) -> dict[str, object]:
-        pairs = item.get("overrides")
-        if not isinstance(pairs, list):
-            self.wrong("overrides", f"is {_kind(pairs)}, not a list of {{key, value}}")
-            return {}
+    def overrides(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         if len(pairs) > MOST_OVERRIDES:
             self.wrong("overrides", f"are {len(pairs)}; an idea changes {MOST_OVERRIDES} keys at most")
             return {}
         changes: dict[str, object] = {}
         for number, pair in enumerate(pairs):
             where = f"overrides[{number}]"
-            if not isinstance(pair, Mapping) or set(pair) != {"key", "value"}:
-                self.wrong(where, "is no object with key and value")
-            elif not isinstance(pair["key"], str) or not _KEY.match(pair["key"]):
-                self.wrong(f"{where}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
-            else:
+            if _KEY.match(pair["key"]):
                 self._add(changes, where, pair["key"], pair["value"])
+            else:
+                self.wrong(f"{where}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
         return changes
 
     def _add(self, changes: dict[str, object], where: str, name: str, written: object) -> None:
@@ -377,20 +345,15 @@ class _ProposalReader:
             else:
                 changes[key] = value
 
-    def paths(self, item: Mapping[Any, Any]) -> tuple[str, ...]:
-        listed = item.get("files")
-        if not isinstance(listed, list):
-            self.wrong("files", f"is {_kind(listed)}, not a list of paths")
-            return ()
-        if len(listed) > MOST_PATHS:
-            self.wrong("files", f"are {len(listed)}; an idea changes {MOST_PATHS} files at most")
-            return ()
-        for number, path in enumerate(listed):
-            if not isinstance(path, str) or not is_inside(path):
+    def paths(self, files: Sequence[str]) -> tuple[str, ...]:
+        if len(files) > MOST_PATHS:
+            self.wrong("files", f"are {len(files)}; an idea changes {MOST_PATHS} files at most")
+        for number, path in enumerate(files[:MOST_PATHS]):
+            if not is_inside(path):
                 self.wrong(f"files[{number}]", f"is {_shown(path)}, which is no path inside the repository")
             elif why := self.known.closed(path.removeprefix("./")):
                 self.wrong(f"files[{number}]", f"{_shown(path)} is protected: {why}")
-        return tuple(dict.fromkeys(path.removeprefix("./") for path in listed if isinstance(path, str)))
+        return tuple(dict.fromkeys(path.removeprefix("./") for path in files))
 
     def substance(self, kind: str, rationale: str, changes: Mapping[str, object], paths: Sequence[str]) -> None:
         if kind not in self.known.kinds:
@@ -410,8 +373,7 @@ def sentence(title: str, rationale: str) -> str:
     return one_line(whole, _SENTENCE)
 
 
-def _unknown(value: Mapping[Any, Any], schema: Mapping[str, Any]) -> list[str]:
-    return [str(key) for key in value if key not in schema["properties"]][:5]
+_TYPES = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
 
 
 def _kind(value: object) -> str:
