@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import posixpath
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autoresearch.core.shell.programs import ELSEWHERE, base, may_train
 
-_SWAP = re.compile(r"s([#|/,])(.{1,100}?)\1([\w./-]*)\1(g?)")  # of sed, without groups in the replacement
+_SWAP = re.compile(
+    r"s([#|/,])([\w./()|^$-]{1,100})\1([\w./-]*)\1(g?)"
+)  # of sed; a search with repeats may take for ever
 
 OpenText = Callable[[str], str]
 """The text of the file at a path. Raises OSError."""
@@ -65,7 +68,6 @@ class Script:
     name: str  # as written, without unknown parts
     path: str  # absolute, or relative to the directory where the text runs; "" if unknown
     line: int
-    cwd: str | None = ""
     must: bool = False  # it must exist on the host before the text is run
     nested: bool = False  # started by another script
     kind: str = "shell"  # shell, make, python, or "" for what may be any program
@@ -100,32 +102,6 @@ class ShellReading:
         return parent if parent is not None and parent.name == "ray" and parent.argv[-len(argv) :] == argv else last[0]
 
 
-@dataclass(frozen=True, slots=True)
-class TextFrame:
-    """The text that is being read."""
-
-    where: str
-    line: int  # of its first line
-    depth: int = 0
-    level: int = 0
-    fixed: bool = False  # all of it is on one line of the file: a text in quotes
-    offsets: Sequence[int] = ()  # in the outermost text, of each byte of its syntax tree
-    parent: SimpleCommand | None = None
-    python: bool = False
-
-    def inner(self, line: int, *, python: bool = False) -> TextFrame:
-        """The frame of a text inside this one."""
-        return replace(
-            self,
-            line=line,
-            depth=self.depth + 1,
-            level=self.level + 1,
-            fixed=True,
-            offsets=(),
-            python=python or self.python,
-        )
-
-
 def no_file(path: str) -> str:
     """For a text whose scripts are not read."""
     raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
@@ -141,9 +117,11 @@ def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | No
     last = commands[-1]
     if last.name == "pwd" and all(one.name in ("cd", "pushd", "set") for one in commands[:-1]):
         return inside if inside is None else inside or "."
-    if [one.name for one in commands] == ["echo", "sed"] and (swap := _SWAP.fullmatch(last.argv[-1])):
-        text = " ".join(commands[0].argv[1:])
-        return None if "$" in text else _swapped(text, swap, extended=bool({"-E", "-r"} & set(last.argv)))
+    if [one.name for one in commands] == ["echo", "sed"]:
+        text, swap = " ".join(commands[0].argv[1:]), _SWAP.fullmatch(last.argv[-1])
+        with contextlib.suppress(re.error):
+            if "$" not in text and swap and ({"-E", "-r"} & set(last.argv) or not set("()|") & set(swap[2])):
+                return re.sub(swap[2], lambda _: swap[3], text, count=0 if swap[4] else 1)
     words = [word for word in last.argv[1:] if not re.match(r"--?[a-z]*\Z", word)]
     if len(commands) > 1 or not words or any("$" in word or "`" in word for word in words):
         return None
@@ -154,15 +132,3 @@ def printed(commands: Sequence[SimpleCommand], inside: str | None, cwd: str | No
     if last.name in ("realpath", "readlink") and cwd is not None:
         return posixpath.normpath(posixpath.join(cwd, words[0]))
     return " ".join(words) if last.name == "echo" and last.end == "" else None
-
-
-def _swapped(text: str, swap: re.Match[str], *, extended: bool) -> str | None:
-    """What `sed s/A/B/` makes of a text; None for a basic regular expression, whose syntax is another."""
-    simple = r"[\w./()|^$-]+" if extended else r"[\w./-]+"  # nothing that repeats: such a search may take for ever
-    if len(text) > 500 or not re.fullmatch(simple, swap[2]):
-        return None
-    pattern = swap[2] if extended else re.escape(swap[2])
-    try:
-        return re.sub(pattern, lambda _: swap[3], text, count=0 if swap[4] else 1)
-    except re.error:
-        return None

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from autoresearch.core.shell.words import shown
-
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 BESIDE = frozenset([
     *("cd", "pushd", "popd", "export", "set", "unset", "shopt", "source", ".", "echo", "printf", "mkdir", "rm", "cp"),
@@ -19,31 +17,31 @@ BESIDE = frozenset([
 ])  # fmt: skip
 """Commands that appear before and after a trainer and take none of its settings."""
 
-_WRAPPERS: Mapping[str, tuple[str, int]] = {  # options that take a value, and the number of operands before the command
-    "sudo": ("u g h p C T R D user group chdir", 0),
-    "env": ("u unset C chdir S split-string", 0),
-    "xargs": ("n P I L d a s E", 0),
-    "nice": ("n adjustment", 0),
-    "ionice": ("c n", 0),
-    "exec": ("a", 0),
-    "time": ("o f", 0),
-    "doas": ("u C", 0),
-    "timeout": ("s k signal kill-after", 1),
-    "taskset": ("", 1),
-    "chrt": ("T P D", 1),
-    "flock": ("w E", 1),
-    "numactl": ("N m C i p", 0),
-    "stdbuf": ("i o e", 0),
-    **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer"), ("", 0)),
-}
-_RUNNERS: Mapping[str, str] = {  # `uv run X`: options that take a value
+_RUNNERS = frozenset({"uv", "poetry", "conda", "mamba", "micromamba", "pdm", "pixi", "pipenv", "rye", "hatch"})
+_OPERANDS = {"timeout": 1, "taskset": 1, "chrt": 1, "flock": 1}  # before the command that they start
+_WRAPPERS = _OPERANDS.keys() | {"sudo", "doas", "env", "xargs", "nice", "ionice", "exec", "time", "numactl", "stdbuf",
+                                "nohup", "command", "builtin", "setsid", "unbuffer"}  # fmt: skip
+_VALUED: Mapping[str, str] = {  # the options that take a value in a word of its own; of runners, behind `run`
+    **dict.fromkeys(SHELLS, "o O rcfile init-file"),
+    **dict.fromkeys(_RUNNERS, "e environment p project"),
+    "ssh": "b c D E e F I i J L l m O o p Q R S W w",
+    "sudo": "u g h p C T R D user group chdir",
+    "env": "u unset C chdir S split-string",
+    "xargs": "n P I L d a s E",
+    "nice": "n adjustment",
+    "ionice": "c n",
+    "exec": "a",
+    "time": "o f",
+    "doas": "u C",
+    "timeout": "s k signal kill-after",
+    "chrt": "T P D",
+    "flock": "w E",
+    "numactl": "N m C i p",
+    "stdbuf": "i o e",
     "uv": "extra group with with-editable with-requirements project directory env-file python p "
     "package index no-extra no-group only-group color config-file",
     "poetry": "C directory P project",
-    "conda": "n name p prefix cwd",
-    "mamba": "n name p prefix cwd",
-    "micromamba": "n name p prefix",
-    **dict.fromkeys(("pdm", "pixi", "pipenv", "rye", "hatch"), "e environment p project"),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), "n name p prefix cwd"),
 }
 _CHDIR = frozenset({"C", "D", "chdir", "directory", "cwd"})
 PASS_ON = frozenset(
@@ -62,6 +60,7 @@ MAKES_NOTHING = frozenset(
      "test", "[", "[[", "module", "conda", "nvidia-smi", "hostname", "date", "sleep", "wait", "ls", "pwd", "exit",
      "local", "declare", "readonly", "dirname", "basename", "realpath"]
 )  # fmt: skip
+_RULE = re.compile(r"([\w./ -]+)::?(?!=)([^;#=]*)")  # of a Makefile
 _SPEAKS = frozenset({"echo", "printf", "cat", "chmod"})  # create a script only if they name it: `echo ... > run.sh`
 _TAKES_TEXT = frozenset({"su", "runuser", "script", "sg"})  # a command text after -c
 
@@ -77,6 +76,18 @@ def may_train(argv: Sequence[str]) -> bool:
     return list(argv[1:3]) == ["job", "submit"] if name == "ray" else bool(name) and name not in BESIDE
 
 
+def first_operand(argv: Sequence[str]) -> int:
+    """The index of the first word behind a program that is no option and no value of one; where none is, its end."""
+    n, valued = 1, _VALUED.get(base(argv[0]), "").split()
+    while n < len(argv) and argv[n][:1] in ("-", "+") and len(argv[n]) > 1:
+        if argv[n] == "--":
+            return n + 1
+        name, joined, _ = argv[n].lstrip("-+").partition("=")
+        name = name if argv[n].startswith("--") else name[-1:]  # `-euo pipefail`
+        n += 2 if name in valued and not joined else 1
+    return min(n, len(argv))
+
+
 def unwrapped(words: Sequence[str]) -> tuple[list[str], list[str], str]:
     """The words from the program on, without sudo, `env A=b`, `uv run`; the assignments; the directory."""
     left, assigned, folder = list(words), list[str](), ""
@@ -85,25 +96,16 @@ def unwrapped(words: Sequence[str]) -> tuple[list[str], list[str], str]:
         if re.match(r"[A-Za-z_]\w*=", left[0]):
             assigned.append(left.pop(0))
             continue
-        valued, operands = _WRAPPERS.get(head, ("", 0))
         if head in _RUNNERS and "run" in left[1:] and all(w.startswith("-") for w in left[1 : left.index("run")]):
-            valued = _RUNNERS[head]
-            left = left[left.index("run") :]
+            left[: left.index("run") + 1] = [head]
         elif head not in _WRAPPERS:
             break
-        left.pop(0)
-        while left and left[0].startswith("-") and left[0] != "-":
-            option, joined, value = left.pop(0).partition("=")
-            if option == "--":
-                break
-            if option in ("-m", "--module") and head == "uv":
-                left = ["python", "-m", *left]
-                break
-            option = option.lstrip("-")
-            if not joined and left and option in valued.split():
-                value = left.pop(0)
-            folder = value if option in _CHDIR and value else folder
-        del left[:operands]
+        at = first_operand(left)
+        for option, value in pairwise([*left[1:at], ""]):
+            name, joined, own = option.lstrip("-").partition("=")
+            folder = (own if joined else value) if name in _CHDIR else folder
+        module = head == "uv" and not {"-m", "--module"}.isdisjoint(left[1:at])
+        left = ["python", "-m", *left[at:]] if module else left[at + _OPERANDS.get(head, 0) :]
     return left, assigned, folder
 
 
@@ -123,17 +125,9 @@ def nested_texts(words: Sequence[str], argv: Sequence[str]) -> Iterator[str]:
         yield from (word for word in argv[1:] if re.search(r"\S\s+\S", word))
 
 
-def ssh_text(argv: Sequence[str]) -> str:
-    """The text that ssh runs on the other host."""
-    n = 1
-    while n < len(argv) and argv[n].startswith("-"):
-        n += 2 if re.fullmatch(r"-\w*[bcDEeFIiJLlmOopQRSWw]", argv[n]) else 1
-    return " ".join(argv[n + 1 :])
-
-
 def nested_argv(argv: Sequence[str]) -> list[str]:
     """The command that a program such as srun or `ray job submit --` runs; [] without any."""
-    at = next((n for n, word in enumerate(argv) if n and _STARTED.match(base(shown(word)))), 0)
+    at = next((n for n, word in enumerate(argv) if n and _STARTED.match(base(word))), 0)
     if "--" in argv[1:-1]:
         at = argv.index("--") + 1
     return list(argv[at:]) if at else []
@@ -141,20 +135,8 @@ def nested_argv(argv: Sequence[str]) -> list[str]:
 
 def text_after_c(argv: Sequence[str]) -> int:
     """The index of the text that a shell runs after -c; 0 without one."""
-    for n, word in enumerate(argv[1:-1], 1):
-        if re.match(r"-[a-zA-Z]*c[a-zA-Z]*\Z", word):
-            return n + 1 if not argv[n + 1].startswith("-") or n + 2 == len(argv) else n + 2
-        if word[:1] not in "-+" and argv[n - 1] not in ("-o", "+o", "-O", "+O"):
-            return 0
-    return 0
-
-
-def first_operand(argv: Sequence[str]) -> int:
-    """The index of the file that a shell executes; 0 for standard input."""
-    n = 1
-    while n < len(argv) and argv[n][:1] in ("-", "+") and argv[n] not in ("-", "--"):
-        n += 2 if argv[n] in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file") else 1
-    return n if n < len(argv) and argv[n] not in ("-", "--", "/dev/stdin") else 0
+    at = first_operand(argv)
+    return at if at < len(argv) and any(re.match(r"-[a-zA-Z]*c[a-zA-Z]*\Z", word) for word in argv[1:at]) else 0
 
 
 def python_file(argv: Sequence[str]) -> str:
@@ -187,24 +169,21 @@ def recipe_lines(makefile: str, targets: Sequence[str] = ()) -> str:
 
     targets: only those of these targets and of what they need, if the Makefile names them all.
     """
-    text = makefile
-    plain = {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*[:?]?=(.*)$", text, re.MULTILINE)}
+    plain = {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*[:?]?=(.*)$", makefile, re.MULTILINE)}
     rules: dict[str, list[str]] = {}
-    lines, owner = list[tuple[tuple[str, ...], str]](), tuple[str, ...]()
-    for line in text.split("\n"):
-        names, colon, rest = line.partition(":")
-        if colon and re.fullmatch(r"[\w./ -]+", names) and not rest.startswith("="):
-            owner = tuple(names.split())
+    lines, owner = list[tuple[list[str], str]](), list[str]()
+    for line in makefile.split("\n"):
+        if rule := _RULE.match(line):
+            owner = rule[1].split()
             for name in owner:
-                rules.setdefault(name, []).extend(re.split(r"[;#=]", rest.removeprefix(":"), maxsplit=1)[0].split())
+                rules.setdefault(name, []).extend(rule[2].split())
         lines.append((owner, line))
-    wanted, waiting = set[str](), [name for name in targets if name in rules]
+    needed, waiting = set[str](), [*targets]
     while waiting:
-        name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
-            waiting += [other for other in rules[name] if other in rules]
-    whole = not wanted or any(name not in rules for name in targets)
+        if (name := waiting.pop()) not in needed:
+            needed.add(name)
+            waiting += rules.get(name, ())
+    whole = not rules.keys() & needed or not rules.keys() >= set(targets)
 
     def shell(line: str) -> str:
         line = re.sub(r"\$[({](\w+)[)}]", lambda m: plain.get(m[1], f"${{{m[1]}}}"), line.lstrip("\t @+-"))
@@ -212,5 +191,5 @@ def recipe_lines(makefile: str, targets: Sequence[str] = ()) -> str:
         return f"({line})" if line.startswith("cd ") and not line.endswith("\\") else line  # a shell for each line
 
     return "\n".join(
-        shell(line) if line.startswith("\t") and (whole or wanted.intersection(names)) else "" for names, line in lines
+        shell(line) if line.startswith("\t") and (whole or needed.intersection(names)) else "" for names, line in lines
     )

@@ -1,14 +1,14 @@
-"""The words of a shell text as they are written, with their places, for changing one. Nothing is expanded."""
+"""The words of a shell text as they are written, with their offsets, for changing one. Nothing is expanded."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from autoresearch.core.shell.words import DEEPEST, brackets, offsets_of, parsed, text_of
+from autoresearch.core.shell.syntax import offsets_of, parsed, text_of
 
 _PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
 _APART = frozenset({"command_substitution", "process_substitution"})
@@ -26,44 +26,42 @@ class RawWord:
 
 def raw_commands(text: str) -> Iterator[list[RawWord]]:
     """The words of each command, and of each array that one may be given; not those of nested texts."""
-    for node, offsets in _nodes(text):
-        if node.type == "command":
+    offsets = offsets_of(text)
+    for node in _nodes(text):
+        if node.type in ("command", "array"):
             words = [child for child in node.children if child.type not in _NO_WORDS]
-            yield [_word(child, offsets) for child in words]
-        elif node.type == "array":
-            yield [_word(child, offsets) for child in node.children if child.type not in _NO_WORDS]
+            yield [RawWord(_unquoted(text_of(one)), offsets[one.start_byte], offsets[one.end_byte]) for one in words]
 
 
 def raw_assignments(text: str) -> Iterator[tuple[str, str]]:
     """(name, value without quotes) of each variable that the text sets."""
-    for node, _ in _nodes(text):
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if node.type == "variable_assignment" and name is not None:
-            yield text_of(name), unquoted(text_of(value)) if value is not None else ""
+    for node in _nodes(text):
+        if node.type == "variable_assignment":
+            yield text_of(node.child_by_field_name("name")), _unquoted(text_of(node.child_by_field_name("value")))
 
 
-def unquoted(word: str) -> str:
-    """A shell word without quotes and backslashes; nothing is expanded."""
+def _nodes(text: str) -> Iterator[Node]:
+    """All nodes outside of substitutions."""
+    root = parsed(text)
+    waiting = [root] if root is not None else []
+    while waiting:
+        node = waiting.pop()
+        if node.type not in _APART:
+            yield node
+            waiting += reversed(node.children)
 
+
+def _unquoted(word: str) -> str:
     def piece(match: re.Match[str]) -> str:
         if match[1] is not None:
             return match[1]
         if match[2] is not None:
-            return re.sub(r"\\([\"\\$`\n])", lambda m: "" if m[1] == "\n" else m[1], match[2])
-        return "" if match[3] == "\n" else match[3]
+            return unescaped(match[2])
+        return match[3].replace("\n", "")
 
     return _PIECE.sub(piece, word)
 
 
-def _nodes(text: str) -> Iterator[tuple[Node, Sequence[int]]]:
-    """All nodes outside of substitutions, with the offset in the text of each byte of the tree."""
-    offsets, waiting = offsets_of(text), [parsed(text)] if brackets(text) <= DEEPEST else []
-    while waiting:
-        node = waiting.pop()
-        if node.type not in _APART:
-            yield node, offsets
-            waiting += reversed(node.children)
-
-
-def _word(node: Node, offsets: Sequence[int]) -> RawWord:
-    return RawWord(unquoted(text_of(node)), offsets[node.start_byte], offsets[node.end_byte])
+def unescaped(text: str) -> str:
+    """What stands between double quotes, without its backslashes."""
+    return re.sub(r"\\([\"\\$`\n])", lambda match: match[1].replace("\n", ""), text)

@@ -120,9 +120,10 @@ def test_where_the_output_goes(text: str, outputs: tuple[str, ...], pipefail: bo
     assert (simple.outputs, simple.pipefail) == (outputs, pipefail)
 
 
-def test_a_loop_of_scripts_is_read_once() -> None:
+def test_a_loop_of_scripts_or_functions_is_read_once() -> None:
     loop = {"/c/a.sh": "bash b.sh; . a.sh", "/c/b.sh": "bash a.sh"}
     assert len(read_shell("bash a.sh", cwd="/c", open_text=loop.__getitem__).scripts) == 2
+    assert read_shell("f() { g; g; }; g() { f; f; }; f").scripts == ()
 
 
 def test_what_is_not_followed_to_its_end_is_said() -> None:
@@ -131,7 +132,8 @@ def test_what_is_not_followed_to_its_end_is_said() -> None:
         return [(one.name, one.why) for one in reading.scripts if one.text is None]
 
     assert why("(" * 300 + "pkill x" + ")" * 300) == [("the command", "it is nested too deeply")]
-    assert why("f() { g; g; }; g() { f; f; }; f") == [("the command", "it is too long, or calls itself too often")]
+    calls = "f0() { :; }\n" + "".join(f"f{n}() {{ f{n - 1}; f{n - 1}; }}\n" for n in range(1, 30)) + "f29"
+    assert why(calls) == [("the command", "it is too long, or calls itself too often")]
     assert why("bash s.sh") == [("s.sh", "it is nested too deeply")]
     assert simple_commands("(" * 300 + "pkill x" + ")" * 300)[-1].argv == ["pkill", "x"]
 
