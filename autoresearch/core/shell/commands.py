@@ -68,6 +68,7 @@ class Script:
     name: str  # as written, without unknown parts
     path: str  # absolute, or relative to the directory where the text runs; "" if unknown
     line: int
+    cwd: str | None = ""
     must: bool = False  # it must exist on the host before the text is run
     nested: bool = False  # started by another script
     kind: str = "shell"  # shell, make, python, or "" for what may be any program

@@ -507,7 +507,7 @@ class Reader:
         name, path = shown(argv[0]), shell.path(argv[0])
         made = any(programs.may_make(one.name, [*one.words, *one.outputs], name) for one in self.made)
         must = bool(must and shell.sure and path and not made)
-        script = Script(name, path, simple.line, must, bool(shell.where), kind)
+        script = Script(name, path, simple.line, shell.cwd, must, bool(shell.where), kind)
         if path:
             script = self._opened(script, argv[1:])
             script = replace(script, where=self._where(script.path))
