@@ -183,7 +183,7 @@ def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
 
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
-    from autoresearch.core.campaign.deterministic import resolution_of
+    from autoresearch.core.campaign.judgement import resolution_of
     from autoresearch.core.campaign.shown_value import baseline_value, shown_value
     from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.rules import stand_at

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.blueprint.note_keys import NOTE_KEYS, NoteKey
-from autoresearch.core.campaign.space_file import RANGE
+from autoresearch.core.campaign.space import RANGE
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings

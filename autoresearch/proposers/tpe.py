@@ -17,35 +17,31 @@ import math
 import random
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign.hypothesis import BEST
-from autoresearch.core.campaign.overrides import canonical, changed, fingerprint, flatten
+from autoresearch.core.campaign.overrides import canonical, changed, flatten
 from autoresearch.core.campaign.proposer import Attempt, config_only, points
 from autoresearch.core.campaign.space import Choices, Dimension, Point, Space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.proposers.sweep import RandomSweep, spread
+from autoresearch.proposers.sweep import RandomSweep
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import FrozenTrial
 
 REASKS = 8
 """Duplicates in a row before a point is drawn at random instead."""
-START_POINTS = 3
-"""Ideas that cover the space evenly before TPE takes over, beside the baseline; Optuna's 10 are half of 24 ideas."""
-GOOD_SHARE = 1 / 4
-"""Share of the results that TPE takes for good ones. Optuna's tenth is one result up to the tenth, and with noise
-often the wrong one. Both numbers were chosen on two landscapes and measured on a third, see docs/search.md."""
+START_POINTS = 5
+"""Results before TPE takes over from chance, the baseline's included; Optuna's 10 are half of 24 ideas."""
 
 
 class Tpe(RandomSweep):
-    """Proposes where good results were dense and others were not; the first few ideas cover the space evenly."""
+    """Proposes where good results were dense and others were not."""
 
     name = "tpe"
 
@@ -64,28 +60,29 @@ class Tpe(RandomSweep):
         self._objective, self._parallel = objective, parallel
 
     def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
-        """One of the start points, else where TPE expects the most."""
-        for point in spread(self.space, self.seed, START_POINTS)[number:]:
-            if fingerprint(point, self.baseline) not in known:
-                return point
-        with _quiet():
-            return self._asked_of_optuna(number, known, attempts)
+        """Where TPE expects the most; at random where it only repeats itself."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Optuna has had for years is experimental
+            point = self._asked_of_optuna(number, known, attempts)
+        return point or super().choose(number, known, attempts)
 
     def _asked_of_optuna(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
+        from optuna.samplers import TPESampler
         from optuna.trial import TrialState
 
         study = self.study(attempts)
-        crashes = sum(attempt.status == "crash" for attempt in attempts)
-        distributions = {d.key: _distribution(d) for d in self.space.free}
         for again in range(REASKS):
             seed = random.Random(f"{self.seed}:{number}:{again}").getrandbits(32)
-            study.sampler = _sampler(seed, study.get_trials(deepcopy=False), crashes, self._parallel)
-            trial = study.ask(distributions)
+            liar = self._parallel > 1  # ideas that run at the same time push the next ones away
+            study.sampler = TPESampler(
+                seed=seed, n_startup_trials=START_POINTS, multivariate=True, constant_liar=liar
+            )
+            trial = study.ask({d.key: _distribution(d) for d in self.space.free})
+            params = trial.params
             point = {
-                d.key: as_value(d, trial.params[d.key]) if d.key in trial.params else d.grid()[0]
-                for d in self.space.dimensions
+                d.key: _value(d, params[d.key]) if d.key in params else d.grid()[0] for d in self.space.dimensions
             }
-            if fingerprint(point, self.baseline) not in known:
+            if self.mark(point) not in known:
                 return point
             study.tell(trial, state=TrialState.FAIL)
         return None
@@ -94,6 +91,7 @@ class Tpe(RandomSweep):
         """All that can be learnt: the attempts that are points of the space, and the ideas that are on their way."""
         import optuna
 
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # it announces every study
         study = optuna.create_study(direction=self._objective.direction.value)
         changes, listed = points(attempts), {attempt.hypothesis.slug for attempt in attempts}
         coming = [Attempt(0, idea) for idea in self.asked.values() if idea.slug not in listed]
@@ -110,12 +108,23 @@ class Tpe(RandomSweep):
         return study
 
     def _trial(self, attempt: Attempt, point: Point) -> FrozenTrial:
-        from optuna.trial import create_trial
+        """What Optuna is told, see the module."""
+        from optuna.trial import TrialState, create_trial
 
-        state, value = _outcome(attempt)
-        params = {d.key: as_parameter(d, point[d.key]) for d in self.space.free}
-        distributions = {d.key: _distribution(d) for d in self.space.free}
-        return create_trial(state=state, value=value, params=params, distributions=distributions)
+        ended_early = attempt.status in ("crash", PRUNED)
+        value = None if ended_early or not attempt.settled else attempt.value
+        if not attempt.settled:
+            state = TrialState.RUNNING
+        elif value is not None and math.isfinite(value):
+            state = TrialState.COMPLETE
+        else:
+            state = TrialState.PRUNED if ended_early or value is not None else TrialState.FAIL
+        return create_trial(
+            state=state,
+            value=value if state == TrialState.COMPLETE else None,
+            params={d.key: _parameter(d, point[d.key]) for d in self.space.free},
+            distributions={d.key: _distribution(d) for d in self.space.free},
+        )
 
 
 def need_optuna() -> None:
@@ -126,72 +135,34 @@ def need_optuna() -> None:
         raise EnvironmentUnusable(message, code="no_optuna", fix=fix, hint="or search with --proposer random or grid")
 
 
-def _sampler(seed: int, trials: Sequence[FrozenTrial], crashes: int, parallel: int) -> object:
-    from optuna.samplers import TPESampler
-    from optuna.trial import TrialState
-
-    measured = sum(trial.state == TrialState.COMPLETE for trial in trials)
-    good = min(measured, math.ceil((measured + crashes) * GOOD_SHARE))  # a crash is a result, but never a good one
-    return TPESampler(
-        seed=seed, n_startup_trials=START_POINTS, gamma=lambda _: good, multivariate=True, constant_liar=parallel > 1
-    )
+# A choice is a number for Optuna: the rank of an ordered one, so that neighbours are neighbours.
 
 
-def _outcome(attempt: Attempt) -> tuple[TrialState, float | None]:
-    """What Optuna is told, see the module."""
-    from optuna.trial import TrialState
-
-    if not attempt.settled:
-        return TrialState.RUNNING, None
-    if attempt.value is None and attempt.status not in ("crash", PRUNED):
-        return TrialState.FAIL, None
-    measured = attempt.status not in ("crash", PRUNED) and attempt.value is not None and math.isfinite(attempt.value)
-    return (TrialState.COMPLETE, attempt.value) if measured else (TrialState.PRUNED, None)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Optuna announces every study, and warns that what it has had for years is experimental."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        yield
+def _ranked(dimension: Choices) -> list[object]:
+    return sorted(dimension.values, key=lambda v: float(str(v))) if dimension.ordered else list(dimension.values)
 
 
 def _distribution(dimension: Dimension) -> BaseDistribution:
-    """Optuna's name for a dimension. Ordered choices are their rank, so that neighbours are neighbours."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(dimension, Choices):
-        if dimension.ordered:
-            return IntDistribution(0, len(dimension.values) - 1)
-        return CategoricalDistribution([canonical(value) for value in dimension.values])
+        count = len(dimension.values)
+        return IntDistribution(0, count - 1) if dimension.ordered else CategoricalDistribution(range(count))
     if dimension.whole:
         step = 1 if dimension.step is None else int(dimension.step)
         return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log, step=step)
     return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
 
 
-def _ascending(dimension: Choices) -> list[object]:
-    """Ordered choices from the smallest to the largest."""
-    return sorted(dimension.values, key=lambda value: float(str(value)))
-
-
-def as_value(dimension: Dimension, param: object) -> object:
+def _value(dimension: Dimension, param: object) -> object:
     """A parameter of a trial as the recipe's value."""
-    if not isinstance(dimension, Choices):
-        return dimension.tidy(float(str(param)))
-    if dimension.ordered:
-        return _ascending(dimension)[int(str(param))]
-    return next(value for value in dimension.values if canonical(value) == param)
+    number = float(str(param))
+    return _ranked(dimension)[int(number)] if isinstance(dimension, Choices) else dimension.tidy(number)
 
 
-def as_parameter(dimension: Dimension, value: object) -> object:
+def _parameter(dimension: Dimension, value: object) -> object:
     """A value of the recipe as a parameter of a trial."""
-    if not isinstance(dimension, Choices):
-        return dimension.tidy(float(str(value))) if dimension.whole or dimension.step else float(str(value))
-    if dimension.ordered:
-        return [canonical(v) for v in _ascending(dimension)].index(canonical(value))
-    return canonical(value)
+    if isinstance(dimension, Choices):
+        return [canonical(one) for one in _ranked(dimension)].index(canonical(value))
+    number = float(str(value))
+    return dimension.tidy(number) if dimension.whole or dimension.step else number

@@ -4,15 +4,11 @@ Paired seeds: equal seeds have the same luck in the n-th run, whoever proposes i
 would take for the best, the highest single measurement (the baseline is measured three times); its true score is
 that of the landscape there, which the search never sees.
 
-TPE was set up on tinygrpo's table and on Hartmann6, with seeds that are not measured here; CartPole took no part.
-
     python -m tests.bench.bench_search            prints the tables of docs/search.md: every count, every proposer
-    python -m tests.bench.bench_search choose     the settings of TPE that were compared (twenty minutes on one core)
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import random
@@ -27,10 +23,9 @@ from typing import Protocol
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import read_space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule
-from autoresearch.proposers import tpe as product
 from autoresearch.proposers.registry import ProposerInputs, proposer
 from tests.bench import cartpole_landscape, search_landscape
 from tests.bench.hartmann import Hartmann
@@ -38,7 +33,6 @@ from tests.bench.replay import first_stop, replay
 from tests.bench.result import Result
 
 SEEDS = range(100)
-CHOOSING, TIE = range(1000, 1200), range(1200, 1400)
 STOPPING = range(40)
 """Seeds of the searches with early stopping, which are three times as long."""
 IDEAS = 24
@@ -47,8 +41,6 @@ OBJECTIVE = Objective("score")
 MEDIAN = MedianRule(warmup=0, least=4)
 HALVING = HalvingRule(warmup=0, eta=3)
 """Chosen with the seeds 100 to 139."""
-STARTS, SHARES = (2, 3, 4, 6), (0.1, 0.2, 0.25)
-"""Settings of TPE that were compared: start points, and the share of results that count as good."""
 
 
 class Landscape(Protocol):
@@ -123,7 +115,7 @@ def search(land: Landscape, name: str, seed: int, *, rule: PruningRule | None = 
 
 def run(repeats: int) -> Iterator[Result]:
     """The goals of the search; seeds are fixed, so `repeats` changes nothing."""
-    for land, goal in ((search_landscape.load(), 12), (Hartmann(), IDEAS), (cartpole_landscape.load(), IDEAS)):
+    for land, goal in ((search_landscape.load(), 16), (Hartmann(), IDEAS), (cartpole_landscape.load(), IDEAS)):
         chance, tpe = _searches(land, "random", SEEDS), _searches(land, "tpe", SEEDS)
         low, high = reached_range(tpe, chance)
         at = "; ".join(f"at {n} random {_shown(chance, n)}, TPE {_shown(tpe, n)}" for n in (12, IDEAS))
@@ -244,35 +236,6 @@ def table() -> None:
         print(f"{name}: {ended}", file=sys.stderr)
 
 
-def choose() -> None:
-    """Each setting of TPE on the two landscapes on which it was chosen; then what TPE was before, on all three."""
-    lands: list[Landscape] = [search_landscape.load(), Hartmann()]
-    print("| seeds | start points | good results |", *(f"{x.name}: at idea | at 12 | at {IDEAS} |" for x in lands))
-    print("|---" * (3 + 3 * len(lands)) + "|")
-    for seeds, settings in ((CHOOSING, itertools.product(STARTS, SHARES)), (TIE, [(2, 0.25), (3, 0.25)])):
-        chance = [_searches(land, "random", seeds) for land in lands]
-        for starts, share in settings:
-            cells = [f"{seeds[0]} to {seeds[-1]}", str(starts), f"{share:.0%}"]
-            for land, theirs in zip(lands, chance, strict=True):
-                tpe = _set_up(land, seeds, starts, share)
-                cells += [f"{reached(tpe, mean_at(theirs, IDEAS)):g}", _shown(tpe, 12), _shown(tpe, IDEAS)]
-            print("| " + " | ".join(cells) + " |", flush=True)
-    for land in (*lands, cartpole_landscape.load()):
-        theirs, tpe = _searches(land, "random", SEEDS), _set_up(land, SEEDS, len(land.space) + 2, 0.1)
-        at = f"{_shown(tpe, 12)} at 12, {_shown(tpe, IDEAS)} at {IDEAS}"
-        print(f"before, {land.name}: reached at idea {reached(tpe, mean_at(theirs, IDEAS)):g}, {at}")
-
-
-def _set_up(land: Landscape, seeds: Sequence[int], starts: int, share: float) -> list[Search]:
-    """TPE with another setting."""
-    own = product.START_POINTS, product.GOOD_SHARE
-    product.START_POINTS, product.GOOD_SHARE = starts, share
-    try:
-        return _searches(land, "tpe", seeds)
-    finally:
-        product.START_POINTS, product.GOOD_SHARE = own
-
-
 def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
@@ -296,4 +259,4 @@ def _without_fsync() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    choose() if sys.argv[1:] == ["choose"] else table()
+    table()

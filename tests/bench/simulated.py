@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.judgement import decision_of, past_values
+from autoresearch.core.campaign.judgement import decision_of
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.state import Fold, Idea
 from autoresearch.core.controller import confirmation_rounds, scheduler
@@ -220,7 +220,7 @@ class Simulation:
             self.row(idea, run, request, value, "crash" if value is None else idea.status or "discard")
             return
         before = self.state.best
-        decision = decision_of(self.state, idea, [*past_values(idea), value], simpler=idea.simpler, smoke=False)
+        decision = decision_of(self.state, idea, [*idea.past_values, value], simpler=idea.simpler, smoke=False)
         kept = idea.status == "keep"
         standing = "pending" if decision.retest else decision.status.value
         self.row(idea, run, request, value, decision.status.value, standing=standing)

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.space import Range, Space, need_grid, need_search
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import Range, Space, need_grid, need_search, read_space
 from autoresearch.errors import UsageError
 
 LR = {"low": 1e-4, "high": 1e-1, "log": True}

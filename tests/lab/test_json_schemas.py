@@ -165,7 +165,7 @@ def test_spaces_agree_with_our_check(text: str, good: bool, tmp_path: Path) -> N
 
 
 def agrees_on_a_campaign(text: str, good: bool, folder: Path) -> None:
-    from autoresearch.core.campaign.space_file import read_space
+    from autoresearch.core.campaign.space import read_space
 
     data = {"blueprint": "b.md", **parse_any(text.encode(), "campaign.yaml")}
     (folder / "b.md").write_text(EXAMPLE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import read_space
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.registry import NAMES, ProposerInputs, proposer

@@ -9,10 +9,9 @@ import pytest
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint
 from autoresearch.core.campaign.proposer import Attempt
-from autoresearch.core.campaign.space import Space
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import Space, read_space
 from autoresearch.errors import UsageError
-from autoresearch.proposers.sweep import GridSweep, RandomSweep, spread
+from autoresearch.proposers.sweep import GridSweep, RandomSweep
 
 BASE = {"lr": 0.001, "g": 8, "agg": "token"}
 SMALL = read_space({"lr": [0.001, 0.01, 0.1], "g": {"low": 4, "high": 8, "step": 4}, "agg": ["token", "seq"]})
@@ -76,17 +75,6 @@ def test_two_that_are_asked_for_at_once_differ() -> None:
         assert len({fingerprint(idea.overrides, BASE) for idea in asked}) == 11
         assert len({idea.slug for idea in asked}) == 11
         assert len({idea.token for idea in asked}) == 11
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_points_that_are_spread_cover_every_key(seed: int) -> None:
-    space = read_space({"a": {"low": 0.0, "high": 1.0}, "b": {"low": 1, "high": 8}, "c": ["x", "y"]})
-    points = spread(space, seed, 8)
-    assert sorted(int(float(str(p["a"])) * 8 - 1e-9) for p in points) == pytest.approx(range(8), abs=1)
-    assert sorted(int(str(p["b"])) for p in points) == list(range(1, 9))
-    assert [p["c"] for p in points].count("x") == 4
-    assert points == spread(space, seed, 8)
-    assert points != spread(space, seed + 1, 8)
 
 
 def test_a_space_of_one_point_is_refused() -> None:

@@ -90,16 +90,23 @@ def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEF
 
     Earlier rows keep the decisions made at their time; an idea's status is that of its last decision.
     """
-    values, incumbent = measured(evidence.values), measured(evidence.incumbent)
+    values = measured(evidence.values)
+    n, measures = len(values), bool(measured(evidence.values[-1:]))
+    if evidence.smoke and measures:
+        return Decision(Verdict.DISCARD, "smoke run: the plumbing works; it judges nothing", n, judged=False)
     if evidence.smoke:
-        return _smoke(evidence, len(values))
+        return Decision(Verdict.CRASH, "smoke run without a valid metric: the plumbing leaks", n, judged=False)
     if not values:
         return Decision(Verdict.CRASH, "no valid metric", 0)
     if not evidence.incumbent:
-        return _baseline(evidence)
-    if not incumbent:
-        status = Verdict.DISCARD if measured(evidence.values[-1:]) else Verdict.CRASH
-        return Decision(status, "the incumbent has no valid metric to compare with", len(values))
+        noise = evidence.noise.plus(values)
+        if not measures:
+            return Decision(Verdict.CRASH, "baseline run without a valid metric", n, noise=noise.sd)
+        reason = f"baseline: mean {mean(values):.4g} of {_runs(n)}, {noise.wording}"
+        return Decision(Verdict.KEEP, reason, n, 0.0, noise.sd)
+    if not measured(evidence.incumbent):
+        status = Verdict.DISCARD if measures else Verdict.CRASH
+        return Decision(status, "the incumbent has no valid metric to compare with", n)
     return _compare(objective, evidence, rule)
 
 
@@ -111,35 +118,14 @@ def gain(objective: Objective, ours: Sequence[float], theirs: Sequence[float]) -
     return a - b if objective.direction is Direction.MAXIMIZE else b - a
 
 
-def _smoke(evidence: RunEvidence, n: int) -> Decision:
-    if not measured(evidence.values[-1:]):
-        return Decision(Verdict.CRASH, "smoke run without a valid metric: the plumbing leaks", n, judged=False)
-    return Decision(Verdict.DISCARD, "smoke run: the plumbing works; it judges nothing", n, judged=False)
-
-
-def _baseline(evidence: RunEvidence) -> Decision:
-    values = measured(evidence.values)
-    noise = evidence.noise.plus(values)
-    if not measured(evidence.values[-1:]):
-        return Decision(Verdict.CRASH, "baseline run without a valid metric", len(values), noise=noise.sd)
-    reason = f"baseline: mean {mean(values):.4g} of {_runs(len(values))}, {noise.wording}"
-    return Decision(Verdict.KEEP, reason, len(values), 0.0, noise.sd)
-
-
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
     """The difference of two means, without the runs that collapsed."""
 
     delta: float  # difference of the means; positive is better
     noise: Noise  # of all ideas, this one included
-    variances: tuple[float, float]  # of a single run of either side, shrunk towards the noise
-    counts: tuple[int, int]
+    se: float  # standard error, with the variance of either side shrunk towards the noise
     df: float  # of the difference; 0 while the noise is unknown
-
-    @property
-    def se(self) -> float:
-        """Standard error of the difference."""
-        return math.sqrt(sum(v / n for v, n in zip(self.variances, self.counts, strict=True)))
 
     def bar(self, alpha: float) -> float:
         """What delta has to exceed at this one-sided level."""
@@ -151,73 +137,69 @@ def compared(
 ) -> MeanDifference:
     """Compare the values of two ideas. `noise`: of all others, and of `theirs`."""
     noise = noise.plus(ours)
-    sides = [spread_of(values) for values in (ours, theirs)]
-    prior = min(rule.prior, noise.df)
-    shrunk = [_shrunk(noise, side.squares, side.df, rule.prior) for side in sides]
-    parts = [v / len(values) for v, values in zip(shrunk, (ours, theirs), strict=True)]
-    total = sum(parts)
-    df = float(noise.df)
+    parts = [_variance(values, noise, rule) / len(values) for values in (ours, theirs)]
+    total, prior, df = sum(parts), min(rule.prior, noise.df), float(noise.df)
     if prior and 0 < total < math.inf:
-        df = 1 / sum((part / total) ** 2 / (prior + side.df) for part, side in zip(parts, sides, strict=True))
-    delta = gain(objective, ours, theirs)
-    return MeanDifference(delta, noise, (shrunk[0], shrunk[1]), (len(ours), len(theirs)), df)
+        sides = zip(parts, (ours, theirs), strict=True)
+        df = 1 / sum((part / total) ** 2 / (prior + len(values) - 1) for part, values in sides)
+    return MeanDifference(gain(objective, ours, theirs), noise, math.sqrt(total), df)
 
 
-def _shrunk(noise: Noise, squares: float, df: int, prior: int) -> float:
-    return (prior * noise.variance + squares) / (prior + df)
+def _variance(values: Sequence[float], noise: Noise, rule: DecisionRule) -> float:
+    """The variance of a single run of an idea, shrunk towards the noise."""
+    own = spread_of(values)
+    return (rule.prior * noise.variance + own.squares) / (rule.prior + own.df)
 
 
 def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> Decision:
     ours = survivors(objective, evidence.values, evidence.robust_sd)
     theirs = survivors(objective, evidence.incumbent, evidence.robust_sd)
-    spent, n = len(evidence.values), len(ours)
+    spent, n, measures = len(evidence.values), len(ours), bool(measured(evidence.values[-1:]))
     found = compared(objective, ours, theirs, evidence.noise, rule)
-    noise = found.noise
+    delta, noise = found.delta, found.noise
     step = (rule.first if n == 1 else rule.again) * found.se if noise.known else 0.0
-    bar = None if not noise.known else found.bar(rule.alpha) if n >= rule.least else step
-    counts = f"{_share(n, spent)} against {_runs(len(theirs), len(evidence.incumbent))}"
-    numbers = f"{objective.change(found.delta):+.3g} from {mean(theirs):.4g} ({counts}, {noise.wording})"
+    enough = n >= rule.least and noise.known
+    bar = found.bar(rule.alpha) if enough else step if noise.known else None
+    share = f"{n}" if n == spent else f"{n} of {spent}"
+    counts = f"{share} against {_runs(len(theirs), len(evidence.incumbent))}"
+    numbers = f"{objective.change(delta):+.3g} from {mean(theirs):.4g} ({counts}, {noise.wording})"
 
     def decision(status: Verdict, reason: str, retests: int = 0) -> Decision:
-        return Decision(status, f"{numbers}: {reason}", n, found.delta, noise.sd, bar, retests)
+        return Decision(status, f"{numbers}: {reason}", n, delta, noise.sd, bar, retests)
 
-    simpler = evidence.simpler and _flat(objective, ours, evidence, found, rule)
-    if evidence.kept and measured(evidence.values[-1:]):
+    if evidence.kept and measures:
         again = _repeat(evidence, ours, rule)
         return decision(Verdict.KEEP, "kept, and run again to measure it better" if again else "kept", again)
-    second = len(evidence.values) == 1 and like_fallen(objective, ours[0], evidence.fallen, theirs)
-    promising = found.delta > step or (evidence.simpler and found.delta >= -step) or second
+    second = spent == 1 and like_fallen(objective, ours[0], evidence.fallen, theirs)
+    promising = delta > step or (evidence.simpler and delta >= -step) or second
     goes_on = spent < rule.most and promising
-    if not measured(evidence.values[-1:]):
+    if not measures:
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
         return decision(Verdict.CRASH, reason, int(goes_on))
-    if n >= rule.least and bar is not None:
-        loses = _loses(objective, evidence, rule)
-        if found.delta > bar and not loses:
+    if enough and bar is not None:
+        loses = _loses(evidence, (spent - n, spent), len(theirs), rule)
+        if delta > bar and not loses:
             return decision(Verdict.KEEP, f"better than the noise allows ({bar:.3g})", _repeat(evidence, ours, rule))
-        if simpler and not loses:
+        # A simpler idea is as good if it is near the incumbent, and near the best that was kept on merit: without the
+        # second, a row of simpler ideas, each a little worse than the one before, would lead the search downhill.
+        allowed = -rule.flat * (noise.sd or 0.0)
+        flat = delta >= allowed and not (evidence.anchor and gain(objective, ours, evidence.anchor) < allowed)
+        if evidence.simpler and flat and not loses:
             return decision(Verdict.KEEP, "flat but simpler")
-        if found.delta > bar and not goes_on:
+        if delta > bar and not goes_on:
             return decision(Verdict.DISCARD, loses)
     if goes_on:
         chance = "no better than runs that collapsed here by chance; " if second else ""
         reason = f"{chance}being re-tested, run {spent + 1} of {max(spent + 1, rule.least)} to {rule.most}"
         return decision(Verdict.DISCARD, reason, 1)
-    return decision(Verdict.DISCARD, _why_not(found.delta, bar, n, spent, rule))
-
-
-def _flat(
-    objective: Objective, ours: Sequence[float], evidence: RunEvidence, difference: MeanDifference, rule: DecisionRule
-) -> bool:
-    """Whether a simpler idea is as good: near the incumbent, and near the best that was kept on merit.
-
-    Without the second, a row of simpler ideas, each a little worse than the one before, would lead the search downhill.
-    """
-    if difference.noise.sd is None:
-        return True
-    allowed = -rule.flat * difference.noise.sd
-    anchored = not evidence.anchor or gain(objective, ours, evidence.anchor) >= allowed
-    return difference.delta >= allowed and anchored
+    if delta <= 0 or bar is None:
+        why = "no better" if delta <= 0 else "not shown to be better"
+    elif enough:
+        why = f"not shown to be better in {_runs(spent)} ({bar:.3g} needed)"
+    else:
+        few = spent >= rule.most
+        why = f"too few of its {spent} runs have a valid metric" if few else f"within the noise ({bar:.3g} needed)"
+    return decision(Verdict.DISCARD, why)
 
 
 def like_fallen(objective: Objective, value: float, fallen: float | None, incumbent: Sequence[float]) -> bool:
@@ -225,15 +207,12 @@ def like_fallen(objective: Objective, value: float, fallen: float | None, incumb
     return fallen is not None and objective.better((fallen + mean(incumbent)) / 2, value)
 
 
-def _loses(objective: Objective, evidence: RunEvidence, rule: DecisionRule) -> str:
-    """In words, if an idea loses more of its runs than the incumbent; "" if not."""
-    sides = [
-        (len(values) - len(survivors(objective, values, evidence.robust_sd)), len(values))
-        for values in (evidence.values, evidence.incumbent)
-    ]
-    if share_p(sides[0], sides[1]) > rule.losing:
+def _loses(evidence: RunEvidence, lost: tuple[int, int], surviving: int, rule: DecisionRule) -> str:
+    """In words, if an idea loses more of its runs (`lost`: how many of how many) than the incumbent; "" if not."""
+    runs = len(evidence.incumbent)
+    if share_p(lost, (runs - surviving, runs)) > rule.losing:
         return ""
-    return f"it loses {sides[0][0]} of {_runs(sides[0][1])}, the incumbent {sides[1][0]} of {sides[1][1]}"
+    return f"it loses {lost[0]} of {_runs(lost[1])}, the incumbent {runs - surviving} of {runs}"
 
 
 def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) -> int:
@@ -241,24 +220,44 @@ def _repeat(evidence: RunEvidence, ours: Sequence[float], rule: DecisionRule) ->
     sd, own = evidence.baseline_sd, spread_of(ours)
     if not sd or not own.df or len(evidence.values) >= min(rule.repeats, 2 * rule.most):
         return 0
-    shrunk = _shrunk(evidence.noise.plus(ours), own.squares, own.df, rule.prior)
     noisier = own.squares / own.df > rule.noisier * sd * sd
-    return int(noisier and shrunk / len(ours) > (rule.precise * sd) ** 2)
-
-
-def _why_not(delta: float, bar: float | None, n: int, spent: int, rule: DecisionRule) -> str:
-    if delta <= 0 or bar is None:
-        return "no better" if delta <= 0 else "not shown to be better"
-    if spent >= rule.most and n < rule.least:
-        return f"too few of its {spent} runs have a valid metric"
-    if n >= rule.least:
-        return f"not shown to be better in {_runs(spent)} ({bar:.3g} needed)"
-    return f"within the noise ({bar:.3g} needed)"
-
-
-def _share(n: int, spent: int) -> str:
-    return f"{n}" if n == spent else f"{n} of {spent}"
+    return int(noisier and _variance(ours, evidence.noise.plus(ours), rule) / len(ours) > (rule.precise * sd) ** 2)
 
 
 def _runs(n: int, spent: int = 0) -> str:
     return f"{n} of {spent} runs" if spent > n else "1 run" if n == 1 else f"{n} runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The difference that two runs must exceed to count as different, in the unit of the metric."""
+
+    size: float
+    source: str  # where it comes from, as a clause
+
+    def exceeded_by(self, difference: float) -> bool:
+        """Whether a difference is larger, and not just by rounding: 0.512 - 0.511 is one unit of 0.001, not more."""
+        return difference > self.size and not math.isclose(difference, self.size, rel_tol=1e-6)
+
+
+def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolution) -> Decision:
+    """Judge an idea by its one run, where a second one would be a copy of it, up to a jitter such as that of kernels.
+
+    It is kept if it differs from the incumbent, for the better, by more than the resolution. What is kept is called
+    `deterministic`: it is better in this one setting, and nothing is known of other seeds or other data.
+    """
+    values, incumbent = measured(evidence.values), measured(evidence.incumbent)
+    if evidence.smoke or not (incumbent and measured(evidence.values[-1:])):
+        return decide(objective, evidence, DecisionRule(least=1, most=1))
+    delta = gain(objective, values, incumbent)
+    better, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
+    flat = not worse and not (evidence.anchor and resolution.exceeded_by(-gain(objective, values, evidence.anchor)))
+    size = f"{'better' if delta > 0 else 'worse'} by {abs(delta):.3g}" if delta else "no difference"
+    within = "within the resolution of" if delta and not (better or worse) else "resolution"
+    size = f"{size}, {within} {resolution.size:.3g}"
+    size += f" ({resolution.source})" if "jitter" in resolution.source else ""
+    kept = better or (evidence.simpler and flat)
+    size = f"as good and simpler: {size}" if kept and not better else size
+    status = Verdict.KEEP if kept else Verdict.DISCARD
+    reason = f"{size}; deterministic: one run tells"
+    return Decision(status, reason, len(values), delta, evidence.noise.sd, resolution.size)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from autoresearch.core.campaign.decision import Decision, DecisionRule, RunEvidence, compared, decide, gain, like_fallen
-from autoresearch.core.campaign.deterministic import decide_once, resolution_of
-from autoresearch.core.campaign.state import CampaignState, Idea, measured
+from autoresearch.core.campaign.decision import (
+    Decision,
+    DecisionRule,
+    Resolution,
+    RunEvidence,
+    compared,
+    decide,
+    decide_once,
+    gain,
+    like_fallen,
+)
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
 from autoresearch.core.statistics.noise import (
@@ -17,15 +27,21 @@ from autoresearch.core.statistics.noise import (
     Spread,
     collapsed,
     mean,
+    measured,
+    noise_of,
     pooled,
     robust_sd,
     spread_of,
     survivors,
     total,
 )
+from autoresearch.core.statistics.seeding import last_digit
+from autoresearch.core.statistics.student_t import t_quantile
 
 DEFAULT = DecisionRule()
 UNSELECTED = 30  # runs: the baseline's and the first of each idea, which together are a group of their own
+JITTERED = 0.01  # how often the jitter alone makes a worthless idea better than the resolution, one-sided
+ROUNDING = 1e-9  # of the baseline's value: differences up to this are rounding errors
 LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how noisy other ideas are
 
 
@@ -37,7 +53,7 @@ def pending(state: CampaignState, idea: Idea) -> Decision | None:
     """
     if not idea.judged or idea.pruned or state.unseeded or _is_out(state, idea):
         return None
-    return decision_of(state, idea, past_values(idea), simpler=idea.simpler, smoke=idea.hypothesis.smoke)
+    return decision_of(state, idea, idea.past_values, simpler=idea.simpler, smoke=idea.hypothesis.smoke)
 
 
 def promised(state: CampaignState, idea: Idea) -> bool:
@@ -74,7 +90,7 @@ def decision_of(
     own = survivors(objective, baseline.values, sd) if baseline else []
     evidence = RunEvidence(
         values=values,
-        incumbent=past_values(rival) if rival else (),
+        incumbent=rival.past_values if rival else (),
         noise=noise_without(state, idea),
         simpler=simpler,
         smoke=smoke,
@@ -210,13 +226,48 @@ def rule_for(retests: int) -> DecisionRule:
     return replace(DEFAULT, least=min(DEFAULT.least, most), most=most)
 
 
-def past_values(idea: Idea) -> list[float | None]:
-    """One entry per row that counts for the idea, oldest first."""
-    return [measured(row) for row in idea.judged if row.run_id not in idea.copies]
-
-
 def unprovable(idea: Idea) -> str:
     """Why further runs cannot prove it: they are copies of one another until its code changes; "" if they can."""
     if idea.claim is None or idea.confirmed != "undecided":
         return ""
     return idea.claim.reason if idea.copies or idea.claim.copies == idea.commit != "" else ""
+
+
+def resolution_of(state: CampaignState, values: Sequence[float | None] = ()) -> Resolution:
+    """The resolution of a campaign whose runs are copies; `values`: of a run without a row, which may show more digits.
+
+    The campaign's `resolution`, in the unit of the metric; without one it is the largest of
+
+    - one unit of the last digit in which the metric is written: each of two rounded values is off by up to half a unit,
+      so a difference of one may be next to nothing before rounding;
+    - ROUNDING of the baseline's value, as numbers in full precision differ by rounding errors;
+    - where the n copies of the baseline jitter, t(1 - JITTERED, n - 1) * sqrt(2) * sd: a further copy is better than
+      another by more than that once in a hundred times (Student's t; the jitter is taken to be normal, and of one size
+      for all ideas). For three copies that is 9.85 sd, for five 5.30. A campaign of 24 worthless ideas so keeps 0.23 of
+      them on average, or fewer, as the baseline's mean is more precise than one run.
+    """
+    if state.spec.resolution is not None:
+        return Resolution(state.spec.resolution, "as set")
+    copies = state.baseline.values if state.baseline else []
+    step = state.seed_check.step if state.seed_check and state.seed_check.step is not None else math.inf
+    known = state.memo("last_digit", lambda: last_digit(value for idea in state.ideas for value in idea.values))
+    found = [Resolution(min(step, known, last_digit(measured(values))), "one unit of the last digit")]
+    if copies:
+        found.append(Resolution(ROUNDING * abs(mean(copies)), "a rounding error"))
+    jitter = noise_of([copies])
+    if jitter.sd:
+        times = t_quantile(1 - JITTERED, jitter.df) * math.sqrt(2)
+        source = f"{times:.3g} times the jitter, sd {jitter.sd:.2g} of {len(copies)} copies"
+        found.append(Resolution(times * jitter.sd, source))
+    return max(found, key=lambda one: one.size)
+
+
+def claim_words(state: CampaignState, idea: Idea) -> tuple[str, float | None]:
+    """What may be said of a kept idea whose runs are copies, and its gain over the baseline; None if not measured."""
+    baseline = state.baseline
+    if baseline is None or not baseline.values or not idea.values:
+        return "nothing to compare it with was measured", None
+    delta, resolution = gain(state.spec.objective, idea.values, baseline.values), resolution_of(state)
+    size = f"by {delta:.3g}, resolution {resolution.size:.3g}"
+    better = f"better than the baseline {size}" if resolution.exceeded_by(delta) else "no better than the baseline"
+    return f"{better}; runs are copies, so no fresh ones can test it", delta

@@ -12,8 +12,7 @@ from typing import Any
 
 from autoresearch.core.campaign.claim import TESTED, ClaimEstimate
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.deterministic import resolution_of
-from autoresearch.core.campaign.judgement import search_mean, search_values, usual_sd
+from autoresearch.core.campaign.judgement import resolution_of, search_mean, search_values, usual_sd
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean

@@ -1,16 +1,24 @@
 """The search space of a campaign: which recipe keys may take which values. Pure: callers supply the randomness.
 
-`core.campaign.space_file` reads it from a campaign file; `core.campaign.overrides` compares and names its points.
+    lr: {low: 1e-4, high: 1e-1, log: true}
+    group_size: [4, 8, 16]
+    kl_coef: {choices: [0, 0.01, 0.1]}
+    temperature: {low: 0.5, high: 1.5, step: 0.25}
+    total_steps: {value: 80}
+
+`core.campaign.overrides` compares and names its points.
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeGuard
 
-from autoresearch.core.campaign.overrides import canonical, flatten
+from autoresearch.core.campaign.overrides import canonical, flatten, plain
 from autoresearch.errors import UsageError
 
 MOST_GRID_POINTS = 10_000
@@ -33,15 +41,12 @@ class Choices:
 
     @property
     def grid_size(self) -> float:
-        """Number of values in a grid: all."""
         return len(self.values)
 
     @property
     def ordered(self) -> bool:
         """Whether the values are three or more numbers, so that neighbouring ones are likely to perform alike."""
-        return len(self.values) > 2 and all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in self.values
-        )
+        return len(self.values) > 2 and all(map(_is_number, self.values))
 
     def grid(self) -> tuple[object, ...]:
         """Every value, in the order of the file."""
@@ -105,18 +110,16 @@ class Range:
         if self.whole:
             return round(value)
         if self.step is not None:
-            return self._stepped(round((value - self.low) / self.step))
+            return self._nearest(value)
         digits = 2 - math.floor(math.log10(self.high - self.low))
         rounded = float(f"{value:.3g}") if self.log else round(value, digits)
         return min(max(rounded, float(self.low)), float(self.high))
 
     def holds(self, value: object) -> bool:
         """Whether a proposer could have drawn it, apart from rounding."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+        if not (_is_number(value) and self.low <= value <= self.high):
             return False
-        if self.count == math.inf:
-            return True
-        return canonical(self._stepped(round((value - self.low) / (self.step or 1)))) == canonical(value)
+        return self.count == math.inf or canonical(self._nearest(value)) == canonical(value)
 
     def _between(self, share: float) -> Number:
         """The value for a share in [0, 1], where 1 is `high`."""
@@ -124,6 +127,9 @@ class Range:
             low, high = math.log(self.low), math.log(self.high)
             return self.tidy(math.exp(low + share * (high - low)))
         return self.tidy(self.low + share * (self.high - self.low))
+
+    def _nearest(self, value: float) -> Number:
+        return self._stepped(round((value - self.low) / (self.step or 1)))
 
     def _stepped(self, number: int) -> Number:
         value = self.low + number * (self.step or 1)
@@ -176,7 +182,7 @@ def need_search(space: Space) -> None:
     """Refuse a space with nothing to search in. Raises UsageError `bad_space`."""
     if not space.free:
         message = "the space holds one point only, so there is nothing to search"
-        raise UsageError(message, code="bad_space", hint="give a key a range or at least two choices")
+        _refuse(message, "give a key a range or at least two choices")
 
 
 def need_grid(space: Space) -> None:
@@ -184,10 +190,123 @@ def need_grid(space: Space) -> None:
     need_search(space)
     for dimension in space.dimensions:
         if dimension.grid_size == math.inf:
-            message = f"{dimension.key}: a grid cannot cover a continuous range"
             hint = "add `points: 5` or a `step`, or search with random or tpe"
-            raise UsageError(message, code="bad_space", hint=hint)
+            _refuse(f"{dimension.key}: a grid cannot cover a continuous range", hint)
     if space.grid_size > MOST_GRID_POINTS:
         message = f"the grid has {space.grid_size:,} points, and {MOST_GRID_POINTS:,} are the most that make sense"
-        hint = "take fewer values per key, or search with random or tpe"
-        raise UsageError(message, code="bad_space", hint=hint)
+        _refuse(message, "take fewer values per key, or search with random or tpe")
+
+
+RANGE: dict[str, Any] = {
+    "type": ["object", "array"],
+    "minItems": 1,
+    "minProperties": 1,
+    "properties": {
+        "low": {"type": "number", "description": "the least value"},
+        "high": {"type": "number", "description": "the greatest value"},
+        "log": {"type": "boolean", "description": "drawn evenly in the logarithm"},
+        "step": {"type": "number", "exclusiveMinimum": 0, "description": "only low, low + step, ..."},
+        "points": {"type": "integer", "minimum": 2, "description": "how many values a grid has"},
+        "choices": {"type": "array", "minItems": 1, "description": "the values that it may take"},
+        "value": {"description": "the one value that it has"},
+    },
+    "additionalProperties": False,
+    "dependentRequired": {"low": ["high"], **{word: ["low"] for word in ("high", "log", "step", "points")}},
+}
+"""What stands behind a key of a space, as its JSON schema."""
+_FOREIGN = {"min": "low", "max": "high", "values": "choices", "options": "choices", "grid": "choices", "num": "points"}
+_EXAMPLE = "write `key: {low: 1e-4, high: 1e-2, log: true}` or `key: [8, 16, 32]`"
+
+
+def read_space(data: object, where: str = "space") -> Space:
+    """Parse a space from plain YAML data; `where` names the file in messages.
+
+    Raises UsageError `bad_space` for the first invalid key.
+    """
+    if not isinstance(data, Mapping):
+        _refuse(f"{where}: a space maps recipe keys to what they may be", _EXAMPLE)
+    if not data:
+        _refuse(f"{where}: the space names no key", _EXAMPLE)
+    return Space(tuple(_KeyReader(f"{where}: {key}", str(key)).dimension(plain(spec)) for key, spec in data.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyReader:
+    """Reads what one key of a space may be."""
+
+    where: str
+    key: str
+
+    def dimension(self, spec: object) -> Dimension:
+        if isinstance(spec, list):
+            return self.choices(spec)
+        if not isinstance(spec, Mapping):
+            shown = canonical(spec)
+            self.wrong(f"{shown} is neither a range nor a list", f"`{{value: {shown}}}` fixes it; else {_EXAMPLE}")
+        for word in spec:
+            if word not in RANGE["properties"]:
+                near = _FOREIGN.get(word) or next(iter(difflib.get_close_matches(word, RANGE["properties"], 1)), "")
+                hint = f"write `{near}`" if near else "a nested recipe key is written with dots: `actor.lr`"
+                self.wrong(f"`{word}` is no word of a range", hint)
+        alone = next((word for word in ("value", "choices") if word in spec), "")
+        if not alone:
+            return self.range(spec)
+        if len(spec) > 1:
+            others = ", ".join(f"`{other}`" for other in spec if other != alone)
+            self.wrong(f"`{alone}` stands beside {others}", f"keep `{alone}` alone")
+        return self.choices([spec["value"]] if alone == "value" else spec["choices"])
+
+    def choices(self, values: object) -> Choices:
+        if not isinstance(values, list):
+            self.wrong("`choices` is no list", "write `choices: [a, b]`")
+        if not values:
+            self.wrong("the list of choices is empty", "name at least one value")
+        seen: set[str] = set()
+        for value in values:
+            if isinstance(value, float) and not math.isfinite(value):
+                self.wrong(f"{value} is no value to train with", "take it out")
+            if canonical(value) in seen:
+                self.wrong(f"{canonical(value)} stands twice in the list", "take one of them out")
+            seen.add(canonical(value))
+        return Choices(self.key, tuple(values))
+
+    def range(self, spec: Mapping[str, Any]) -> Range:
+        for word in ("low", "high"):
+            if word not in spec:
+                self.wrong(f"the range has no `{word}`", _EXAMPLE)
+        for word in ("low", "high", "step"):
+            if word in spec and not (_is_number(spec[word]) and math.isfinite(spec[word])):
+                self.wrong(f"`{word}` is {canonical(spec[word])}, no number", "write a finite number")
+        low, high, step = spec["low"], spec["high"], spec.get("step")
+        log, points = spec.get("log", False), spec.get("points")
+        if not isinstance(log, bool):
+            self.wrong(f"`log` is {canonical(log)}", "write `log: true` or leave it out")
+        if low == high:
+            self.wrong(f"`low` and `high` are both {low}", f"`{{value: {low}}}` fixes a key")
+        if low > high:
+            self.wrong(f"`low` {low} is above `high` {high}", "exchange them")
+        if log and low <= 0:
+            self.wrong(f"`log` needs `low` above 0, and it is {low}", "raise `low`, or leave `log` out")
+        if step is not None and (log or points is not None):
+            other = "log" if log else "points"
+            self.wrong(f"`step` stands beside `{other}`", "keep one; `points: 5` goes with `log`")
+        if step is not None and not 0 < step <= high - low:
+            hint = f"it is above 0 and at most {high - low:.6g}"
+            self.wrong(f"`step` {step} makes no second value", hint)
+        if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
+            self.wrong(f"`points` is {canonical(points)}", "it is a whole number from 2 on")
+        whole = all(isinstance(n, int) for n in (low, high, step) if n is not None)
+        if step is not None:
+            high = low + math.floor((high - low) / step + 1e-9) * step
+        return Range(self.key, low, high, log, step, points, whole)
+
+    def wrong(self, what: str, hint: str) -> NoReturn:
+        _refuse(f"{self.where}: {what}", hint)
+
+
+def _is_number(value: object) -> TypeGuard[Number]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise UsageError(message, code="bad_space", hint=hint)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from autoresearch.core.agents.turns import Research
@@ -17,6 +18,7 @@ from autoresearch.core.campaign.trust import distrust
 from autoresearch.core.run.ending import COPY, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics import noise
 from autoresearch.core.statistics.noise import Spread, mean, spread_of
 from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck
@@ -39,22 +41,7 @@ class IdeaRun:
     turns: tuple[str, ...] = ()  # the agent turns that led to it
 
 
-@dataclass(frozen=True, slots=True)
-class _RowsSummary:
-    """Summary of an idea's rows, valid while `size` (rows, runs, smoke runs, copies) and the last row are unchanged."""
-
-    size: tuple[int, int, int, int]
-    last: LedgerRow | None
-    done: frozenset[str]
-    judged: list[LedgerRow]
-    values: list[float]
-    value: float | None
-    spread: Spread
-    status: str
-    decided: float
-
-
-@dataclass(slots=True)
+@dataclass
 class Idea:
     """One attempted idea: its hypothesis, its branch, its runs."""
 
@@ -79,7 +66,6 @@ class Idea:
     edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
     fix_flags: tuple[str, ...] = ()  # what looks suspicious in repairs of it
     caveat: str = ""  # a caveat that must accompany every claim about it
-    _known: _RowsSummary | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def slug(self) -> str:
@@ -89,54 +75,64 @@ class Idea:
     def name(self) -> str:
         return idea_name(self.index, self.hypothesis, self.parent_index)
 
-    @property
+    @cached_property
     def done(self) -> frozenset[str]:
         """The IDs of the runs that have a row."""
-        return self._summary().done
+        return frozenset(row.run_id for row in self.rows)
 
     @property
     def live(self) -> list[IdeaRun]:
         """Runs that were started and have no row yet."""
         return [run for run in self.runs if run.started and run.run not in self.done]
 
-    @property
+    @cached_property
     def judged(self) -> list[LedgerRow]:
         """The rows that are evidence on the idea: not those of confirmations, smoke runs and excused failures."""
-        return self._summary().judged
+        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
+        return [row for row in self.rows if row.run_id not in apart and not self.excused(row)]
 
-    @property
+    @cached_property
     def values(self) -> list[float]:
         """The objective of each judged run that measured it, oldest first; copies are left out."""
-        return self._summary().values
+        return noise.measured(self.past_values)
 
     @property
+    def past_values(self) -> list[float | None]:
+        """The same with None for each run without the metric."""
+        return [measured(row) for row in self.judged if row.run_id not in self.copies]
+
+    @cached_property
     def value(self) -> float | None:
         """The mean of `values`."""
-        return self._summary().value
+        return mean(self.values) if self.values else None
 
-    @property
+    @cached_property
     def spread(self) -> Spread:
         """The spread of its replicates, an estimate of the noise."""
-        return self._summary().spread
+        return spread_of(self.values)
 
-    @property
+    @cached_property
     def status(self) -> str:
-        """keep, discard or crash: the status of its last judged row, else of its last row; "" without any."""
-        return self._summary().status
+        """keep, discard or crash: the status of its last judged row, else of its last row; "" without any.
 
-    @property
+        `keep` without any value counts as `discard`; it survives later runs without a metric.
+        """
+        telling = self.judged or self.rows
+        status = telling[-1].status if telling else ""
+        if self.values and telling[-1].uncounted:
+            others = [row.status for row in telling if not row.uncounted]
+            return Verdict.KEEP.value if others[-1:] == [Verdict.KEEP] else status
+        return Verdict.DISCARD.value if status == Verdict.KEEP and not self.values else status
+
+    @cached_property
     def decided(self) -> float:
         """When its last judged run ended; 0 before that."""
-        return self._summary().decided
+        return max((row.ended or 0.0 for row in self.judged), default=0.0)
 
-    def _summary(self) -> _RowsSummary:
-        """The summary of its rows, cached until rows are added, as campaigns have thousands of ideas."""
-        rows, known = self.rows, self._known
-        size = (len(rows), len(self.runs), len(self.smoke), len(self.copies))
-        last = rows[-1] if rows else None
-        if known is None or known.size != size or known.last is not last:
-            known = self._known = _summarise(self, size, last)
-        return known
+    def changed(self) -> None:
+        """Forget what was worked out from its runs and rows: only `Fold` changes them."""
+        for name in _OF_ROWS:
+            self.__dict__.pop(name, None)
 
     def excused(self, row: LedgerRow) -> bool:
         """Whether a run failed through no fault of the idea.
@@ -178,31 +174,7 @@ class Idea:
         return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
 
 
-def _summarise(idea: Idea, size: tuple[int, int, int, int], last: LedgerRow | None) -> _RowsSummary:
-    apart = {run.run for run in idea.runs if run.why == "confirm"} | idea.smoke
-    judged = [row for row in idea.rows if row.run_id not in apart and not idea.excused(row)]
-    values = [v for row in judged if row.run_id not in idea.copies and (v := measured(row)) is not None]
-    telling = judged or idea.rows
-    return _RowsSummary(
-        size=size,
-        last=last,
-        done=frozenset(row.run_id for row in idea.rows),
-        judged=judged,
-        values=values,
-        value=mean(values) if values else None,
-        spread=spread_of(values),
-        status=_status(telling, values),
-        decided=max((row.ended or 0.0 for row in judged), default=0.0),
-    )
-
-
-def _status(telling: Sequence[LedgerRow], values: Sequence[float]) -> str:
-    """Status of the last row. `keep` without any value counts as `discard`; it survives later runs without a metric."""
-    status = telling[-1].status if telling else ""
-    if values and telling[-1].uncounted:
-        others = [row.status for row in telling if not row.uncounted]
-        status = Verdict.KEEP.value if others[-1:] == [Verdict.KEEP] else status
-    return Verdict.DISCARD.value if status == Verdict.KEEP and not values else status
+_OF_ROWS = [name for name, kind in vars(Idea).items() if isinstance(kind, cached_property)]
 
 
 def measured(row: LedgerRow) -> float | None:
@@ -279,21 +251,23 @@ class CampaignState:
     @property
     def doubtful(self) -> list[Idea]:
         """The kept ideas that wait for a person's approval."""
-        return self.memo("doubtful", lambda: [i for i in self.keeps if i.confirmed != "demoted" and self.distrusted(i)])
+        return self.memo("doubtful", lambda: [i for i in self.keeps if i.kept and self.distrusted(i)])
 
     @property
     def best(self) -> Idea | None:
-        """The idea to build on and to beat: the last kept one that is not demoted or marked, else the baseline."""
-        return self.memo("best", self._best)
+        """The idea to build on and to beat: the last kept one that is not demoted or marked, else the baseline.
 
-    def _best(self) -> Idea | None:
-        kept = sorted((i for i in self.keeps if i.index > 1 and not self.distrusted(i)), key=lambda i: i.decided)
-        demoted = {i.index for i in self.ideas if i.confirmed == "demoted"}
-        confirmed = {i.index for i in self.ideas if i.confirmed == "confirmed"}
-        built = self.ideas if demoted else ()  # else parents don't matter
-        parents = {i.index: parent.index for i in built if (parent := self.by_slug(i.parent))}
-        index = incumbent([i.index for i in kept], parents, demoted, confirmed)
-        return next((idea for idea in self.ideas if idea.index == index), self.baseline)
+        Each beat the incumbent of its time or was as good and simpler, so the last is the best; its mean may be
+        slightly below that of an earlier, less simple one.
+        """
+
+        def best() -> Idea | None:
+            claims = {idea.index: idea.confirmed for idea in self.ideas}
+            shaky = marked(self.ideas, claims) if "demoted" in claims.values() else ()
+            kept = [i for i in self.keeps if i.kept and i.index > 1 and i.index not in shaky and not self.distrusted(i)]
+            return sorted(kept, key=lambda idea: idea.decided)[-1] if kept else self.baseline
+
+        return self.memo("best", best)
 
     @property
     def keeps(self) -> list[Idea]:
@@ -330,13 +304,9 @@ class CampaignState:
         found: T = self._memo[name]
         return found
 
-    def changed(self, *, judged: bool = True, **known: Any) -> None:
-        """Clear cached results, then cache those in `known`; `judged` False: no row and no verdict was added."""
-        if judged:
-            self._memo.clear()
-        for name in ("slugs", "parents", "attempted"):
-            self._memo.pop(name, None)
-        self._memo |= known
+    def changed(self) -> None:
+        """Forget what `memo` knows."""
+        self._memo.clear()
 
     def attempts(self) -> list[Attempt]:
         """All attempts for the proposers, skipped ones last."""
@@ -344,41 +314,24 @@ class CampaignState:
         return [idea.attempt() for idea in self.ideas] + none
 
 
-BASELINE_INDEX = 1
+def marked(ideas: Sequence[Idea], claims: Mapping[int, str]) -> frozenset[int]:
+    """The indices of the ideas built, directly or indirectly, on one that is demoted by the `claims` on each index.
 
-
-def marked(parents: Mapping[int, int], demoted: Collection[int], confirmed: Collection[int] = ()) -> frozenset[int]:
-    """The ideas built, directly or indirectly, on a demoted one.
-
-    `parents`: index -> index of the parent; the baseline needs no entry. A confirmed idea beat the baseline
-    in its own right: neither it nor the ideas built on it are marked.
+    A confirmed idea beat the baseline in its own right: neither it nor the ideas built on it are marked.
     """
+    parents = {idea.slug: idea for idea in reversed(ideas)}
 
-    def lost(index: int) -> bool:
-        seen = {index}
-        while index not in confirmed:
-            index = parents.get(index, index)
-            if index in demoted and index not in confirmed:
-                return True
-            if index in seen:  # a root, or a cycle in a ledger edited by hand
-                return False
-            seen.add(index)
+    def lost(idea: Idea) -> bool:
+        seen = set[int]()
+        while idea.index not in seen and claims.get(idea.index) != "confirmed":  # seen: in a journal edited by hand
+            seen.add(idea.index)
+            parent = parents.get(idea.parent)
+            if parent is None or claims.get(parent.index) == "demoted":
+                return parent is not None
+            idea = parent
         return False
 
-    return frozenset(index for index in parents if lost(index))
-
-
-def incumbent(
-    kept: Sequence[int], parents: Mapping[int, int], demoted: Collection[int], confirmed: Collection[int] = ()
-) -> int:
-    """The idea to build on and to beat: the last kept one that is neither demoted nor marked, else the baseline.
-
-    `kept`: in the order in which they were decided. Each beat the incumbent of its time or was as good and
-    simpler, so the last is the best; its mean may be slightly below that of an earlier, less simple one.
-    """
-    shaky = marked(parents, demoted, confirmed)
-    standing = [index for index in kept if index not in shaky and (index not in demoted or index in confirmed)]
-    return standing[-1] if standing else BASELINE_INDEX
+    return frozenset(idea.index for idea in ideas if lost(idea))
 
 
 def fold(
@@ -398,11 +351,8 @@ class Fold:
         self.state = CampaignState(campaign_spec)
         self._ideas: dict[int, Idea] = {}
         self._owners: dict[str, tuple[Idea, IdeaRun]] = {}  # by run ID
-        self._taken: set[str] = set()  # IDs of the runs that have a row
         self._loose: list[LedgerRow] = []  # rows of ideas that the journal does not contain (yet)
         self._early: list[Mapping[str, Any]] = []  # verdicts on such ideas
-        self._open: dict[str, tuple[Idea, IdeaRun]] = {}  # runs that were started and have no row yet
-        self._kept: dict[int, Idea] = {}
 
     def add(
         self,
@@ -419,11 +369,7 @@ class Fold:
         new_rows, new_verdicts = [*self._loose, *rows], [*self._early, *verdicts]
         self._loose = [row for row in new_rows if not self._attach(row)]
         self._early = [verdict for verdict in new_verdicts if not self._judge(verdict)]
-        self.state.changed(
-            judged=len(new_rows) + len(new_verdicts) > len(self._loose) + len(self._early),
-            keeps=[self._kept[index] for index in sorted(self._kept)],
-            live=sorted(self._open.values(), key=lambda pair: pair[0].index),
-        )
+        self.state.changed()
         return self.state
 
     def _attach(self, row: LedgerRow) -> bool:
@@ -435,27 +381,18 @@ class Fold:
         idea = owner[0] if owner else None if row.run_id else self._ideas.get(row.index)
         if idea is None:
             return False
-        if not (row.run_id and row.run_id in self._taken):
+        if not (row.run_id and row.run_id in idea.done):
             idea.rows.append(row)
             if any(flag.startswith(COPY) for flag in row.flags.split("; ")):
                 idea.copies.add(row.run_id)
-            self._taken.add(row.run_id)
-            self._open.pop(row.run_id, None)
-            self._weigh(idea)
+            idea.changed()
         return True
-
-    def _weigh(self, idea: Idea) -> None:
-        """Update whether it counts as kept."""
-        if idea.status == Verdict.KEEP:
-            self._kept[idea.index] = idea
-        else:
-            self._kept.pop(idea.index, None)
 
     def _judge(self, verdict: Mapping[str, Any]) -> bool:
         idea = self._ideas.get(int(verdict.get("index") or 0))
         if idea is not None:
             _judge(idea, verdict)
-            self._weigh(idea)
+            idea.changed()
         return idea is not None
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -479,36 +416,23 @@ class Fold:
                 turns = tuple(line.get("turns", ()))
                 known.runs.append(IdeaRun(**{name: line[name] for name in names if name in line}, turns=turns))
                 self._owners[known.runs[-1].run] = known, known.runs[-1]
-                self._weigh(known)
+                known.changed()
             case "seed_check" if state.baseline:
                 state.seed_check = from_record(SeedCheck, line)
                 state.baseline.copies = set(line["copies"]) if line["seen"] else set()
-                state.changed()
+                state.baseline.changed()
             case "fixed" if known := self._ideas.get(line["index"]):
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
                 known.fix_flags += tuple(str(flag) for flag in line.get("flags", ()))
-            case "trusted":
-                state.changed()
-            case "started" | "withdrawn" as what:
-                self._settle(str(line.get("run")), gone=what == "withdrawn")
+            case "started" if owner := self._owners.get(str(line.get("run"))):
+                owner[1].started = True
+            case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):
+                owner[0].runs.remove(owner[1])
+                owner[0].changed()
             case _:
                 _steer(state, line)
         state.research.take(line)
         state.timeline.append(line)
-
-    def _settle(self, name: str, *, gone: bool) -> None:
-        """Record that a run was started, or withdrawn."""
-        idea, run = self._owners.get(name, (None, None))
-        if idea is None or run is None:
-            return
-        run.started = not gone
-        if gone:
-            idea.runs.remove(run)
-            del self._owners[name]
-            self._open.pop(name, None)
-            self._weigh(idea)
-        elif name not in self._taken:
-            self._open[name] = idea, run
 
 
 def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:

@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from autoresearch.core.campaign.decision import gain
-from autoresearch.core.campaign.deterministic import claim_words
-from autoresearch.core.campaign.judgement import past_values, unprovable
+from autoresearch.core.campaign.judgement import claim_words, unprovable
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
 from autoresearch.core.controller import scheduler
 from autoresearch.core.controller.actions import Action, Note, RecordVerdict, Say
@@ -215,7 +214,7 @@ def _judged(
     state: CampaignState, looks: Design, ours: Sequence[float | None], theirs: Sequence[float | None]
 ) -> Confirmation | None:
     assert state.baseline is not None
-    return confirm(state.spec.objective, looks, ours, theirs, past_values(state.baseline))
+    return confirm(state.spec.objective, looks, ours, theirs, state.baseline.past_values)
 
 
 def design_of(ongoing: Round) -> Design:
@@ -326,14 +325,7 @@ def _caveat(idea: Idea, number: int) -> str:
 
 def _newly_marked(state: CampaignState, claims: Mapping[int, Claim]) -> list[tuple[Idea, str]]:
     """The kept ideas that were built on one that is demoted now, each with its parent's slug."""
-    parents = {i.index: parent.index for i in state.ideas if (parent := state.by_slug(i.parent))}
-    verdict = {i.index: claims[i.index].value if i.index in claims else i.confirmed for i in state.ideas}
-    demoted = {index for index, claim in verdict.items() if claim == Claim.DEMOTED}
-    confirmed = {index for index, claim in verdict.items() if claim == Claim.CONFIRMED}
-    found = []
-    for index in sorted(marked(parents, demoted, confirmed)):
-        idea = next(i for i in state.ideas if i.index == index)
-        if idea.status == "keep" and not idea.marked and index not in demoted:
-            ancestor = state.by_slug(idea.parent)
-            found.append((idea, ancestor.slug if ancestor else ""))
-    return found
+    verdicts = {idea.index: claims.get(idea.index, idea.confirmed) for idea in state.ideas}
+    shaky = marked(state.ideas, verdicts)
+    lost = [i for i in state.keeps if i.index in shaky and not i.marked and verdicts[i.index] != Claim.DEMOTED]
+    return [(idea, parent.slug if (parent := state.by_slug(idea.parent)) else "") for idea in lost]

@@ -12,8 +12,8 @@ from typing import Any
 
 from autoresearch.core.agents.proposals import KINDS, SCHEMA
 from autoresearch.core.campaign import decision
-from autoresearch.core.campaign.deterministic import resolution_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.judgement import resolution_of
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.diagnosis.families import table
 from autoresearch.core.diagnosis.symptoms import symptoms, symptoms_of

@@ -10,8 +10,7 @@ from typing import Any
 from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.campaign.space import need_grid, need_search
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import need_grid, need_search, read_space
 from autoresearch.core.campaign.spec import ProposerSpec
 from autoresearch.core.campaign.usual_space import around, on_one_line
 from autoresearch.core.controller.agent_schedule import HYBRID

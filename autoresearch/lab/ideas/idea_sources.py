@@ -10,7 +10,7 @@ from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.proposer import Attempt, Proposer
-from autoresearch.core.campaign.space_file import read_space
+from autoresearch.core.campaign.space import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.agent_schedule import HYBRID

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.campaign.judgement import decision_of, noise_without, past_values
+from autoresearch.core.campaign.judgement import decision_of, noise_without
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.trust import FLAT
 from autoresearch.core.run.ending import (
@@ -110,7 +110,7 @@ def judge(measured: MeasuredRun, state: CampaignState | None) -> Judgement:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {measured.idle}; it judges nothing", judged=False)
     smoke = "smoke" in spec.claims or (measured.steps is not None and measured.steps < state.spec.min_steps)
     copied = "" if smoke else _copied(measured, state, idea)
-    values = past_values(idea) if copied else [*past_values(idea), measured.counted]
+    values = idea.past_values if copied else [*idea.past_values, measured.counted]
     decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke, copied=bool(copied))
     copy = "a copy of its first run, as it fixes a seed itself; counted as one: " if copied else ""
     reason, flag = f"{copy}{decision.reason}", f"{COPY}it fixes a seed itself: {copied}" if copied else ""

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.campaign.decision import RunEvidence
-from autoresearch.core.campaign.deterministic import LEVEL, Resolution, decide_once, resolution_of
-from autoresearch.core.campaign.judgement import anchor, decision_of, pending
+from autoresearch.core.campaign.decision import Resolution, RunEvidence, decide_once
+from autoresearch.core.campaign.judgement import JITTERED, anchor, decision_of, pending, resolution_of
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller import confirmation_rounds, rules, scheduler
 from autoresearch.core.controller.actions import Finish, Note, RecordVerdict, Say
@@ -162,7 +161,7 @@ def test_one_value_of_each_run_says_what_its_source_says(records: Callable[..., 
 def test_jitter_alone_is_rarely_better_than_the_resolution(records: Callable[..., Any]) -> None:
     """Three copies and one more run, all alike: the level is that of Student's t, for one run against another."""
     chance, campaigns = random.Random(5), 4000
-    times = t_quantile(1 - LEVEL, 2) * math.sqrt(2)
+    times = t_quantile(1 - JITTERED, 2) * math.sqrt(2)
     assert times == pytest.approx(9.85, abs=0.01)
     made = exact(records, 0.500, 0.501, 0.502)
     found = resolution_of(made.state())
@@ -172,8 +171,8 @@ def test_jitter_alone_is_rarely_better_than_the_resolution(records: Callable[...
         copies = [chance.gauss(0, 1) for _ in range(3)]
         ours, theirs = chance.gauss(0, 1), chance.gauss(0, 1)
         false += ours - theirs > times * math.sqrt(variance(copies))
-    error = math.sqrt(LEVEL * (1 - LEVEL) / campaigns)
-    assert abs(false / campaigns - LEVEL) < 4 * error
+    error = math.sqrt(JITTERED * (1 - JITTERED) / campaigns)
+    assert abs(false / campaigns - JITTERED) < 4 * error
 
 
 # -- the campaign ----------------------------------------------------------------------------------------------------
