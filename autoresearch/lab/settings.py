@@ -93,10 +93,15 @@ class Settings:
 
         Raises UsageError that names the invalid value.
         """
-        value = self.values["launcher"]
-        if note and not value.source.startswith(("flag", "environment")):
-            return self.sharing(targets_of(note, self.launchers, "the blueprint"))
-        return self.sharing(targets_of(value.text, self.launchers, value.source))
+        source = self.values["launcher"].source
+        if note and not source.startswith(("flag", "environment")):
+            source = "the blueprint"
+        return self.sharing(targets_of(self.chosen("launcher", note), self.launchers, source))
+
+    def chosen(self, name: str, note: str) -> str:
+        """A setting as typed; the blueprint's note overrides the project file, and flag and environment the note."""
+        value = self.values[name]
+        return note if note and not value.source.startswith(("flag", "environment")) else value.text
 
     def sharing(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
         """These targets, with runs in one allocation if `interactive` is on; UsageError if one cannot have one."""

@@ -241,7 +241,7 @@ class World:
         """What a campaign does while the run before still trains."""
         settings = project.load(path.parent, environ=os.environ, flags={})
         parts = real_parts()
-        return prepare(Experiment(path, settings, parts).resolve(), parts, ahead=True)
+        return prepare(Experiment(path, settings, parts).resolve(), ahead=True)
 
     def run(self, name: str, command: str, **flags: str) -> RunDir:
         """Launch a command; its run directory."""

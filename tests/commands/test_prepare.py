@@ -35,7 +35,7 @@ from autoresearch.lab import settings
 from autoresearch.lab.launch.experiment import Experiment
 from autoresearch.lab.launch.launch import prepare
 path = Path(sys.argv[1])
-ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).resolve(), parts(),
+ready = prepare(Experiment(path, settings.load(path.parent, environ=os.environ, flags={}), parts()).resolve(),
                 ahead=sys.argv[2] == "ahead")
 print(ready.spec.run_dir, flush=True)
 signal.pause()
@@ -50,7 +50,7 @@ def at_home(bench: Any) -> Iterator[Parts]:
 
 def ready(bench: Any, path: Path, parts: Parts) -> PreparedRun:
     settings = project.load(path.parent, environ=os.environ, flags={"max_time": "10m"})
-    return prepare(Experiment(path, settings, parts).resolve(), parts, ahead=True)
+    return prepare(Experiment(path, settings, parts).resolve(), ahead=True)
 
 
 def test_it_starts_at_a_word_and_its_clocks_with_it(bench: Any) -> None:

@@ -19,7 +19,7 @@ from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import programs
 from autoresearch.lab.resolve.blueprint_file import base_of
-from autoresearch.lab.resolve.launch_texts import launch_files
+from autoresearch.lab.resolve.launch_texts import LaunchTexts
 from autoresearch.runner.metric_lines import body, parse, step_rank
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")
@@ -44,7 +44,7 @@ def training_command(directory: Path) -> str:
 
 def program_paths(command: str, directory: Path) -> list[Path]:
     """The Python files that a command starts in `directory`, by way of its scripts too."""
-    scripts, _ = launch_files(command, directory, {}, directory)
+    scripts = LaunchTexts(command, directory, {}).scripts(directory)
     paths = [directory / one.path for text in (command, *scripts.values()) for one in programs(text)]
     return [path for path in paths if path.is_file()]
 

@@ -11,7 +11,7 @@ import json
 import os.path
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoresearch.core.campaign.usual_space import on_one_line, usual_space
@@ -21,7 +21,6 @@ from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint
-from autoresearch.lab.resolve.launch_texts import flags_of_help
 from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
@@ -94,13 +93,7 @@ def first_campaign(blueprint: Path, environ: Mapping[str, str], name: str) -> Fi
 def _launch(trainer_settings: TrainerSettings, root: Path, environ: Mapping[str, str]) -> LaunchSettings:
     """The command's settings; its `--help` is asked where the text shows no usual number."""
     launch = trainer_settings.launch(root)
-    if usual_space(launch.settings):
-        return launch
-    resolved = trainer_settings.resolved
-    variables = resolved.blueprint.notes.env
-    command = resolved.blueprint.launch_command
-    named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
-    return replace(launch, flags={**named, **launch.flags})
+    return launch if usual_space(launch.settings) else trainer_settings.with_help(launch, environ)
 
 
 def _queued(head: str, ideas: Mapping[str, tuple[str, str]]) -> FirstCampaign:

@@ -20,7 +20,8 @@ from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
 from autoresearch.lab.recipes.recipe_parents import inherited
-from autoresearch.lab.resolve.launch_texts import launch_files
+from autoresearch.lab.resolve.files import Files
+from autoresearch.lab.resolve.launch_texts import LaunchTexts
 from autoresearch.lab.resolve.scripts import shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
@@ -197,21 +198,16 @@ def _launch_files(
     checkout: Checkout, commit: str, codebase: Path, command: str, variables: tuple[tuple[str, str], ...]
 ) -> tuple[Mapping[str, str], Mapping[str, object]]:
     """The scripts that a command starts, as a commit holds them, and the flags of its program."""
-    return launch_files(command, codebase, dict(variables), checkout.root, CommitFiles(checkout, commit))
+    texts = LaunchTexts(command, codebase, dict(variables), CommitFiles(checkout, commit))
+    return texts.scripts(checkout.root), texts.flags()
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFiles:
-    """The files of the checkout as a commit holds them: `lab.resolve.files.Files`."""
+class CommitFiles(Files):
+    """The files of the checkout as a commit holds them."""
 
     checkout: Checkout
     commit: str
-    here: bool = True
-    python: str = ""
-
-    def home(self, environ: Mapping[str, str]) -> str:
-        """See `Files`."""
-        return environ.get("HOME", "")
 
     def kind(self, path: Path) -> str:
         """See `Files`; directories are not looked for."""

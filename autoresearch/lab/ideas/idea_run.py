@@ -57,8 +57,9 @@ def get_ready(
     settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
     environment = environment_in(spec, slot, parts.environ)
     campaign_run = _campaign_run(spec, run_request, committed, environment)
-    options = RunOptions(trainer=builder.trainer.name, campaign_run=campaign_run)
-    resolved_run = resolve_run(slot.path / BLUEPRINT, settings, parts, options)
+    options = RunOptions(settings, parts, trainer=builder.trainer.name, campaign_run=campaign_run)
+    resolved_run = resolve_run(slot.path / BLUEPRINT, options)
+    resolved_run.refuse()
     resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
     resolved_run, mapped = at_home_in(builder, slot, resolved_run)
     resolved_run = _in_worktree(builder, slot, resolved_run)
@@ -67,7 +68,7 @@ def get_ready(
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
     if bad := errors(proof(builder, slot, run_request.idea, resolved_run.options.environment)):
         raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    prepared = prepare(resolved_run, parts, ahead=True, runner=_is_local(spec))
+    prepared = prepare(resolved_run, ahead=True, runner=_is_local(spec))
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
     for text in (*remarks, *filter(None, [committed.goes_on])):

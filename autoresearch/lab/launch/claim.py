@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -11,7 +11,6 @@ from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFound
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.launch.runner_spec import write_spec
-from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.resolve.trainer_settings import there
@@ -19,26 +18,25 @@ from autoresearch.readers.read import mark_of, size_of
 from autoresearch.records import journal, ledger, spec_file
 from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.index import IndexEntry
+from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.rundir import RunDir, locked, write_atomically
 from autoresearch.records.secrets import masked_file
 
 
-def claim(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRun:
+def claim(resolved_run: ResolvedRun, *, ahead: bool) -> ResolvedRun:
     """Claim a run directory and the idea's index, under the ledger's lock. The run as it was claimed."""
-    result_dir = Path(resolved_run.spec.result_dir)
-    make_directory(result_dir)
-    journal.claim(result_dir, resolved_run.spec.run, lambda run_id: _lives(parts, run_id))
-    campaign_dir = resolved_run.campaign_dir
+    spec, parts, campaign_dir = resolved_run.spec, resolved_run.options.parts, resolved_run.campaign_dir
+    make_directory(resolved_run.result_dir)
+    journal.claim(resolved_run.result_dir, spec.run, lambda run_id: _lives(parts.index, run_id))
     make_directory(campaign_dir)
     with locked(campaign_dir / ".claims"):
-        experiment = free_name(campaign_dir, resolved_run.spec.experiment)
-        index_is_given = resolved_run.spec.fix_of or resolved_run.options.campaign_run
-        index = resolved_run.spec.index if index_is_given else _next_index(resolved_run.spec, campaign_dir)
-        spec = replace(resolved_run.spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
+        experiment = free_name(campaign_dir, spec.experiment)
+        index_is_given = spec.fix_of or resolved_run.options.campaign_run
+        index = spec.index if index_is_given else _next_index(campaign_dir)
+        spec = replace(spec, experiment=experiment, run_dir=str(campaign_dir / experiment), index=index)
         resolved_run = replace(resolved_run, spec=spec)
         # First: from here on `adopt` finds whatever a kill leaves.
-        parts.index.add(_entry(resolved_run, parts), prepared=ahead)
+        parts.index.add(_entry(resolved_run), prepared=ahead)
         try:
             resolved_run.directory.path.mkdir()
             write_spec(resolved_run, ahead=ahead)
@@ -50,9 +48,9 @@ def claim(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> ResolvedRu
     return resolved_run
 
 
-def _next_index(spec: RunSpec, campaign_dir: Path) -> int:
+def _next_index(campaign_dir: Path) -> int:
     """One more than the highest index of a row or a run directory here."""
-    taken = [ledger.Ledger(Path(spec.ledger)).next_index() - 1]
+    taken = [ledger.Ledger(campaign_dir / "results.tsv").next_index() - 1]
     for other in campaign_dir.glob("*/spec.json"):
         try:
             taken.append(spec_file.read(RunDir(other.parent)).index)
@@ -61,57 +59,43 @@ def _next_index(spec: RunSpec, campaign_dir: Path) -> int:
     return max(taken) + 1
 
 
-def _lives(parts: Parts, run_id: str) -> bool | None:
+def _lives(index: Index, run_id: str) -> bool | None:
     """Whether a run lives; None if the index does not know it, or its spec is not written (yet)."""
-    entry = parts.index.by_id(run_id)
+    entry = index.by_id(run_id)
     rundir = RunDir(Path(entry.run_dir)) if entry and entry.run == run_id else None
     return rundir.state().lives if rundir and rundir.spec.exists() else None
 
 
-def _entry(resolved_run: ResolvedRun, parts: Parts) -> IndexEntry:
-    project, started_in = _projects(resolved_run, parts)
-    spec = resolved_run.spec
-    return IndexEntry(
-        run=spec.run,
-        slug=spec.slug,
-        session=spec.session,
-        run_dir=spec.run_dir,
-        result_dir=spec.result_dir,
-        blueprint=spec.blueprint,
-        blueprint_sha=spec.blueprint_sha,
-        created=spec.created,
-        project=project,
-        started_in=started_in,
-    )
+def _entry(resolved_run: ResolvedRun) -> IndexEntry:
+    spec, (project, started_in) = resolved_run.spec, _projects(resolved_run)
+    own = {one.name: getattr(spec, one.name) for one in fields(IndexEntry) if hasattr(spec, one.name)}
+    return IndexEntry(**own, project=project, started_in=started_in)
 
 
-def _projects(resolved_run: ResolvedRun, parts: Parts) -> tuple[str, str]:
+def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
     """The project of the code, and the one in which the run was started; slugs are looked up in both."""
-    campaign_run = resolved_run.options.campaign_run
-    if campaign_run is not None:
+    options, resolved = resolved_run.options, resolved_run.resolved
+    if (campaign_run := options.campaign_run) is not None:
         from autoresearch.lab.campaign_setup import campaign_registry
 
         directory = campaign_run.directory
-        started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, parts)
+        started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, options.parts)
         return str(repository.project_of(directory)), started_in
-    home = resolved_run.resolved.codebase if resolved_run.resolved.files.here else resolved_run.resolved.path.parent
-    project = resolved_run.options.checkout.project if resolved_run.options.checkout else repository.project_of(home)
+    home = resolved.codebase if resolved.files.here else resolved.path.parent
     started_in = ""
     with contextlib.suppress(NotFoundError):
         started_in = str(repository.current_project())
-    return str(project), started_in
+    return str(options.checkout.project if options.checkout else repository.project_of(home)), started_in
 
 
 def hide_records(resolved_run: ResolvedRun) -> list[str]:
     """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
-    checkout = resolved_run.options.checkout
-    if not resolved_run.resolved.files.here:  # the code is remote, the records are beside the blueprint
-        checkout = repository.find(resolved_run.resolved.path.parent)
+    checkout, resolved = resolved_run.options.checkout, resolved_run.resolved
+    if not resolved.files.here:  # the code is remote, the records are beside the blueprint
+        checkout = repository.find(resolved.path.parent)
     visible: list[str] = []
-    if checkout is None:
-        return visible
-    for path in (resolved_run.campaign_dir.parent, Path(resolved_run.spec.result_dir)):
-        if pattern := pattern_for(checkout, path):
+    for path in (resolved_run.campaign_dir.parent, resolved_run.result_dir):
+        if checkout and (pattern := pattern_for(checkout, path)):
             try:
                 exclude(checkout, pattern)
             except EnvironmentUnusable as error:
@@ -121,7 +105,7 @@ def hide_records(resolved_run: ResolvedRun) -> list[str]:
 
 def prepare_result_dir(resolved_run: ResolvedRun) -> None:
     """Move the records of an earlier run aside, then create the experiment journal before all else."""
-    result_dir = Path(resolved_run.spec.result_dir)
+    result_dir = resolved_run.result_dir
     for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in resolved_run.remarks:

@@ -26,7 +26,6 @@ from autoresearch.lab.runs.adopt import adopt
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,16 @@ class Experiment:
     fix_of: str = ""
     note: str = ""
 
-    def resolve(self, *, plan: bool = False) -> ResolvedRun:
-        """The run as it would be started; nothing is written. A plan is made though it would be refused."""
-        options = RunOptions(self.settings.text("trainer"), self.settings.text("gpus"), self._fixed(), plan=plan)
-        return resolve_run(self.path, self.settings, self.parts, options)
+    @property
+    def options(self) -> RunOptions:
+        """How it is run. Raises NotFoundError or ConflictError for a run that it cannot repair."""
+        return RunOptions(self.settings, self.parts, fix_of=self._fixed() if self.fix_of else None)
 
-    def _fixed(self) -> RunSpec | None:
-        if not self.fix_of:
-            return None
+    def resolve(self) -> ResolvedRun:
+        """The run as it would be started, though it may be refused; nothing is written."""
+        return resolve_run(self.path, self.options)
+
+    def _fixed(self) -> RunSpec:
         rundir = sessions.find(self.fix_of, self.parts)
         spec = sessions.spec_of(rundir)
         if rundir.state() not in (RunState.ENDED, RunState.DEAD):
@@ -81,23 +82,24 @@ def begin(experiment: Experiment) -> Begun:
     read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
     with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
-        with refusals_marked(experiment.path, experiment.settings, parts):
+        with refusals_marked(experiment.path, RunOptions(experiment.settings, parts)):
             run = experiment.resolve()
             running = _running(run.spec, parts)
             if running is not None:
                 return Begun(running, ())
             _finish_records(run.spec.result_dir, parts)
-            run = checked(run, parts)
+            run.refuse()
+            run = _with_target_findings(run)
         check_snapshot(run)
         with contextlib.suppress(OSError):  # then only the message about its end is lost
             keep_variables(run.spec.run, experiment.settings, parts.environ)
-        launched = launch(run, parts)
+        launched = launch(run)
     if experiment.note:
-        journal.append(Path(launched.spec.result_dir), f"note: {experiment.note}")
+        journal.append(run.result_dir, f"note: {experiment.note}")
     remarks = [str(f) for f in run.remarks]
     if routine := len(run.findings) - len(remarks):
         remarks.append(f"{routine} routine remarks: autoresearch blueprint check {experiment.path}")
-    if not ask.steps_known(run.trainer_settings.trainer):
+    if not run.trainer_settings.steps_known:
         remarks.append(f"first step: {run.first_step_rule}")
     if launched.spec.unkept:
         remarks.append(f"warning: {launched.spec.unkept}")
@@ -113,30 +115,26 @@ def _nothing_launched_if_interrupted() -> Iterator[None]:
         raise KeyboardInterrupt(str(error) or "interrupted: nothing was launched") from None
 
 
-def checked(resolved_run: ResolvedRun, parts: Parts) -> ResolvedRun:
-    """The run with its target's current findings; refused if it could not be sent there."""
-    resolved_run.refuse()
-    return _with_target_findings(resolved_run, parts)
-
-
 def planned(experiment: Experiment) -> tuple[ResolvedRun, list[AutoresearchError]]:
     """The run as it would be started, and all that refuses it."""
-    run = experiment.resolve(plan=True)
+    run = experiment.resolve()
     refusals = run.refusals()
     try:
-        run = _with_target_findings(run, experiment.parts)
+        run = _with_target_findings(run)
     except AutoresearchError as error:
         refusals.append(error)
     return run, refusals
 
 
-def _with_target_findings(resolved_run: ResolvedRun, parts: Parts) -> ResolvedRun:
+def _with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
+    """The run with its target's current findings. Raises EnvironmentUnusable if it could not be sent there."""
     target, spec, search = resolved_run.options.target, resolved_run.spec, None
     if not target.is_local:
         from autoresearch.lab.remote_files.interpreter import search_for  # imports what sends files
 
         search = search_for(target, spec.interpreter, Path(spec.cwd), spec.prepare)
-    return replace(resolved_run, findings=(*resolved_run.findings, *check_remote(target, parts, search)))
+    found = check_remote(target, resolved_run.options.parts, search)
+    return replace(resolved_run, findings=(*resolved_run.findings, *found))
 
 
 def _finish_records(result_dir: str, parts: Parts) -> None:

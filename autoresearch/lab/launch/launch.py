@@ -6,9 +6,7 @@ import contextlib
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.lab.launch.claim import claim, hide_records, prepare_result_dir, with_what_is_there
@@ -16,7 +14,6 @@ from autoresearch.lab.launch.prepared_run import STOPPED, Launched, PreparedRun
 from autoresearch.lab.launch.runner_session import start_session
 from autoresearch.lab.launch.runner_spec import write_spec
 from autoresearch.lab.launch.snapshot_code import keep_code
-from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
@@ -27,90 +24,86 @@ from autoresearch.trainers import ask, nrl_k8s
 
 NRL_S = 60.0  # seconds; it loads recipes by omegaconf, which imports a lot
 
-def launch(resolved_run: ResolvedRun, parts: Parts) -> Launched:
+
+def launch(resolved_run: ResolvedRun) -> Launched:
     """Start the run; from the first claim on, every failure ends in records (see `lab.runs.adopt`)."""
-    return prepare(resolved_run, parts).go()
+    return prepare(resolved_run).go()
 
 
-def prepare(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool = False, runner: bool = True) -> PreparedRun:
+def prepare(resolved_run: ResolvedRun, *, ahead: bool = False, runner: bool = True) -> PreparedRun:
     """Everything but the start: directories claimed, code committed, a Runner waiting in its session.
 
     `ahead`: it is prepared while another run still trains, and leaves no record if it is never started.
     `runner` False: its target is chosen at the start, so no Runner is started before.
     """
-    _refuse(resolved_run, parts, ahead=ahead)
+    _refuse(resolved_run, ahead=ahead)
+    server, parts = ask.server(resolved_run.trainer_settings.trainer), resolved_run.options.parts
     visible = hide_records(resolved_run)  # before the first record
-    resolved_run = claim(resolved_run, parts, ahead=ahead)
-    resolved_run = replace(
-        resolved_run, spec=ask.server(resolved_run.trainer_settings.trainer).with_server_metrics(resolved_run.spec)
-    )
+    run = claim(resolved_run, ahead=ahead)
+    run = replace(run, spec=server.with_server_metrics(run.spec))
     held = contextlib.ExitStack()
     try:
-        held.enter_context(locked(resolved_run.directory.launching))
+        held.enter_context(locked(run.directory.launching))
         failpoint("launch.claimed")
-        prepare_result_dir(resolved_run)
+        prepare_result_dir(run)
         for text in visible:
-            journal.append(Path(resolved_run.spec.result_dir), f"not hidden from git status: {text}")
-        resolved_run = replace(resolved_run, spec=with_what_is_there(resolved_run.spec))
-        write_spec(resolved_run, ahead=ahead)
-        waits = runner and resolved_run.options.target.is_local
-        session = start_session(resolved_run, parts) if waits else None  # gets ready while the code is kept
+            journal.append(run.result_dir, f"not hidden from git status: {text}")
+        run = replace(run, spec=with_what_is_there(run.spec))
+        write_spec(run, ahead=ahead)
+        waits = runner and run.options.target.is_local
+        session = start_session(run) if waits else None  # gets ready while the code is kept
         failpoint("launch.session_started")
-        resolved_run = resolved_run if resolved_run.options.campaign_run else keep_code(resolved_run)
+        run = run if run.options.campaign_run else keep_code(run)
         failpoint("launch.branch_made")
-        write_spec(resolved_run, ahead=ahead)
-        finish_flag.reserve(Path(resolved_run.spec.result_dir))
+        write_spec(run, ahead=ahead)
+        finish_flag.reserve(run.result_dir)
     except (AutoresearchError, OSError) as error:
         if ahead:  # nothing was started; the caller handles the failure
-            resolved_run.directory.spec.unlink(missing_ok=True)
+            run.directory.spec.unlink(missing_ok=True)
             held.close()
-            erase(resolved_run.directory, resolved_run.spec.run, parts)
+            erase(run.directory, run.spec.run, parts)
             raise
         held.close()
         from autoresearch.lab.runs.adopt import record_failed_launch
 
-        record_failed_launch(resolved_run.directory, parts, str(error))
+        record_failed_launch(run.directory, parts, str(error))
         raise
     except BaseException as error:
         held.close()
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(STOPPED.format(resolved_run.spec.run)) from None
+            raise KeyboardInterrupt(STOPPED.format(run.spec.run)) from None
         raise
-    return PreparedRun(resolved_run, session, ahead, parts, held)
+    return PreparedRun(run, session, ahead, held)
 
 
-def _refuse(resolved_run: ResolvedRun, parts: Parts, *, ahead: bool) -> None:
+def _refuse(resolved_run: ResolvedRun, *, ahead: bool) -> None:
     """Raise an AutoresearchError for whatever prevents the run, before anything is written."""
     resolved_run.refuse()
-    check_local(resolved_run.options.tmux_socket, parts, resolved_run.options.checkout)
-    if resolved_run.options.target.is_local:
-        check_nrl(resolved_run.spec.command, resolved_run.spec.cwd, resolved_run.options.environment)
+    options = resolved_run.options
+    check_local(options.tmux_socket, options.parts, options.checkout)
+    if options.target.is_local:
+        _check_nrl(resolved_run)
     if not ahead:  # when prepared ahead, the previous run still has the port
         ask.server(resolved_run.trainer_settings.trainer).check_port(resolved_run.spec)
 
 
-def check_nrl(command: str, cwd: str, environment: Mapping[str, str]) -> None:
+def _check_nrl(resolved_run: ResolvedRun) -> None:
     """Refuse a launch that `nrl-k8s` would refuse, or whose tools are missing; contacts no cluster."""
-    run = nrl_k8s.find(command)
+    spec, environment = resolved_run.spec, dict(resolved_run.options.environment)
+    run, path = nrl_k8s.find(spec.command), environment.get("PATH")
     if run is None:
         return
     inside = "KUBERNETES_SERVICE_HOST" in environment  # in a pod it needs no kubectl
     for tool in ("nrl-k8s",) if inside else ("nrl-k8s", "kubectl"):
-        if shutil.which(tool, path=environment.get("PATH")) is None:
+        if shutil.which(tool, path=path) is None:
             message = f"{tool} is not on PATH, and the launch command needs it"
             raise EnvironmentUnusable(message, code=f"no_{tool.replace('-', '_')}", hint=f"install {tool}")
     if any(set(word) & set("$`*") for word in run.check):  # only a shell can expand these words
         return
-    words = [str(shutil.which(run.check[0], path=environment.get("PATH"))), *run.check[1:]]
+    words = [str(shutil.which(run.check[0], path=path)), *run.check[1:]]
     try:
         said = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            cwd=cwd,
-            env=dict(environment),
-            timeout=NRL_S,
-            check=False,
+            words, stdin=subprocess.DEVNULL, capture_output=True, cwd=spec.cwd, env=environment, timeout=NRL_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentUnusable(f"nrl-k8s check gave no answer: {error}", code="nrl_check_failed") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,7 @@ from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.launch.runner_session import await_report, close_previous, nudge, start_session
-from autoresearch.lab.launch.runner_spec import environment_bytes, keys_of_runner
-from autoresearch.lab.parts import Parts
+from autoresearch.lab.launch.runner_spec import environment_bytes, keys_of_runner, write_spec
 from autoresearch.lab.resolve.resolved_run import ResolvedRun
 from autoresearch.lab.runs.cancel import erase
 from autoresearch.launchers import gpus
@@ -44,7 +43,6 @@ class PreparedRun:
     run: ResolvedRun
     session: SessionInfo | None  # session of the waiting Runner; None if that is started with the run
     ahead: bool  # it was prepared while another run still trained
-    parts: Parts
     held: contextlib.ExitStack
 
     @property
@@ -70,28 +68,24 @@ class PreparedRun:
         `shares`: how many runs may share each of these GPUs. `deadline`: of the campaign, when the run is cut at the
         latest (wall clock). A remote run is only ordered, without waiting.
         """
-        if deadline is not None and (left := max(1.0, deadline - self.parts.clock())) < self.spec.limits.max_s:
-            cut = replace(self.spec, limits=self.spec.limits.override(max_s=left), timed_by=DEADLINE)
-            return replace(self, run=replace(self.run, spec=cut))._go(uuids, shares, target, rewrite=True)
-        return self._go(uuids, shares, target)
-
-    def _go(
-        self, uuids: tuple[str, ...], shares: int, target: Target | None, *, rewrite: bool = False
-    ) -> Launched:
-        target = target or self.run.options.target
+        options, spec = self.run.options, self.spec
+        if deadline is not None and (left := max(1.0, deadline - options.parts.clock())) < spec.limits.max_s:
+            spec = replace(spec, limits=spec.limits.override(max_s=left), timed_by=DEADLINE)
+        prepared = replace(self, run=replace(self.run, spec=spec))
         try:
-            if rewrite:
-                spec_file.write(self.rundir, self.spec, keys_of_runner(self.run, ahead=self.ahead))
+            if spec != self.spec:
+                write_spec(prepared.run, ahead=self.ahead)
             if self.ahead:
-                self.parts.index.start(self.spec.run)
-            return self._go_here(uuids, shares) if target.is_local else self._order(target)
+                options.parts.index.start(spec.run)
+            target = target or options.target
+            return prepared._go_here(uuids, shares) if target.is_local else prepared._order(target)
         except (AutoresearchError, OSError) as error:
             from autoresearch.lab.runs.adopt import record_failed_launch
 
-            record_failed_launch(self.rundir, self.parts, str(error))
+            record_failed_launch(self.rundir, options.parts, str(error))
             raise
         except KeyboardInterrupt as error:
-            raise KeyboardInterrupt(str(error) or GOES_ON.format(self.spec.run)) from None
+            raise KeyboardInterrupt(str(error) or GOES_ON.format(spec.run)) from None
 
     @contextlib.contextmanager
     def _held_until(self, signal_file: Path) -> Iterator[None]:
@@ -116,7 +110,8 @@ class PreparedRun:
                 shown = gpus.GpuChoice(uuids, gpus.find()).variables
                 environment |= shown
                 spec = replace(spec, gpus=uuids, environment={**spec.environment, **shown})
-            if options.sandbox and not self._why_no_sandbox(environment):
+            notes = self.run.resolved.blueprint.notes
+            if options.sandbox and not why_no_sandbox(notes, spec.command, environment):
                 environment = options.sandbox.environment(environment)
                 extra |= options.sandbox.before(spec, environment)
                 spec = replace(spec, sandbox=BUBBLEWRAP, within=options.sandbox.writes(spec))
@@ -124,7 +119,7 @@ class PreparedRun:
                 extra |= _checked_worktree(RecordedRun(rundir, spec))
             if (spec, extra) != (self.spec, written):
                 spec_file.write(rundir, spec, extra)
-            session = self.session or start_session(replace(self.run, spec=spec), self.parts)
+            session = self.session or start_session(replace(self.run, spec=spec))
             environment[SEAL] = evidence.new_key(spec.run)
             # Last: without it the Runner takes our end, which frees its lock, for a death and starts nothing.
             write_atomically(rundir.environment, environment_bytes(environment), mode=0o600, durable=False)
@@ -133,21 +128,19 @@ class PreparedRun:
         await_report(rundir, spec.session)
         if rundir.exit_record.exists():  # stopped meanwhile: nobody reads it, and it may hold secrets
             rundir.environment.unlink(missing_ok=True)
-        close_previous(spec, self.parts)
+        close_previous(spec, options.parts)
         return Launched(spec, session.attach)
-
-    def _why_no_sandbox(self, environment: Mapping[str, str]) -> str:
-        return why_no_sandbox(self.run.resolved.blueprint.notes, self.spec.command, environment)
 
     def _order(self, target: Target) -> Launched:
         """Leave the run to the Follower of that target; a session of its own shows the mirrored log."""
         from autoresearch.lab.remote.order import follow, order
 
+        parts = self.run.options.parts
         with self._held_until(self.rundir.order):
-            ordered, session = order(self.run, target, self.parts, ahead=self.ahead)
+            ordered, session = order(self.run, target, parts, ahead=self.ahead)
             failpoint("launch.ordered")
-        follow(ordered, self.parts)
-        close_previous(ordered.spec, self.parts)
+        follow(ordered, parts)
+        close_previous(ordered.spec, parts)
         return Launched(ordered.spec, session.attach)
 
     def withdraw(self) -> None:
@@ -157,7 +150,7 @@ class PreparedRun:
         if self.session:
             nudge(self.session)
         failpoint("launch.withdrawn")
-        erase(self.rundir, self.spec.run, self.parts)
+        erase(self.rundir, self.spec.run, self.run.options.parts)
 
 
 def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:

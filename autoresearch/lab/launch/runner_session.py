@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,16 +25,17 @@ from autoresearch.runner import debug_log
 REPORT_IN_S = 15.0  # seconds; usually a Runner reports within milliseconds, a loaded machine takes longer
 
 
-def start_session(resolved_run: ResolvedRun, parts: Parts) -> SessionInfo:
+def start_session(resolved_run: ResolvedRun) -> SessionInfo:
     """Start the Runner in the run's tmux session, where it waits for the start signal."""
-    spec, rundir = resolved_run.spec, resolved_run.directory
-    launcher = parts.launcher(resolved_run.options.tmux_socket)
+    spec, rundir, options = resolved_run.spec, resolved_run.directory, resolved_run.options
+    environ = options.parts.environ
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
-    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(parts.environ).parent)}
+    marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(environ).parent)}
     marker |= debug_log.inherited()
-    if parts.environ.get("AUTORESEARCH_FAILPOINT"):
-        marker["AUTORESEARCH_FAILPOINT"] = parts.environ["AUTORESEARCH_FAILPOINT"]
-    info = launcher.start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
+    marker |= {name: environ[name] for name in ("AUTORESEARCH_FAILPOINT",) if environ.get(name)}
+    info = options.parts.launcher(options.tmux_socket).start(
+        spec.session, argv, cwd=Path(spec.cwd), environment=marker
+    )
     write_json(rundir.session, asdict(info), durable=False)
     return info
 
@@ -63,29 +64,23 @@ def await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = t
 
 def close_previous(spec: RunSpec, parts: Parts) -> None:
     """Close the pane of a directory's previous run, and of the project's earlier ones: the last stays readable."""
-    from autoresearch.lab.runs.sessions import close_session
-
-    for entry in parts.index.by_directory(spec.result_dir):
-        rundir = RunDir(Path(entry.run_dir))
-        if entry.run != spec.run and rundir.state() is RunState.ENDED:
-            close_session(rundir, parts)
-    own = parts.index.by_id(spec.run)
-    if own and not _in_campaign(own):
-        _close_earlier(own, parts)
-
-
-def _close_earlier(entry: IndexEntry, parts: Parts) -> None:
-    """Close the panes of the lone runs of the project that are over, but for the newest one, which stays readable."""
     from autoresearch.lab.runs.sessions import close_session, session_info
 
-    info = session_info(RunDir(Path(entry.run_dir)))
-    ended = parts.launcher(info.socket).list_ended() if info else []
-    known = (parts.index.by_id(one.session) for one in ended)
-    lone = [one for one in known if one and one.project == entry.project and not _in_campaign(one)]
-    over = [one for one in lone if RunDir(Path(one.run_dir)).state() is RunState.ENDED]
-    for one in sorted(over, key=lambda one: one.created)[:-1]:
-        close_session(RunDir(Path(one.run_dir)), parts)
+    def ended(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+        return [one for one in entries if RunDir(Path(one.run_dir)).state() is RunState.ENDED]
+
+    before = [one for one in parts.index.by_directory(spec.result_dir) if one.run != spec.run]
+    own = parts.index.by_id(spec.run)
+    over = ended(before)
+    if own and _is_lone(own):
+        info = session_info(RunDir(Path(own.run_dir)))
+        shown = parts.launcher(info.socket).list_ended() if info else []
+        known = (parts.index.by_id(one.session) for one in shown)
+        lone = [one for one in known if one and one.project == own.project and _is_lone(one)]
+        over += sorted(ended(lone), key=lambda one: one.created)[:-1]
+    for entry in over:
+        close_session(RunDir(Path(entry.run_dir)), parts)
 
 
-def _in_campaign(entry: IndexEntry) -> bool:
-    return CampaignDir(Path(entry.run_dir).parent).spec.exists()
+def _is_lone(entry: IndexEntry) -> bool:
+    return not CampaignDir(Path(entry.run_dir).parent).spec.exists()

@@ -50,8 +50,8 @@ def refuse_in_campaign(targets: Iterable[Target]) -> None:
         )
 
 
-class HostFiles:
-    """`lab.resolve.files.Files` of a remote host. Caches its answers; call `close` at the end."""
+class HostFiles(Files):
+    """The files of a remote host. Caches its answers; call `close` at the end."""
 
     here = False
 

@@ -6,52 +6,25 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 
-class Files(Protocol):
-    """Read access to the files of one machine."""
+class Files:
+    """Read access to the files of one machine: of this one, unless a subclass has others."""
 
-    @property
-    def here(self) -> bool:
-        """Whether it is the local machine."""
+    here = True  # whether it is the local machine
 
     @property
     def python(self) -> str:
         """The interpreter if neither blueprint nor codebase has one."""
-
-    def home(self, environ: Mapping[str, str]) -> str:
-        """The home directory that `~` stands for; "" if unknown."""
-
-    def kind(self, path: Path) -> str:
-        """directory, file, other, or "" if nothing is there, or nothing can be (a name of 300 characters)."""
-
-    def executable(self, path: Path) -> bool:
-        """Whether it may be executed."""
-
-    def read(self, path: Path, most: int) -> bytes:
-        """The first bytes of a file. Raises OSError."""
-
-
-@dataclass(frozen=True, slots=True)
-class OurFiles:
-    """Files of the local machine."""
-
-    here: bool = True
-
-    @property
-    def python(self) -> str:
-        """See `Files`."""
         return sys.executable
 
     def home(self, environ: Mapping[str, str]) -> str:
-        """See `Files`."""
+        """The home directory that `~` stands for; "" if unknown."""
         return environ.get("HOME", "")
 
     def kind(self, path: Path) -> str:
-        """See `Files`."""
+        """directory, file, other, or "" if nothing is there, or nothing can be (a name of 300 characters)."""
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):
@@ -59,13 +32,16 @@ class OurFiles:
         return "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
     def executable(self, path: Path) -> bool:
-        """See `Files`."""
+        """Whether it may be executed."""
         return os.access(path, os.X_OK)
 
     def read(self, path: Path, most: int) -> bytes:
-        """See `Files`."""
+        """The first bytes of a file. Raises OSError."""
         with path.open("rb") as file:
             return file.read(most)
 
+    def close(self) -> None:
+        """End the connection, if there is one."""
 
-OURS = OurFiles()
+
+OURS = Files()

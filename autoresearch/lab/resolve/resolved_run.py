@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.launch.run_sandbox import RunSandbox
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
+from autoresearch.lab.settings import Settings
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import ask
 
@@ -24,7 +26,10 @@ ROUTINE = frozenset({"no_explanation", "relative_path"})
 
 @dataclass(frozen=True, slots=True)
 class CampaignRun:
-    """What a campaign decides about one of its runs; its code is committed and checked out before."""
+    """What a campaign decides about one of its runs; its code is committed and checked out before.
+
+    The fields that a RunSpec has too go into it as they are.
+    """
 
     campaign: str
     directory: Path  # of the campaign
@@ -45,29 +50,43 @@ class CampaignRun:
     seed_by: str = ""
     remote_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
 
+    def its_own(self, spec: RunSpec) -> RunSpec:
+        """The same run as part of its campaign: its names, its branch, and the tighter of the two limits."""
+        same = {one.name for one in fields(self)} & {one.name for one in fields(spec)} - {"environment", "gpus"}
+        if self.timeout_s is not None and self.timeout_s < spec.limits.max_s:
+            spec = replace(spec, limits=spec.limits.override(max_s=self.timeout_s), timed_by="timeout")
+        return replace(
+            spec,
+            run_dir=str(self.directory / self.experiment),
+            ledger=str(self.directory / "results.tsv"),
+            **{name: getattr(self, name) for name in same},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of the command line; an empty one means that blueprint or settings decide."""
+    """How a blueprint is to be run, and in which world; an empty option means that blueprint or settings decide."""
 
+    settings: Settings
+    parts: Parts
     trainer: str = ""
     gpus: str = ""
     fix_of: RunSpec | None = None
     campaign_run: CampaignRun | None = None
-    plan: bool = False  # resolved though it will be refused, to say all that refuses it
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """What a launch needs besides the spec, and what no record holds as it stands."""
 
+    parts: Parts
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
+    target: Target  # a campaign sets it when it starts the run
     checkout: Checkout | None = None  # the repository in which the code is kept
     no_git: str = ""  # why there is none; "" if there is one
     require_snapshot: bool = False  # refuse the run if its code cannot be kept
     tmux_socket: str = ""
     campaign_run: CampaignRun | None = None
-    target: Target = LOCAL  # a campaign sets it when it starts the run
     remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
     sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
     caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
@@ -98,6 +117,11 @@ class ResolvedRun:
         return Path(self.spec.ledger).parent
 
     @property
+    def result_dir(self) -> Path:
+        """Where it writes what people read."""
+        return Path(self.spec.result_dir)
+
+    @property
     def remarks(self) -> tuple[Finding, ...]:
         """The findings to print at every run; routine ones are left to `blueprint check`."""
         return tuple(f for f in self.findings if f.code not in ROUTINE)
@@ -108,13 +132,12 @@ class ResolvedRun:
         return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
 
     def refusals(self) -> list[AutoresearchError]:
-        """All that prevents the run on this machine now."""
+        """All that prevents the run on this machine now: the blueprint's errors in one, then the others."""
         known = self.resolved.findings
         refusals: list[AutoresearchError] = [BlueprintInvalid(known)] if errors(known) else []
         if conflict := self.trainer_settings.resume_conflict():
             refusals.append(conflict)
-        server = ask.server(self.trainer_settings.trainer).check_server(self.resolved.blueprint, (self.options.target,))
-        for bad in dict.fromkeys(errors([*(f for f in self.findings if f not in known), *server])):
+        for bad in dict.fromkeys(errors([f for f in self.findings if f not in known])):
             kind = EnvironmentUnusable if bad.code == TOO_FEW else BlueprintError
             refusals.append(kind(bad.message, hint=bad.hint, code=bad.code))
         return refusals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
@@ -31,11 +31,6 @@ class RunNames:
     parent_commit: str = ""
     parent_branch: str = ""
 
-    @property
-    def experiment(self) -> str:
-        """The name of its run directory, which nobody has yet."""
-        return free_name(self.campaign_dir, self.slug)
-
 
 def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings, created: float) -> RunNames:
     """The names of a new lone run, made at a wall time in seconds."""
@@ -43,37 +38,30 @@ def names_of(resolved: ResolvedBlueprint, checkout: Checkout | None, settings: S
     root = checkout.root / "reports" if checkout else resolved.result_dir
     if not resolved.files.here:
         root = remote_code.records_root(resolved.path)
-    campaign = naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug)
-    campaign = own_name(root / "auto_research", campaign)
-    campaign_dir = root / "auto_research" / campaign
-    if checkout:
-        branch = free_branch(checkout, settings, campaign, slug)
-        return RunNames(slug, campaign, campaign_dir, branch, checkout.head, checkout.branch)
-    # of a remote repository, the host's git checks whether the branch is taken
-    branch = "" if resolved.files.here else branch_in(settings, campaign, slug)
-    return RunNames(slug, campaign, campaign_dir, branch)
+    campaigns = root / "auto_research"
+    campaign = own_name(campaigns, naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug))
+    branch = branch_in(settings, campaign, slug)
+    if checkout is None:  # of a remote repository, the host's git checks whether the branch is taken
+        return RunNames(slug, campaign, campaigns / campaign, "" if resolved.files.here else branch)
+    branch = naming.first_free(branch, lambda name: branches.branch_commit(checkout, name))
+    return RunNames(slug, campaign, campaigns / campaign, branch, checkout.head, checkout.branch)
 
 
 def names_of_repair(
     fixed: RunSpec, resolved: ResolvedBlueprint, checkout: Checkout | None, settings: Settings
 ) -> RunNames:
     """A repaired rerun stays in the campaign, and on the branch, of the run that it repairs."""
-    campaign_dir = Path(fixed.ledger).parent
+    names = RunNames(fixed.slug, fixed.campaign, Path(fixed.ledger).parent, fixed.branch, fixed.commit, fixed.branch)
     if checkout:
-        return RunNames(fixed.slug, fixed.campaign, campaign_dir, fixed.branch, fixed.commit, fixed.branch)
+        return names
     branch = "" if resolved.files.here else branch_in(settings, fixed.campaign, fixed.slug)
-    return RunNames(fixed.slug, fixed.campaign, campaign_dir, branch)
+    return replace(names, branch=branch, parent_commit="", parent_branch="")
 
 
 def branch_in(settings: Settings, campaign: str, slug: str) -> str:
     """The branch of a run, under the project's prefix if it has one."""
     prefix = settings.text("prefix").strip("/")
     return f"{prefix}/{campaign}/{slug}" if prefix else naming.branch_name(campaign, slug)
-
-
-def free_branch(checkout: Checkout, settings: Settings, campaign: str, slug: str) -> str:
-    """The same, with -2, -3 ... where a branch of that name exists."""
-    return naming.first_free(branch_in(settings, campaign, slug), lambda name: branches.branch_commit(checkout, name))
 
 
 def new_token() -> str:

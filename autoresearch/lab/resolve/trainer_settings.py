@@ -14,6 +14,8 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.run.limits import Limits
+from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
@@ -24,9 +26,10 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seed_source import randomness_of
 from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import gpu_check
-from autoresearch.lab.resolve.launch_texts import flags_of_help, launch_files, program_sources
+from autoresearch.lab.resolve.launch_texts import LaunchTexts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import shell_reader
+from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
@@ -93,14 +96,14 @@ class TrainerSettings:
     @property
     def cleanup(self) -> tuple[str, ...]:
         """Commands to run after any ending: first the end of a job that outlives its client, then the blueprint's."""
-        if (run := nrl_k8s.find(self.understood)) and run.name:
-            kind = "rayjob" if run.rayjob else "run"
-            words = [sys.executable, "-I", str(END_NRL_RUN), kind, run.name, *run.words]
-            return (shlex.join(words), *self.resolved.blueprint.notes.cleanup)
-        job = ray_job.find(self.understood)
-        ends = [sys.executable, "-I", str(END_RAY_JOB), job.address, job.submission_id] if job else []
-        named = job is not None and job.submission_id
-        return (*([shlex.join(ends)] if named else []), *self.resolved.blueprint.notes.cleanup)
+        run, job = nrl_k8s.find(self.understood), ray_job.find(self.understood)
+        words: tuple[str, ...] = ()
+        if run and run.name:
+            words = (str(END_NRL_RUN), "rayjob" if run.rayjob else "run", run.name, *run.words)
+        elif job and job.submission_id:
+            words = (str(END_RAY_JOB), job.address, job.submission_id)
+        ends = (shlex.join([sys.executable, "-I", *words]),) if words else ()
+        return (*ends, *self.resolved.blueprint.notes.cleanup)
 
     @property
     def seed(self) -> int | None:
@@ -122,13 +125,12 @@ class TrainerSettings:
     @property
     def seeding(self) -> tuple[str, str]:
         """`random` or `fixed`, as the notes declare it or the program's text shows, and how that is known; else ""."""
-        notes = self.resolved.blueprint.notes
-        if notes.seed in (Randomness.RANDOM, Randomness.FIXED):
-            return notes.seed, f"the notes say `- seed: {notes.seed}`"
+        note = self.resolved.blueprint.notes.seed
+        if note in (Randomness.RANDOM, Randomness.FIXED):
+            return note, f"the notes say `- seed: {note}`"
         if not self.local or self.trainer.named or self.seed_way.fixed is not None:
             return "", ""
-        command, files = self.resolved.blueprint.launch_command, self.resolved.files
-        found, why = randomness_of(program_sources(command, self.resolved.codebase, notes.env, files))
+        found, why = randomness_of(self.texts.sources())
         return ("", "") if found is Randomness.UNKNOWN else (found.value, why)
 
     @property
@@ -136,23 +138,29 @@ class TrainerSettings:
         """Whether the files that the command starts can be read here."""
         return self.resolved.files.here and self.resolved.codebase.is_dir()
 
+    @property
+    def texts(self) -> LaunchTexts:
+        """The blueprint's command, and what it starts."""
+        resolved, blueprint = self.resolved, self.resolved.blueprint
+        return LaunchTexts(blueprint.launch_command, resolved.codebase, blueprint.notes.env, resolved.files)
+
     def launch(self, root: Path | None = None) -> LaunchSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
-        resolved, blueprint = self.resolved, self.resolved.blueprint
-        scripts, flags = launch_files(
-            blueprint.launch_command, resolved.codebase, blueprint.notes.env, root or resolved.codebase, resolved.files
-        )
+        resolved, texts = self.resolved, self.texts
         recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
-        return LaunchSettings(self.trainer, recipe, blueprint.launch_command, scripts, flags)
+        return LaunchSettings(
+            self.trainer, recipe, texts.command, texts.scripts(root or resolved.codebase), texts.flags()
+        )
+
+    def with_help(self, launch: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
+        """A launch with what the program's `--help` names."""
+        named = self.texts.flags_of_help(self.resolved.interpreter, environ)
+        return replace(launch, flags={**named, **launch.flags})
 
     def launch_for(self, keys: Iterable[str], root: Path, environ: Mapping[str, str]) -> LaunchSettings:
-        """The same, with what the program's `--help` names; asked only if a key is found nowhere else."""
-        launch, resolved = self.launch(root), self.resolved
-        if all(map(launch.has, keys)):
-            return launch
-        command, variables = resolved.blueprint.launch_command, resolved.blueprint.notes.env
-        named = flags_of_help(command, resolved.codebase, variables, resolved.interpreter, environ)
-        return replace(launch, flags={**named, **launch.flags})
+        """The launch with these keys: the program's `--help` is asked only if one is found nowhere else."""
+        launch = self.launch(root)
+        return launch if all(map(launch.has, keys)) else self.with_help(launch, environ)
 
     @property
     def seed_words(self) -> str:
@@ -204,11 +212,47 @@ class TrainerSettings:
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
 
-    def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """Those of the blueprint, and these; of two that say the same, the one that knows more."""
+    def all_findings(
+        self, max_s: float, environ: Mapping[str, str], targets: tuple[Target, ...] = ()
+    ) -> tuple[Finding, ...]:
+        """Those of the blueprint, these, and its server's; of two that say the same, the one that knows more."""
         own = self.findings(max_s, environ)
         known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
-        return (*(f for f in self.resolved.findings if not (known and f.code == "detached")), *own)
+        blueprints = (f for f in self.resolved.findings if not (known and f.code == "detached"))
+        server = ask.server(self.trainer).check_server(self.resolved.blueprint, targets)
+        return (*blueprints, *own, *self._unjudged(), *server)
+
+    def _unjudged(self) -> tuple[Finding, ...]:
+        """A warning if no metric judges the run."""
+        if self.objective:
+            return ()
+        message = f"no metric is named, and the trainer {self.trainer.name} has no usual one: the run cannot be judged"
+        return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
+
+    def limits(self, settings: Settings) -> Limits:
+        """The blueprint's limits, else the project's; a flag overrides both and makes the first step strict.
+
+        If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
+        """
+        blueprint, usual = self.resolved.blueprint, Limits()
+
+        def project(name: str, default: float) -> float:
+            value = settings.seconds(name)
+            return default if value is None else value
+
+        first_step_s, max_s = project("first_step_timeout", usual.first_step_s), project("max_time", usual.max_s)
+        typed = {n for n, value in settings.values.items() if value.source.startswith("flag")}
+        return Limits(
+            first_step_s=blueprint.first_step_s if blueprint.first_step_given else first_step_s,
+            max_s=blueprint.max_time_s if blueprint.max_time_given else max_s,
+            stall_s=settings.seconds("stall_timeout"),
+            grace_s=project("grace", usual.grace_s),
+            first_step_cap_s=project("first_step_cap", usual.first_step_cap_s),
+            first_step_since_output=not blueprint.first_step_given and not self.steps_known,
+        ).override(
+            first_step_s=first_step_s if "first_step_timeout" in typed else None,
+            max_s=max_s if "max_time" in typed else None,
+        )
 
     @property
     def _last(self) -> SimpleCommand | None:
@@ -278,25 +322,24 @@ class TrainerSettings:
 
 def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "") -> TrainerSettings:
     """Query the trainer. `job`: the name for a Ray job that the command submits without one; "" leaves it unnamed."""
-    notes = resolved.blueprint.notes
-    command = resolved.blueprint.launch_command
-    command = _named(command, job)
-    started = resolved.shell_reading.trainer(trainer.recognises)
+    notes, reading = resolved.blueprint.notes, resolved.shell_reading
+    command = _named(resolved.blueprint.launch_command, job)
+    started = reading.trainer(trainer.recognises)
     understood = started.text if started else command
-    if started in resolved.shell_reading.own:  # only there can the job be named
+    if started in reading.own:  # only there can the job be named
         understood = _named(understood, job)
     whole = ask.settings(trainer, resolved.inherited, understood)
+    plain = TrainerSettings(trainer, resolved, whole, command, understood)
     recording = ask.recording(trainer, whole, str(resolved.result_dir)) if notes.record_metrics else None
-    if recording and not _reaches(recording, understood):
-        recording = None
-    if recording and recording.overrides and not recording.arguments:
-        return _copied(TrainerSettings(trainer, resolved, whole, command, understood), recording)
-    longer = with_words(command, recording.arguments, trainer.recognises, surely=True) if recording else ""
-    if recording and not longer and started not in resolved.shell_reading.own:
+    if recording is None or not _reaches(recording, understood):
+        return plain
+    if recording.overrides and not recording.arguments:
+        return _copied(plain, recording)
+    longer = with_words(command, recording.arguments, trainer.recognises, surely=True)
+    if not longer and started not in reading.own:
         longer = _named(_behind_script(resolved, recording.arguments, trainer), job)
-    if recording is None or not longer:  # no place for its options: metrics come from the console
-        return TrainerSettings(trainer, resolved, whole, command, understood)
-    return TrainerSettings(trainer, resolved, whole, longer, understood, recording)
+    # without a place for its options, metrics come from the console
+    return replace(plain, command=longer, recording=recording) if longer else plain
 
 
 def _behind_script(resolved: ResolvedBlueprint, words: tuple[str, ...], trainer: Trainer) -> str:

@@ -14,8 +14,7 @@ from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote
-from autoresearch.lab.resolve.launch_options import one_target
-from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.resolve_run import one_target, resolve_run
 from autoresearch.lab.resolve.resolved_run import CampaignRun, RunOptions
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.repro import Redone, import_path
@@ -65,6 +64,5 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         remote_gpus=gpus or None,
     )
     leased = str(gpus) if gpus and target.is_local else "none"
-    run_options = RunOptions(trainer=old.trainer, gpus=leased, campaign_run=campaign_run)
-    run = resolve_run(redone.blueprint, settings, parts, run_options)
-    return prepare(run, parts, runner=target.is_local).go(target=target)
+    options = RunOptions(settings, parts, trainer=old.trainer, gpus=leased, campaign_run=campaign_run)
+    return prepare(resolve_run(redone.blueprint, options), runner=target.is_local).go(target=target)

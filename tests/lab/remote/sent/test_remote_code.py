@@ -75,7 +75,7 @@ class Remote:
         return self.book / "exp.md"
 
     def resolve(self) -> ResolvedRun:
-        return resolve_run(self.path, project.load(self.book, environ={}), self.parts, RunOptions())
+        return resolve_run(self.path, RunOptions(project.load(self.book, environ={}), self.parts))
 
     def keep(self) -> Any:
         run = self.resolve()
@@ -129,7 +129,7 @@ def test_paths_are_the_hosts_and_records_lie_here(remote: Remote) -> None:
 def test_what_is_not_there_is_refused_by_name(remote: Remote, gone: str, said: str) -> None:
     (remote.proj / gone).rename(remote.proj.parent / "moved")
     with pytest.raises(BlueprintError) as no:
-        remote.resolve()
+        remote.resolve().refuse()
     assert re.search(said, str(no.value.message) + str(no.value))
 
 
