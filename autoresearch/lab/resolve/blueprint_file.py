@@ -60,8 +60,7 @@ def read_bytes(path: Path) -> bytes:
         if not path.is_file():
             raise _no_blueprint(path)
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-            size = os.fstat(file.fileno()).st_size
+            data, size = file.read(MAX_BYTES + 1), os.fstat(file.fileno()).st_size
     except OSError as failure:  # a name of 300 characters, a folder without access
         raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
     except ValueError as failure:  # a NUL in the name
@@ -106,10 +105,7 @@ def _no_blueprint(path: Path) -> NotFoundError:
         return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
     if path.exists():
         return NotFoundError(f"{_shown(path)} is not a regular file")
-    near: list[str] = []
-    if path.parent.is_dir():
-        names = [p.name for p in path.parent.iterdir() if p.suffix == ".md"]
-        near = difflib.get_close_matches(path.name, names, n=1)
+    near = difflib.get_close_matches(path.name, (one.name for one in path.parent.glob("*.md")), n=1)
     hint = f"did you mean {path.parent / near[0]}?" if near else NEW_BLUEPRINT
     return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
@@ -20,13 +19,13 @@ from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.blueprint_file import BlueprintFile
 from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.resolve.scripts import recipe_of, shell_reader, unread_scripts
-from autoresearch.lab.yaml_files import load_mapping, parse_mapping
+from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.records import finish_flag
 from autoresearch.records.secrets import MASK, mask_text
 from autoresearch.runner.text import plain
 
 _RECIPE_BYTES = 16 << 20
-_UNREAD = frozenset({"missing_recipe", "large_recipe", "bad_recipe"})
+_UNREAD = frozenset({"missing_recipe", "bad_recipe"})
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
 _NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
@@ -69,43 +68,26 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
 
     What is missing on the machine (codebase, interpreter, recipe, a required variable) is a finding.
     """
-    blueprint, base = file.blueprint, file.base
-    host = _Host(files, {**environ, "HOME": files.home(environ)})
-    codebase = host.under(base, blueprint.codebase_dir)
-    reader = shell_reader(codebase, {**host.environ, **blueprint.notes.env}, files)
+    blueprint, notes = file.blueprint, file.blueprint.notes
+    paths = _PathChecker(file, {**environ, "HOME": files.home(environ)}, files)
+    codebase, result_dir = paths.under(file.base, blueprint.codebase_dir), paths.under(file.base, blueprint.result_dir)
+    reader = shell_reader(codebase, {**paths.environ, **notes.env}, files)
 
     def read(command: str) -> ShellReading:
-        return reader(command, blueprint.notes.prepare if command == blueprint.launch_command else ())
+        return reader(command, notes.prepare if command == blueprint.launch_command else ())
 
-    shell_reading, result_dir = read(blueprint.launch_command), host.under(base, blueprint.result_dir)
+    shell_reading = read(blueprint.launch_command)
     root = next((path for path in (codebase, *codebase.parents) if files.kind(path / ".git")), codebase)
     records = (str(root / RECORDS), str(result_dir / "finish.flag"))
-    findings = [
-        *blueprint.findings,
-        *lint_blueprint(blueprint, read, records),
-        *_required(blueprint, environ),
-        *_secrets(file.data, file.path.name),
-    ]
-    if files.kind(codebase) != "directory":
-        what = "is not a directory" if files.kind(codebase) else "is not there"
-        findings.append(_missing(blueprint, "exp_codebase_dir", "missing_codebase", f"the codebase {codebase} {what}"))
-    interpreter, source = _interpreter(blueprint, base, codebase, host)
-    findings += _executable(blueprint, interpreter, files)
-    recipe = _recipe(file, codebase, host)
-    recipe_data, remarks = _read_recipe(blueprint, recipe, files)
-    if recipe is not None and not blueprint.yaml_path.startswith(("/", "~/")) and codebase not in recipe.parents:
-        findings.append(_elsewhere(blueprint, recipe))
-    if (named := recipe_of(shell_reading, codebase, files)) not in (None, recipe):
-        data, others = _read_recipe(blueprint, named, files)
-        if not any(one.code in _UNREAD for one in others):  # else the word may mean something else
-            remarks += others
-            recipe, recipe_data = (named, data) if recipe is None else (recipe, recipe_data)
-    findings += remarks
-    whole, remarks = _with_parents(blueprint, recipe, recipe_data, files)
-    findings += remarks
-    there = files.here and files.kind(codebase) == "directory"  # a missing codebase has no scripts to miss
-    findings += [*unread_scripts(blueprint, reader, there=there), *_results(blueprint, result_dir, files)]
-    findings += _hidden(blueprint)
+    paths.findings += [*lint_blueprint(blueprint, read, records), *_required(blueprint, environ)]
+    paths.findings += _secrets(file.data, file.path.name)
+    there = paths.check("exp_codebase_dir", "the codebase", codebase, "directory", "missing_codebase")
+    interpreter, source = paths.interpreter(codebase)
+    recipe, recipe_data = paths.recipe(codebase, recipe_of(shell_reading, codebase, files))
+    whole = paths.with_parents(recipe, recipe_data)
+    # a missing codebase has no scripts to miss
+    paths.findings += [*unread_scripts(blueprint, reader, there=files.here and there), *_hidden(blueprint)]
+    paths.check_results(result_dir)
     return ResolvedBlueprint(
         file=file,
         codebase=codebase,
@@ -116,7 +98,7 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str], files:
         inherited=whole,
         result_dir=result_dir,
         shell_reading=shell_reading,
-        findings=tuple(dict.fromkeys(findings)),
+        findings=tuple(dict.fromkeys((*blueprint.findings, *paths.findings))),
         files=files,
     )
 
@@ -127,24 +109,14 @@ def raise_on_errors(resolved: ResolvedBlueprint) -> None:
         raise BlueprintInvalid(resolved.findings)
 
 
-@contextlib.contextmanager
-def errors_kept(resolved: ResolvedBlueprint) -> Iterator[None]:
-    """Add a later error to those of the blueprint, where there are any."""
-    try:
-        yield
-    except AutoresearchError as error:
-        if not errors(resolved.findings):
-            raise
-        last = Finding(Severity.ERROR, error.code, error.message, error.hint)
-        raise BlueprintInvalid([*resolved.findings, last]) from error
+@dataclass(slots=True)
+class _PathChecker:
+    """The paths of a blueprint on the machine that they refer to, and what is wrong with them."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Host:
-    """The machine that a blueprint's paths refer to, and the variables for them."""
-
+    file: BlueprintFile
+    environ: Mapping[str, str]  # with the HOME of that machine
     files: Files
-    environ: Mapping[str, str]
+    findings: list[Finding] = field(default_factory=list)
 
     def under(self, base: Path, text: str) -> Path:
         """An absolute path; `~/` is the home directory, nothing else is expanded."""
@@ -152,32 +124,117 @@ class _Host:
             text = self.environ["HOME"] + text[1:]
         return Path(os.path.normpath(base / text))
 
+    def first(self, text: str, *roots: Path) -> Path:
+        """The path that a text names, below the first root that has it, else below the first."""
+        candidates = [self.under(root, text) for root in roots]
+        return next((path for path in candidates if self.files.kind(path)), candidates[0])
 
-def _missing(blueprint: Blueprint, key: str, code: str, message: str, hint: str = "") -> Finding:
-    hint = hint or f"correct [{key}]"
-    return Finding(Severity.ERROR, code, message, hint, blueprint.name, blueprint.lines.get(key, 0))
+    def add(self, severity: Severity, key: str, code: str, message: str, hint: str = "") -> None:
+        """A finding at the section with this key."""
+        blueprint = self.file.blueprint
+        line = blueprint.lines.get(key, 0)
+        self.findings.append(Finding(severity, code, message, hint or f"correct [{key}]", blueprint.name, line))
 
+    def check(self, key: str, what: str, path: Path, kind: str, code: str, hint: str = "") -> bool:
+        """Whether there is something of this kind at a path; an error if there is not."""
+        found = self.files.kind(path)
+        if found != kind:
+            self.add(Severity.ERROR, key, code, f"{what} {path} is not {f'a {kind}' if found else 'there'}", hint)
+        return found == kind
 
-def _interpreter(blueprint: Blueprint, base: Path, codebase: Path, host: _Host) -> tuple[Path, str]:
-    """The interpreter and its source: the blueprint's, that of <codebase>/venv or .venv, else ours."""
-    text, files = blueprint.venv_exe, host.files
-    if text:
-        candidates = [host.under(root, text) for root in (base, codebase)]
-        named = next((path for path in candidates if files.kind(path)), None)
-        if named is None and "/" not in text and files.here:
-            named = Path(shutil.which(text, path=host.environ.get("PATH")) or candidates[0])
-        named = named or candidates[0]
-        return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
-    for folder in ("venv", ".venv"):
-        python = codebase / folder / "bin" / "python"
-        if files.executable(python):
-            return python, folder
-    if files.here and _of_a_tool(Path(sys.prefix)):
-        folders = host.environ.get("PATH", "").split(os.pathsep)
-        path = os.pathsep.join(folder for folder in folders if not folder.startswith(sys.prefix))
-        if own := shutil.which("python", path=path) or shutil.which("python3", path=path):
-            return Path(own), "PATH"
-    return Path(files.python), "cli"
+    def interpreter(self, codebase: Path) -> tuple[Path, str]:
+        """The interpreter and its source: the blueprint's, that of <codebase>/venv or .venv, else ours."""
+        path, source = self._interpreter(codebase)
+        key, code = "exp_venv_exe", "missing_interpreter"
+        hint = "correct [exp_venv_exe], or write auto to have one looked for"
+        if self.check(key, "the interpreter", path, "file", code, hint) and not self.files.executable(path):
+            self.add(Severity.ERROR, key, code, f"the interpreter {path} cannot be executed", hint)
+        return path, source
+
+    def _interpreter(self, codebase: Path) -> tuple[Path, str]:
+        files, search = self.files, self.environ.get("PATH", "")
+        if text := self.file.blueprint.venv_exe:
+            named = self.first(text, self.file.base, codebase)
+            if "/" not in text and files.here and not files.kind(named):
+                named = Path(shutil.which(text, path=search) or named)
+            return (named / "bin/python" if files.kind(named / "bin/python") else named), "blueprint"
+        for folder in ("venv", ".venv"):
+            if files.executable(python := codebase / folder / "bin" / "python"):
+                return python, folder
+        if files.here and _of_a_tool(Path(sys.prefix)):
+            path = os.pathsep.join(one for one in search.split(os.pathsep) if not one.startswith(sys.prefix))
+            if own := shutil.which("python", path=path) or shutil.which("python3", path=path):
+                return Path(own), "PATH"
+        return Path(files.python), "cli"
+
+    def recipe(self, codebase: Path, of_command: Path | None) -> tuple[Path | None, Mapping[str, object]]:
+        """The recipe that the blueprint names, else the one that its command does, and what is in it."""
+        text, recipe = self.file.blueprint.yaml_path, None
+        data: Mapping[str, object] = {}
+        if text:  # relative to the codebase, then to the base, then beside the blueprint
+            recipe = self.first(text, codebase, self.file.base, self.file.path.parent)
+            if not text.startswith(("/", "~/")) and codebase not in recipe.parents:
+                message = f"[exp_yaml_path] is relative, and not in the codebase: {recipe} is taken"
+                hint = "write it from the root of the codebase, or as an absolute path"
+                self.add(Severity.WARNING, "exp_yaml_path", "relative_path", message, hint)
+            data = self._recipe_data(recipe)
+        if of_command is not None and of_command != recipe:
+            apart = replace(self, findings=[])
+            named = apart._recipe_data(of_command)
+            if not any(one.code in _UNREAD for one in apart.findings):  # else the word may mean something else
+                self.findings += apart.findings
+                recipe, data = (of_command, named) if recipe is None else (recipe, data)
+        return recipe, data
+
+    def _recipe_data(self, recipe: Path) -> Mapping[str, object]:
+        key = "exp_yaml_path"
+        hint = "correct [exp_yaml_path], or write NA"
+        if not self.check(key, "the recipe", recipe, "file", "missing_recipe", hint):
+            return {}
+        if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
+            return {}
+        try:
+            data, mapping = self._mapping(recipe)
+        except AutoresearchError as broken:
+            self.add(Severity.ERROR, key, "bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
+            return {}
+        self.findings += lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
+        self.findings += _secrets(data, recipe.name, "secret_in_recipe")
+        return mapping
+
+    def _mapping(self, path: Path) -> tuple[bytes, Mapping[str, object]]:
+        """A YAML file of that machine, and what it holds. Raises AutoresearchError."""
+        try:
+            data = self.files.read(path, _RECIPE_BYTES + 1)
+        except OSError as failure:
+            raise NotFoundError(f"{path} cannot be read: {failure.strerror}") from failure
+        if len(data) > _RECIPE_BYTES:
+            raise BlueprintError(f"{path} has over {_RECIPE_BYTES >> 20} MiB")
+        return data, parse_mapping(data, str(path))
+
+    def with_parents(self, recipe: Path | None, data: Mapping[str, object]) -> Mapping[str, object]:
+        """The recipe merged with its parents; alone if one cannot be read, on which the trainer would fail too."""
+        try:
+            return inherited(data, str(recipe or ""), lambda path: self._mapping(Path(path))[1])
+        except AutoresearchError as failure:
+            message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
+            self.add(Severity.ERROR, "exp_yaml_path", "missing_parent", message, "correct `defaults`")
+            return data
+
+    def check_results(self, result_dir: Path) -> None:
+        """No results go into a directory of the system, and a finished run's are told."""
+        key, here = "exp_result_dir", self.files.here
+        real = Path(os.path.realpath(result_dir)) if here else result_dir
+        if _is_system(real):
+            through = "" if real == result_dir else f", by a link to {real}"
+            message = f"{result_dir} is a directory of the system{through}: no results are written there"
+            self.add(Severity.ERROR, key, "system_result_dir", message, "name one of your own")
+        elif self.files.kind(result_dir) and self.check(key, "the path", result_dir, "directory", "bad_result_dir"):
+            flag = result_dir / "finish.flag"
+            if self.files.kind(flag) and not (here and finish_flag.read(flag).refused):
+                message = f"{result_dir} already holds a finished run"
+                hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
+                self.add(Severity.WARNING, key, "finished_run", message, hint)
 
 
 def _of_a_tool(prefix: Path) -> bool:
@@ -185,81 +242,6 @@ def _of_a_tool(prefix: Path) -> bool:
     return any((prefix / name).exists() for name in ("uv-receipt.toml", "pipx_metadata.json")) or (
         "archive-v0" in prefix.parts
     )
-
-
-def _executable(blueprint: Blueprint, interpreter: Path, files: Files) -> list[Finding]:
-    hint = "correct [exp_venv_exe], or write auto to have one looked for"
-    if not files.kind(interpreter):
-        message = f"the interpreter {interpreter} is not there"
-    elif files.kind(interpreter) != "file" or not files.executable(interpreter):
-        message = f"the interpreter {interpreter} cannot be executed"
-    else:
-        return []
-    return [_missing(blueprint, "exp_venv_exe", "missing_interpreter", message, hint)]
-
-
-def _recipe(file: BlueprintFile, codebase: Path, host: _Host) -> Path | None:
-    """The recipe: relative to the codebase, then to the base, then beside the blueprint."""
-    text = file.blueprint.yaml_path
-    if not text:
-        return None
-    candidates = [host.under(root, text) for root in (codebase, file.base, file.path.parent)]
-    return next((path for path in candidates if host.files.kind(path)), candidates[0])
-
-
-def _elsewhere(blueprint: Blueprint, recipe: Path) -> Finding:
-    message = f"[exp_yaml_path] is relative, and not in the codebase: {recipe} is taken"
-    hint = "write it from the root of the codebase, or as an absolute path"
-    return Finding(
-        Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines.get("exp_yaml_path", 0)
-    )
-
-
-def _read_recipe(blueprint: Blueprint, recipe: Path | None, files: Files) -> tuple[Mapping[str, object], list[Finding]]:
-    if recipe is None:
-        return {}, []
-
-    def trouble(code: str, message: str, hint: str = "") -> tuple[Mapping[str, object], list[Finding]]:
-        return {}, [_missing(blueprint, "exp_yaml_path", code, message, hint)]
-
-    if not files.kind(recipe):
-        return trouble("missing_recipe", f"the recipe {recipe} is not there", "correct [exp_yaml_path], or write NA")
-    if files.kind(recipe) != "file":
-        return trouble("missing_recipe", f"the recipe {recipe} is not a file")
-    if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
-        return {}, []
-    try:
-        data = files.read(recipe, _RECIPE_BYTES + 1)
-        if len(data) > _RECIPE_BYTES:
-            return trouble("large_recipe", f"the recipe {recipe} has over {_RECIPE_BYTES >> 20} MiB")
-        mapping = parse_mapping(data, str(recipe))
-    except OSError as failure:
-        return trouble("missing_recipe", f"the recipe {recipe} cannot be read: {failure.strerror}")
-    except BlueprintError as broken:
-        return trouble("bad_recipe", f"the recipe is broken: {broken.message}", broken.hint)
-    remarks = lint_recipe(mapping, data.decode("utf-8", "replace"), where=recipe.name)
-    return mapping, [*remarks, *_secrets(data, recipe.name, "secret_in_recipe")]
-
-
-def _with_parents(
-    blueprint: Blueprint, recipe: Path | None, data: Mapping[str, object], files: Files
-) -> tuple[Mapping[str, object], list[Finding]]:
-    """The recipe merged with its parents; alone if one cannot be read, on which the trainer would fail too."""
-    try:
-        return inherited(data, str(recipe or ""), lambda path: _mapping(Path(path), files)), []
-    except AutoresearchError as failure:
-        message = f"a parent of the recipe, under `defaults`, cannot be read: {failure.message}"
-        return data, [_missing(blueprint, "exp_yaml_path", "missing_parent", message, "correct `defaults`")]
-
-
-def _mapping(path: Path, files: Files) -> dict[str, object]:
-    """A YAML file of that machine. Raises AutoresearchError."""
-    if files.here:
-        return load_mapping(path)
-    try:
-        return parse_mapping(files.read(path, _RECIPE_BYTES), str(path))
-    except OSError as failure:
-        raise NotFoundError(f"{path}: {failure.strerror}") from failure
 
 
 def _required(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
@@ -321,20 +303,3 @@ def _hidden(blueprint: Blueprint) -> list[Finding]:
     message = f"hide: only a campaign with a coding agent keeps it, in the sandbox; a lone run can read {names}{why}"
     hint = "docs/evaluation.md says what is readable"
     return [Finding(Severity.WARNING, "hide_alone", message, hint, blueprint.name)]
-
-
-def _results(blueprint: Blueprint, result_dir: Path, files: Files) -> list[Finding]:
-    line = blueprint.lines.get("exp_result_dir", 0)
-    real = Path(os.path.realpath(result_dir)) if files.here else result_dir
-    if _is_system(real):
-        through = "" if real == result_dir else f", by a link to {real}"
-        message = f"{result_dir} is a directory of the system{through}: no results are written there"
-        return [_missing(blueprint, "exp_result_dir", "system_result_dir", message, "name one of your own")]
-    if files.kind(result_dir) not in ("", "directory"):
-        return [_missing(blueprint, "exp_result_dir", "bad_result_dir", f"{result_dir} is not a directory")]
-    flag = result_dir / "finish.flag"
-    if files.kind(flag) and not (files.here and finish_flag.read(flag).refused):
-        message = f"{result_dir} already holds a finished run"
-        hint = "its finish.flag is moved aside before the launch; a directory per experiment is clearer"
-        return [Finding(Severity.WARNING, "finished_run", message, hint, blueprint.name, line)]
-    return []
