@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import Finding, Severity
-from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.targets import Kind, Target, kind_of
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
@@ -109,11 +108,6 @@ class GpuRequest:
             hint = f"wait, or lease them, so that no other run of ours takes them: --gpus {self.count}"
             return (Finding(Severity.WARNING, "gpus_busy", message, hint),)
         return ()
-
-
-def checks(word: str) -> bool:
-    """Whether the setting `gpu_check` is on."""
-    return truth(word) is not False
 
 
 def needed(

@@ -110,7 +110,7 @@ def _launch_options(
         target=target,
         checkout=checkout,
         no_git=repository.why_not(resolved.codebase) if lone_here and checkout is None else "",
-        require_snapshot=settings.text("require_snapshot").lower() in ("yes", "true", "on", "1"),
+        require_snapshot=settings.is_on("require_snapshot"),
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,
         remote_gpus=gpu_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
@@ -208,7 +208,7 @@ def _gpu_findings(
     needed = trainer_settings.gpus_needed(environment)
     given = len(spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
     remote = spec.swarm is not None and not spec.swarm.server  # the engine's GPUs are on its server's machine
-    if not needed or given is None or remote or not gpu_check.checks(settings.text("gpu_check")):
+    if not needed or given is None or remote or not settings.is_on("gpu_check"):
         return joins
     request = gpu_check.GpuRequest(needed, given, gpu_check.elsewhere(settings, needed))
     if options.target.is_local:
