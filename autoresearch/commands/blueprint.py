@@ -83,6 +83,7 @@ def check(
     from autoresearch.lab.remote_files.remote_code import files_of
     from autoresearch.lab.resolve.blueprint_file import read_blueprint
     from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+    from autoresearch.lab.resolve.resolved_run import limits_of
     from autoresearch.lab.resolve.trainer_settings import ask_trainer
     from autoresearch.lab.settings import load
     from autoresearch.trainers import ask, registry
@@ -94,11 +95,11 @@ def check(
     named = settings.chosen("trainer", blueprint.notes.trainer)
     trainer = registry.for_blueprint(blueprint, named, shell_reading=resolved.shell_reading)
     asked = ask_trainer(trainer, resolved, job="ajet_check")
-    found = [*asked.all_findings(blueprint.max_time_s, os.environ)]
+    found = [*asked.all_findings(blueprint.max_time_s, os.environ), *ask.server(trainer).check_server(blueprint)]
     if left := asked.left_behind():
         message = f"{left} is there: {trainer.name} would go on from it"
         found.append(Finding(Severity.ERROR, "would_resume", message, "move it away, or note `- resume: true`"))
-    rule = asked.limits(settings).first_step_rule(steps_known=ask.steps_known(trainer))
+    rule = limits_of(asked, settings).first_step_rule(steps_known=ask.steps_known(trainer))
     refusals = [BlueprintInvalid(found)] if errors(found) else []
     payload = {
         "path": str(resolved.path),

@@ -89,14 +89,9 @@ class Settings:
         return truth(self.values[name].text) is not False
 
     def targets(self, note: str = "") -> tuple[Target, ...]:
-        """The targets of runs; `note`: the blueprint's, which overrides the project file.
-
-        Raises UsageError that names the invalid value.
-        """
-        source = self.values["launcher"].source
-        if note and not source.startswith(("flag", "environment")):
-            source = "the blueprint"
-        return self.sharing(targets_of(self.chosen("launcher", note), self.launchers, source))
+        """The targets of runs; `note`: the blueprint's. UsageError names the invalid value."""
+        value, source = self.chosen("launcher", note), self.values["launcher"].source
+        return self.sharing(targets_of(value, self.launchers, "the blueprint" if value == note else source))
 
     def chosen(self, name: str, note: str) -> str:
         """A setting as typed; the blueprint's note overrides the project file, and flag and environment the note."""

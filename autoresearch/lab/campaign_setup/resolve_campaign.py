@@ -16,6 +16,7 @@ from autoresearch.lab.campaign_setup.proposer_spec import launch_of, resolve_pro
 from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
+from autoresearch.lab.resolve.resolved_run import limits_of
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, raise_on
 from autoresearch.records.campaign_records import CampaignDir
 
@@ -64,7 +65,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     spec, cost = priced(spec, setup.blueprint.max_time_s, parts)
     setup.findings.extend((*cost.findings, *agent_findings(setup, spec)))
     check_targets(setup)
-    limits = trainer_settings.limits(setup.settings)
+    limits = limits_of(trainer_settings, setup.settings)
     return ProposedCampaign(
         file=campaign_file.source,
         spec=spec,

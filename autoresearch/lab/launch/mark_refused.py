@@ -19,31 +19,32 @@ from autoresearch.records.secrets import mask_text
 
 
 @contextlib.contextmanager
-def refusals_marked(path: Path, options: RunOptions) -> Iterator[None]:
+def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
     """Write finish.flag for a blueprint that is refused, unless a run was, is or is being started there."""
     try:
         yield
     except BlueprintError as refusal:
         with contextlib.suppress(AutoresearchError, OSError):  # the refusal matters more
-            result_dir = _result_dir(path, options)
-            if result_dir and not options.parts.index.by_directory(str(result_dir)) and not journal.has_run(result_dir):
+            result_dir = _result_dir(path, run_options)
+            known = result_dir is None or run_options.parts.index.by_directory(str(result_dir))
+            if result_dir and not known and not journal.has_run(result_dir):
                 checkout = repository.find(path.absolute().parent)
                 if checkout and (pattern := pattern_for(checkout, result_dir)):
                     exclude(checkout, pattern)
-                reason, t = mask_text(refusal.message), options.parts.clock()
+                reason, t = mask_text(refusal.message), run_options.parts.clock()
                 finish_flag.write_refusal(result_dir, blueprint=str(path.absolute()), reason=reason, t=t)
         raise
 
 
-def _result_dir(path: Path, options: RunOptions) -> Path | None:
+def _result_dir(path: Path, run_options: RunOptions) -> Path | None:
     """The result directory of the refused run; None if unknown or on another machine."""
     try:
         file = read_blueprint(path)
     except BlueprintInvalid as error:
         return base_of(path.absolute()) / Path(error.result_dir).expanduser() if error.result_dir else None
     with contextlib.suppress(AutoresearchError):
-        if not files_of(file.blueprint, options.settings, options.parts).here:
+        if not files_of(file.blueprint, run_options.settings, run_options.parts).here:
             return None
-    resolved = resolve_blueprint(file, environ=options.parts.environ)
+    resolved = resolve_blueprint(file, environ=run_options.parts.environ)
     bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
     return None if bad else resolved.result_dir

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
+from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.targets import Target
-from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable
+from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.core.text.durations import spoken
+from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.launch.run_sandbox import RunSandbox
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.gpu_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
@@ -74,6 +77,10 @@ class RunOptions:
     fix_of: RunSpec | None = None
     campaign_run: CampaignRun | None = None
 
+    def target(self, note: str) -> Target:
+        """Where it goes; a campaign says so when it starts the run. `note`: the blueprint's. Raises UsageError."""
+        return LOCAL if self.campaign_run else one_target(self.settings, note)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
@@ -131,6 +138,31 @@ class ResolvedRun:
         """What the limit to the first step will do, in a sentence."""
         return self.spec.limits.first_step_rule(steps_known=ask.steps_known(self.trainer_settings.trainer))
 
+    def crossed_limits(self) -> tuple[Finding, ...]:
+        """Crossed limits that come from flags and settings; lint reports those of the blueprint."""
+        limits, resolved = self.spec.limits, self.resolved
+        given = limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
+        known = any(f.code == "limits_crossed" for f in resolved.findings)
+        if self.spec.why or limits.first_step_s <= limits.max_s or not given or known:
+            return ()
+        longer = f"{spoken(limits.first_step_s)}, longer than {spoken(limits.max_s)} in all"
+        message = f"the first step may take {longer}: that limit comes first"
+        hint = "a shorter --first-step-timeout, or a longer --max-time"
+        return (Finding(Severity.WARNING, "limits_crossed", message, hint),)
+
+    def gpu_findings(self, settings: Settings) -> tuple[Finding, ...]:
+        """Compare the recipe's request with the machine's GPUs; in a campaign, with what the campaign gives the run."""
+        asked, options, swarm = self.trainer_settings, self.options, self.spec.swarm
+        here, environment = options.target.is_local, options.environment
+        joins = gpu_check.joins(asked.trainer.name, asked.understood, environment) if here else ()
+        needed = asked.gpus_needed(environment)
+        given = len(self.spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
+        remote = swarm is not None and not swarm.server  # the engine's GPUs are on its server's machine
+        if not needed or given is None or remote or not settings.is_on("gpu_check"):
+            return joins
+        request = gpu_check.GpuRequest(needed, given, gpu_check.elsewhere(settings, needed))
+        return (*request.compared(environment), *joins) if here else request.at(options.target, options.remote_gpus)
+
     def refusals(self) -> list[AutoresearchError]:
         """All that prevents the run on this machine now: the blueprint's errors in one, then the others."""
         known = self.resolved.findings
@@ -146,3 +178,39 @@ class ResolvedRun:
         """Raise the first of them."""
         if refusals := self.refusals():
             raise refusals[0]
+
+
+def one_target(settings: Settings, note: str = "") -> Target:
+    """The target of a single run. Raises UsageError if several are named."""
+    targets = settings.targets(note)
+    if len(targets) > 1:
+        names = ", ".join(target.name for target in targets)
+        message = f"a run goes to one target, and {len(targets)} are named: {names}"
+        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
+    return targets[0]
+
+
+def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:
+    """The blueprint's limits, else the project's; a flag overrides both and makes the first step strict.
+
+    If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
+    """
+    blueprint, usual = trainer_settings.resolved.blueprint, Limits()
+
+    def project(name: str, default: float) -> float:
+        value = settings.seconds(name)
+        return default if value is None else value
+
+    first_step_s, max_s = project("first_step_timeout", usual.first_step_s), project("max_time", usual.max_s)
+    typed = {n for n, value in settings.values.items() if value.source.startswith("flag")}
+    return Limits(
+        first_step_s=blueprint.first_step_s if blueprint.first_step_given else first_step_s,
+        max_s=blueprint.max_time_s if blueprint.max_time_given else max_s,
+        stall_s=settings.seconds("stall_timeout"),
+        grace_s=project("grace", usual.grace_s),
+        first_step_cap_s=project("first_step_cap", usual.first_step_cap_s),
+        first_step_since_output=not blueprint.first_step_given and not trainer_settings.steps_known,
+    ).override(
+        first_step_s=first_step_s if "first_step_timeout" in typed else None,
+        max_s=max_s if "max_time" in typed else None,
+    )

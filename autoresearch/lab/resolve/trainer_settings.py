@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os.path
 import re
 import shlex
@@ -14,34 +13,22 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
 from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
-from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Circumstances, Recipe, Recording, Source, Trainer
 from autoresearch.core.shell.commands import SimpleCommand
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
-from autoresearch.errors import BlueprintError, ConflictError, UsageError
+from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seed_source import randomness_of
-from autoresearch.lab.render import render_chat
 from autoresearch.lab.resolve import gpu_check
+from autoresearch.lab.resolve.chat_template import drops_thinking
 from autoresearch.lab.resolve.launch_texts import LaunchTexts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.resolve.scripts import shell_reader
-from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 
-_THOUGHT = "a first thought"
-_TURNS = (
-    {"role": "user", "content": "a question"},
-    {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\nan answer"},
-    {"role": "user", "content": "another question"},
-    {"role": "assistant", "content": "<think>\na second thought\n</think>\n\nanother answer"},
-    {"role": "user", "content": "a last question"},
-)
-_LARGEST = 1 << 24
 COPIES = "recipe"  # a directory in a result directory
 END_NRL_RUN = Path(__file__).parents[2] / "runner" / "end_nrl_run.py"
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
@@ -212,15 +199,12 @@ class TrainerSettings:
         recipe = {**resolved.inherited, **(self.recording.overrides if self.recording and self.copy else {})}
         return (*ask.findings(self.trainer, recipe, self.understood, here=here), *self._redirected())
 
-    def all_findings(
-        self, max_s: float, environ: Mapping[str, str], targets: tuple[Target, ...] = ()
-    ) -> tuple[Finding, ...]:
-        """Those of the blueprint, these, and its server's; of two that say the same, the one that knows more."""
+    def all_findings(self, max_s: float, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+        """Those of the blueprint, and these; of two that say the same, the one that knows more."""
         own = self.findings(max_s, environ)
         known = {"ray_job_no_wait", "nrl_no_wait"} & {finding.code for finding in own}
         blueprints = (f for f in self.resolved.findings if not (known and f.code == "detached"))
-        server = ask.server(self.trainer).check_server(self.resolved.blueprint, targets)
-        return (*blueprints, *own, *self._unjudged(), *server)
+        return (*blueprints, *own, *self._unjudged())
 
     def _unjudged(self) -> tuple[Finding, ...]:
         """A warning if no metric judges the run."""
@@ -228,31 +212,6 @@ class TrainerSettings:
             return ()
         message = f"no metric is named, and the trainer {self.trainer.name} has no usual one: the run cannot be judged"
         return (Finding(Severity.WARNING, "no_metric", message, "add `- metric: NAME` to the notes"),)
-
-    def limits(self, settings: Settings) -> Limits:
-        """The blueprint's limits, else the project's; a flag overrides both and makes the first step strict.
-
-        If the trainer's steps cannot be recognised, the default limit to the first one counts from the last output.
-        """
-        blueprint, usual = self.resolved.blueprint, Limits()
-
-        def project(name: str, default: float) -> float:
-            value = settings.seconds(name)
-            return default if value is None else value
-
-        first_step_s, max_s = project("first_step_timeout", usual.first_step_s), project("max_time", usual.max_s)
-        typed = {n for n, value in settings.values.items() if value.source.startswith("flag")}
-        return Limits(
-            first_step_s=blueprint.first_step_s if blueprint.first_step_given else first_step_s,
-            max_s=blueprint.max_time_s if blueprint.max_time_given else max_s,
-            stall_s=settings.seconds("stall_timeout"),
-            grace_s=project("grace", usual.grace_s),
-            first_step_cap_s=project("first_step_cap", usual.first_step_cap_s),
-            first_step_since_output=not blueprint.first_step_given and not self.steps_known,
-        ).override(
-            first_step_s=first_step_s if "first_step_timeout" in typed else None,
-            max_s=max_s if "max_time" in typed else None,
-        )
 
     @property
     def _last(self) -> SimpleCommand | None:
@@ -402,31 +361,3 @@ def raise_on(findings: tuple[Finding, ...]) -> None:
     bad = next((f for f in findings if f.severity == "error"), None)
     if bad:
         raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)
-
-
-def drops_thinking(model: Path) -> bool:
-    """Whether its template removes the thinking of earlier turns; False where it has none, or it cannot be tried."""
-    template = template_of(model)
-    if "think" not in template:  # most have nothing to do with it, and are not rendered
-        return False
-    try:
-        return _THOUGHT not in render_chat(template, _TURNS)
-    except UsageError:
-        return False
-
-
-def template_of(model: Path) -> str:
-    """The default chat template in a model's directory, as transformers finds it; "" without one."""
-    for name in ("chat_template.jinja", "tokenizer_config.json"):
-        try:
-            with (model / name).open(encoding="utf-8") as file:
-                text = file.read(_LARGEST)
-            found = text if name.endswith(".jinja") else json.loads(text).get("chat_template")
-        except (OSError, ValueError, AttributeError):
-            continue
-        if isinstance(found, list):  # named templates
-            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-            found = named.get("default")
-        if isinstance(found, str):
-            return found
-    return ""

@@ -14,8 +14,8 @@ from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.host_check import check_remote
-from autoresearch.lab.resolve.resolve_run import one_target, resolve_run
-from autoresearch.lab.resolve.resolved_run import CampaignRun, RunOptions
+from autoresearch.lab.resolve.resolve_run import resolve_run
+from autoresearch.lab.resolve.resolved_run import CampaignRun, RunOptions, one_target
 from autoresearch.lab.resolve.run_names import free_name
 from autoresearch.lab.results.repro import Redone, import_path
 from autoresearch.lab.settings import Settings
