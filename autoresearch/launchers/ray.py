@@ -6,23 +6,43 @@ needs by actors and placement groups as usual. `ray stop` is never called: it en
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
+import io
+import json
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Reach, Unreachable
+from autoresearch.core.run.job_launcher import (
+    Declined,
+    DirectoryState,
+    Handle,
+    Job,
+    JobState,
+    Observation,
+    ProgramOutput,
+    Reach,
+    Unreachable,
+    Want,
+)
+from autoresearch.core.run.log_stream import JobLog, read
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
-from autoresearch.launchers import descriptions
-from autoresearch.launchers.ray_api import HttpAnswer, RayApi, quoted
-from autoresearch.launchers.ray_leftovers import MARK, OVER, free
-from autoresearch.launchers.ray_reach import BOOT, RayReach
+from autoresearch.launchers.ray_api import MARK, OVER, HttpAnswer, RayApi, free, job_path, node_of
+from autoresearch.launchers.sent_program import program
 from autoresearch.launchers.shared import SharedFiles
+from autoresearch.runner import remote_agent
+from autoresearch.runner.basics import parse_object
+from autoresearch.runner.remote_requests import PIECE
 
 OPTIONS = {
     "address": "the head's dashboard, http://HOST:8265; default: RAY_API_SERVER_ADDRESS, RAY_ADDRESS, this host",
@@ -57,16 +77,15 @@ class RayLauncher:
     def __init__(self, target: Target, environ: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self.target = target
         self.api = RayApi(target.text("address"), environ)
+        where = f"launchers.{target.name}"
         if not self.api.url.startswith(("http://", "https://")):
-            raise UsageError(
-                f"launchers.{target.name}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265"
-            )
+            raise UsageError(f"{where}.address: {self.api.url} is no dashboard", hint="write http://HOST:8265")
         self.clock = clock
-        self.unshared = RayReach(self.api) if _says(target, "shared", "no") else None
+        self.unshared = RayReach(self.api) if truth(target.text("shared")) is False else None
         self.reach: Reach = self.unshared or SharedFiles(environ)
         if self.unshared and any(target.options.get(name) for name in DRIVER):
             raise UsageError(
-                f"launchers.{target.name}: what a driver reserves decides on which node it is, and with `shared: no` "
+                f"{where}: what a driver reserves decides on which node it is, and with `shared: no` "
                 "its files are on the head node",
                 hint="take driver_gpus, driver_cpus and driver_resources out, or share a file system",
             )
@@ -75,108 +94,47 @@ class RayLauncher:
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
-        version = self.api.expect(self.api.ask("GET", "/api/version"), dict)
-        jobs = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
-        return descriptions.of_ray(version, jobs, self.api.url)
+        version, jobs = self.api.get("/api/version", dict), self.api.get("/api/jobs/", list)
+        living = sum(isinstance(job, dict) and job.get("status") in _STATES for job in jobs)
+        named = f"{version.get('ray_version', 'unknown')} at {self.api.url}"
+        return [("Ray", named), ("jobs", f"{living} live, of all users")]
 
     def preflight(self) -> list[Finding]:
-        """See `JobLauncher`."""
+        """See `JobLauncher`: also resources that no node of the cluster has, which Ray would let the job wait for."""
+        found = []
         try:
-            self.api.expect(self.api.ask("GET", "/api/version"), dict)
-            return self._impossible()
+            self.api.get("/api/version", dict)
+            for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
+                wanted = float(self.target.options.get(option) or 0)
+                if wanted and wanted > (most := max(self.api.totals(name))):
+                    text = (
+                        f"launchers.{self.target.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s"
+                    )
+                    hint = "ask for less; a trainer that takes its GPUs from Ray itself needs none here"
+                    found.append(Finding(Severity.ERROR, "impossible_resources", text, hint))
         except Unreachable as silent:
             code = silent.code if silent.code == "unauthorized" else "no_ray"
             return [Finding(Severity.ERROR, code, silent.reason, silent.hint or "set the address of the launcher")]
-
-    def _impossible(self) -> list[Finding]:
-        """Resources that no node of the cluster has: Ray would let the job wait for ever."""
-        found = []
-        for name, option in (("GPU", "driver_gpus"), ("CPU", "driver_cpus")):
-            wanted = float(self.target.options.get(option) or 0)
-            most = max(self.api.totals(name)) if wanted else 0.0
-            if wanted > most:
-                found.append(
-                    Finding(
-                        *(Severity.ERROR, "impossible_resources"),
-                        f"launchers.{self.target.name}.{option}: {wanted:g}, and the largest node has {most:g} {name}s",
-                        "ask for less; a trainer that takes its GPUs from Ray itself needs none here",
-                    )
-                )
         return found
+
+    # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`."""
-        native = submission_id(job)
-        if job.again and self.api.job(native) is not None:
-            return self._handle(job.run, native)
-        said = self.api.ask("POST", "/api/jobs/", self._request(job, native))
-        # A taken name gives HTTP 500, and so do other errors: ask the head whether the job exists.
-        if said.ok:
-            self.api.expect(said, dict)  # a proxy's login page is no job
-        elif said.status == 400 or self.api.job(native) is None:
-            self._refused(job.run, said)
-        self._without_agent.pop(job.run, None)
-        return self._handle(job.run, native)
-
-    def _handle(self, run: str, native: str) -> Handle:
+        handle = Handle(job.run, submission_id(job))
+        if not (job.again and self.api.job(handle.native) is not None):
+            said = self.api.ask("POST", "/api/jobs/", self.request(job))
+            # A taken name gives HTTP 500, and so do other errors: ask the head whether the job exists.
+            if said.ok:
+                self.api.expect(said, dict)  # a proxy's login page is no job
+            elif said.status == 400 or self.api.job(handle.native) is None:
+                self._refused(job.run, said)
+            self._without_agent.pop(job.run, None)
         if self.unshared:
-            self.unshared.natives[run] = native
-            self.unshared.sent()
-        return Handle(run, native)
+            self.unshared.went_with(handle)
+        return handle
 
-    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
-        """See `JobLauncher`."""
-        listed = self.api.expect(self.api.ask("GET", "/api/jobs/"), list)
-        if self.unshared:
-            self.unshared.natives |= {handle.run: handle.native for handle in handles}
-        known = {job.get("submission_id"): job for job in listed if isinstance(job, dict)}
-        return {h.run: observation(known[h.native]) for h in handles if h.native in known}
-
-    def stop(self, handle: Handle, *, hard: bool) -> None:
-        """See `JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
-
-        A stop of a job that never started stays queued with it, so `hard` also ends its supervisor.
-        """
-        job = self.api.job(handle.native) if hard else {}
-        if job is None:
-            return
-        if job.get("status") not in OVER:
-            self._done(self.api.ask("POST", f"/api/jobs/{quoted(handle.native)}/stop"))
-        if hard:
-            self._free(handle, job, sweep=job.get("status") == "RUNNING")
-
-    def forget(self, handle: Handle) -> str:
-        """See `JobLauncher`."""
-        if handle.native in self._forgotten:
-            return ""
-        job = self.api.job(handle.native)
-        # A restarted head knows no job, and may have left a trainer whose Runner died with its supervisor.
-        killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
-        told = "" if self._keeps_actors() and not killed else self._free(handle, job or {}, sweep=killed)
-        self.api.ask("DELETE", f"/api/jobs/{quoted(handle.native)}")
-        if self.unshared:
-            self.unshared.natives.pop(handle.run, None)
-        self._forgotten.add(handle.native)
-        return told
-
-    def _free(self, handle: Handle, job: Mapping[str, Any], *, sweep: bool) -> str:
-        """Free what a job holds beside itself; returns one sentence about it, "" if there was nothing."""
-        there, still = free(
-            self.api, handle.native, handle.run, str(job.get("job_id") or ""), node=node_of(job), sweep=sweep
-        )
-        if still:
-            return f"still on Ray, and could not be freed: {still}"
-        return f"freed on Ray: {there}" if there else ""
-
-    def _keeps_actors(self) -> bool:
-        return _says(self.target, "keep_actors", "yes")
-
-    def _done(self, http_answer: HttpAnswer) -> None:
-        """Raises Unreachable unless it was done, or there is nothing (left) to do it to."""
-        if http_answer.status >= 500:
-            self.api.expect(http_answer, dict)
-
-    def _request(self, job: Job, native: str) -> dict[str, Any]:
+    def request(self, job: Job) -> dict[str, Any]:
         """The body of a submit. `runtime_env` and `metadata` are readable for everybody in the dashboard.
 
         Only the Runner gets the run id: the job's supervisor has `runtime_env`'s environment, and any process with the
@@ -184,6 +142,7 @@ class RayLauncher:
         """
         own = [f"{name}={value}" for name, value in job.environment.items()]
         wait_s = math.ceil(job.grace_s + AFTER_GRACE_S)
+        native = submission_id(job)
         body: dict[str, Any] = {
             "entrypoint": "exec " + shlex.join(["env", *own, *job.argv]),
             "submission_id": native,
@@ -204,23 +163,53 @@ class RayLauncher:
         if http_answer.status in REFUSES:
             raise Declined(f"Ray refuses the job: {http_answer.last_line}", code="ray_refused")
         if "agent" not in http_answer.text:
-            raise Unreachable(
-                f"Ray could not take the job (HTTP {http_answer.status}): {http_answer.last_line}", code="odd_answer"
-            )
+            why = f"Ray could not take the job (HTTP {http_answer.status}): {http_answer.last_line}"
+            raise Unreachable(why, code="odd_answer")
         since, tries = self._without_agent.get(run, (self.clock(), 0))
         self._without_agent[run] = since, tries + 1
-        if tries + 1 >= AGENT_TRIES and self.clock() - since >= AGENT_S:
-            raise Declined(
-                f"Ray has had no agent to take the job for {self.clock() - since:.0f} s; {_NO_AGENT_HINT}",
-                code="no_agent",
-                hint=_NO_AGENT_HINT,
-            )
+        if tries + 1 >= AGENT_TRIES and (waited := self.clock() - since) >= AGENT_S:
+            why = f"Ray has had no agent to take the job for {waited:.0f} s; {_NO_AGENT_HINT}"
+            raise Declined(why, code="no_agent", hint=_NO_AGENT_HINT)
         raise Unreachable(f"Ray at {self.api.url} has no agent to take the job yet", code="no_agent")
 
+    # -- asking and ending --------------------------------------------------------------------------------------
 
-def _says(target: Target, option: str, word: str) -> bool:
-    """Whether an option means yes, or no; YAML turns these words into truth values."""
-    return truth(target.text(option)) is (word == "yes")
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `JobLauncher`."""
+        known = {job.get("submission_id"): job for job in self.api.get("/api/jobs/", list) if isinstance(job, dict)}
+        if self.unshared:
+            self.unshared.natives |= {handle.run: handle.native for handle in handles}
+        return {h.run: observation(known[h.native]) for h in handles if h.native in known}
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `JobLauncher`. Ray sends TERM, and KILL after RAY_JOB_STOP_WAIT_TIME_S.
+
+        A stop of a job that never started stays queued with it, so `hard` also ends its supervisor.
+        """
+        job = self.api.job(handle.native) if hard else {}
+        if job is None:
+            return
+        if job.get("status") not in OVER:
+            said = self.api.ask("POST", f"{job_path(handle.native)}/stop")
+            if said.status >= 500:  # it was neither done, nor is there nothing to do it to
+                self.api.expect(said, dict)
+        if hard:
+            free(self.api, handle, job, sweep=job.get("status") == "RUNNING")
+
+    def forget(self, handle: Handle) -> str:
+        """See `JobLauncher`."""
+        if handle.native in self._forgotten:
+            return ""
+        job = self.api.job(handle.native)
+        # A restarted head knows no job, and may have left a trainer whose Runner died with its supervisor.
+        killed = job is None or str(job.get("error_type")) in _KILLED or (job.get("driver_exit_code") or 0) < 0
+        keeps = truth(self.target.text("keep_actors")) is True
+        told = "" if keeps and not killed else free(self.api, handle, job or {}, sweep=killed)
+        self.api.ask("DELETE", job_path(handle.native))
+        if self.unshared:
+            self.unshared.natives.pop(handle.run, None)
+        self._forgotten.add(handle.native)
+        return told
 
 
 def submission_id(job: Job) -> str:
@@ -230,27 +219,180 @@ def submission_id(job: Job) -> str:
 
 def observation(job: Mapping[str, Any]) -> Observation:
     """The observation for one entry of GET /api/jobs/ (ray/dashboard/modules/job/pydantic_models.py, JobDetails)."""
-    word, kind = str(job.get("status", "")), str(job.get("error_type") or "")
-    node = node_of(job)
+    word, kind, node = str(job.get("status", "")), str(job.get("error_type") or ""), node_of(job)
     message = " ".join(str(job.get("message") or "").split())[:500]
     if word in _STATES:
-        reason = message if word == "PENDING" else ""
-        return Observation(_STATES[word], word, reason, node=node)
-    if word not in ("SUCCEEDED", "FAILED", "STOPPED"):
+        return Observation(_STATES[word], word, message if word == "PENDING" else "", node=node)
+    if word not in OVER:
         return Observation(JobState.UNKNOWN, word)
-    code = job.get("driver_exit_code")
+    said = f"Ray says {word}{f' ({kind})' if kind else ''}: {message}" if message else f"Ray says {word}"
     ending = Ending.STOPPED if word == "STOPPED" else Ending.LAUNCH_FAILED if kind in _NEVER_RAN else None
-    return Observation(
-        JobState.OVER,
-        word,
-        f"Ray says {word}{f' ({kind})' if kind else ''}: {message}" if message else f"Ray says {word}",
-        ending=ending,
-        cause="ray_stopped" if word == "STOPPED" else kind.lower(),
-        returncode=code if isinstance(code, int) else None,
-        node=node,
-    )
+    cause = "ray_stopped" if word == "STOPPED" else kind.lower()
+    code = job.get("driver_exit_code")
+    code = code if isinstance(code, int) else None
+    return Observation(JobState.OVER, word, said, ending=ending, cause=cause, returncode=code, node=node)
 
 
-def node_of(job: Mapping[str, Any]) -> str:
-    """The address of the node where a job's driver runs; "" before it started."""
-    return str(job.get("driver_agent_http_address") or "").removeprefix("http://").rpartition(":")[0]
+# -- without shared directories -----------------------------------------------------------------------------------
+
+LOGS_S = 2.0  # between two requests of a job's log ...
+LOGS_SHARE = 20.0  # ... and at least so many times the duration of such a request
+PACKAGE = 64 << 20  # bytes that may wait: a head takes 100 MB at once
+BOOT = 'exec "$(readlink /proc/$PPID/exe)" -S -E -s boot.py '  # the parent's interpreter
+_BOOT = """
+import base64, json, os, subprocess, sys
+what = json.load(open("boot.json"))
+for number, (directory, name, mode) in enumerate(what["files"]):
+    path, here = os.path.join(directory, name), "file-%d" % number
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(here, "rb") as file:
+        data = file.read()
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with open(fd, "wb") as file:
+        file.write(data)
+    os.rename(path + ".new", path)
+    os.unlink(here)
+if sys.argv[1] == "become":
+    os.chdir(what["cwd"] or "/")
+    os.execvpe(what["argv"][0], what["argv"], {**os.environ, **what["env"]})
+said = {"code": 127, "out": b"", "err": b""}
+try:
+    with open("stdin", "rb") as given:
+        done = subprocess.run(what["argv"], stdin=given, capture_output=True, cwd=what["cwd"] or None)
+    said = {"code": done.returncode, "out": done.stdout[:1 << 24], "err": done.stderr[:1 << 16]}
+except FileNotFoundError as error:
+    said["err"] = str(error).encode()
+text = {k: v if k == "code" else base64.b64encode(v).decode() for k, v in said.items()}
+sys.stdout.write("\\x1e" + json.dumps({"said": text}) + "\\n")
+"""
+
+
+class RayReach:
+    """`core.run.job_launcher.Reach` by jobs and their logs.
+
+    Written files wait for the next program or job, and go with it as a package of `working_dir` (PUT /api/packages in
+    ray/dashboard/modules/job/job_head.py, names as in ray/_private/runtime_env/packaging.py, of Ray 2.60, b7f4259e). A
+    program is a small job that prints its answer to its log: it takes seconds, so few are run. The Runner's files
+    return in its own job's log, see `core.run.log_stream`; `GET .../logs` returns the whole log each time, so it is
+    requested rarely.
+    """
+
+    shared = False
+
+    def __init__(self, api: RayApi, clock: Callable[[], float] = time.monotonic) -> None:
+        self.api = api
+        self.clock = clock
+        self.natives: dict[str, str] = {}  # run -> its job, once submitted
+        self._directories: dict[str, str] = {}  # remote directory -> run
+        self._waiting: dict[tuple[str, str], tuple[bytes, int]] = {}  # (directory, name) -> data, mode
+        self._stops: dict[str, Mapping[str, Any]] = {}  # by run: the request that was turned into a signal
+        self._logs: dict[str, tuple[float, JobLog]] = {}  # by run: time of the next request, content
+
+    def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
+        """See `Reach`. Reports no heartbeat: the head knows whether a job runs."""
+        ours = [want for want in wants if want.run in self.natives]
+        self._directories |= {want.directory: want.run for want in ours}
+        found = {want.run: self._directory_state(want) for want in ours}
+        return found | self._look_there([want for want in wants if want not in ours])
+
+    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
+        """See `Reach`: written with the next program or job. A stop request becomes a stop of the Ray job at once."""
+        if set(files) == {"stop"} and directory in self._directories:
+            run = self._directories[directory]
+            self._stops[run] = parse_object(files["stop"])
+            self.api.ask("POST", f"{job_path(self.natives[run])}/stop")
+            return
+        for name, data in files.items():
+            if name == "spec.json":  # the Runner tells everything in its log
+                data = json.dumps({**json.loads(data), "told": True}).encode()
+            self._waiting[directory, name] = data, 0o600 if name in private else 0o644
+        if sum(len(data) for data, _ in self._waiting.values()) > PACKAGE:
+            self.run(["true"])
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
+        """See `Reach`. The time that Ray needs to start the program does not count."""
+        body = {"entrypoint": BOOT + "say", "runtime_env": {"working_dir": self.package(argv, cwd, {}, stdin)}}
+        body["metadata"] = {"autoresearch": "a program"}
+        job = str(self.api.get("/api/jobs/", dict, body).get("submission_id"))
+        try:
+            self._wait(job, argv[0], timeout_s)
+            logs = self._log_of(job)
+        finally:
+            self.api.ask("DELETE", job_path(job))
+        self._waiting.clear()
+        for line in logs.split(b"\x1e")[1:]:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                said = json.loads(line.split(b"\n")[0])["said"]
+                return ProgramOutput(int(said["code"]), base64.b64decode(said["out"]), base64.b64decode(said["err"]))
+        raise Unreachable("a program of ours left no answer in Ray's log of it")
+
+    def package(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes = b"") -> str:
+        """Upload a program and the waiting files, which still wait; returns the URI for `working_dir`."""
+        files = [(directory, name, mode) for (directory, name), (_, mode) in self._waiting.items()]
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("boot.py", _BOOT)
+            archive.writestr("boot.json", json.dumps({"argv": [*argv], "cwd": cwd, "env": {**env}, "files": files}))
+            archive.writestr("stdin", stdin)
+            for number, (data, _) in enumerate(self._waiting.values()):
+                archive.writestr(f"file-{number}", data)
+        data = packed.getvalue()
+        # the time makes the name unique: a node does not unpack the same package twice
+        name = f"_ray_pkg_{hashlib.sha256(data + repr(time.time_ns()).encode()).hexdigest()[:16]}.zip"
+        said = self.api.ask("PUT", f"/api/packages/gcs/{name}", data=data)
+        if not said.ok:
+            raise Unreachable(f"Ray at {self.api.url} takes no package: {said.last_line}", code="no_package")
+        return f"gcs://{name}"
+
+    def went_with(self, handle: Handle) -> None:
+        """The waiting files went with this job."""
+        self.natives[handle.run] = handle.native
+        self._waiting.clear()
+
+    def clock_offset(self) -> float:
+        """See `Reach`: the head's clock, from its answers."""
+        return self.api.offset_s
+
+    def close(self) -> None:
+        """See `Reach`."""
+
+    def _log_of(self, native: str) -> bytes:
+        """All that a job printed; b"" for an unknown job."""
+        said = self.api.ask("GET", f"{job_path(native)}/logs")
+        return b"" if said.status == 404 else str(self.api.expect(said, dict).get("logs") or "").encode()
+
+    def _directory_state(self, want: Want) -> DirectoryState:
+        again_at, told = self._logs.get(want.run, (0.0, JobLog(want.run)))
+        if (now := self.clock()) >= again_at:
+            told = read(self._log_of(self.natives[want.run]), want.run)
+            after = self.clock()
+            self._logs[want.run] = after + max(LOGS_S, LOGS_SHARE * (after - now)), told
+        seen = told.seen(want.offsets, PIECE)
+        if want.run in self._stops and seen.exit.get("cause") == "sigterm":
+            asked = {"cause": "stop_request", "reason": "a stop was requested", **self._stops[want.run]}
+            return replace(seen, exit={**seen.exit, **{key: asked[key] for key in ("cause", "reason")}})
+        return seen
+
+    def _look_there(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
+        """Look by a program. A Runner that is seen this way has another job: a free lock proves nothing."""
+        if not wants:
+            return {}
+        asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
+        text = program("sys.stdout.write(json.dumps(agent.pack(agent.look(WANTS))))", WANTS=asked)
+        said = self.run(["python3", "-S", "-E", "-s", "-"], stdin=text)
+        try:
+            found = remote_agent.unpack(json.loads(said.text))
+        except ValueError:
+            raise Unreachable(f"Ray at {self.api.url} did not look at files: {said.complaint}") from None
+        return {run: DirectoryState(**{**seen, "alive": None}) for run, seen in found.items()}
+
+    def _wait(self, job: str, program_name: str, timeout_s: float) -> None:
+        started: float | None = None
+        while (said := self.api.job(job) or {}).get("status") not in OVER:
+            now = self.clock()
+            if said.get("status") == "RUNNING":
+                started = now if started is None else started
+            if (started is not None and now - started > timeout_s) or (said.get("status") is None):
+                self.api.ask("POST", f"{job_path(job)}/stop")
+                raise Unreachable(f"{program_name} gave no answer within {timeout_s:.0f} s")
+            time.sleep(0.2)

@@ -35,7 +35,7 @@ COPIED = {  # options of a target without shared files; lab/remote_files/{upload
 Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 _LAUNCHERS = {  # module in this package and its launcher; imported when a target of that kind is used
     Kind.SSH: ("ssh", "SshLauncher"),
-    Kind.SLURM: ("slurm_options", "launcher_of"),
+    Kind.SLURM: ("slurm", "launcher_of"),
     Kind.RAY: ("ray", "RayLauncher"),
     Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
 }

@@ -1,4 +1,7 @@
-"""Slurm: one sbatch job per run; the scheduler says where it runs, the exit record says how it ended."""
+"""Slurm: one sbatch job per run, or one allocation for many short ones; on this machine, or by a login node.
+
+The scheduler says where a run is, its exit record how it ended.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +9,52 @@ import contextlib
 import re
 import shlex
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Handle, Job, JobState, Observation, ProgramOutput, Reach, Unreachable
 from autoresearch.core.run.limits import GRACE_S
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.launchers import descriptions
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import MOST_SAID, SharedFiles
-from autoresearch.launchers.slurm_answers import number, refusal, sentence, silence
-from autoresearch.launchers.slurm_states import (
-    FIELDS,
-    SACCT_FIELDS,
-    Row,
-    accounted,
-    observation,
-    rows,
-    shown,
-)
+from autoresearch.launchers.slurm_job import Row, SlurmOptions, number, observation, sentence, silence
+from autoresearch.launchers.ssh_words import CONNECTION
 
+OPTIONS = {
+    **{name: meaning for name, meaning in CONNECTION.items() if name != "setup"},
+    "host": "a login node, where Slurm's commands are called over ssh; default: they are called here",
+    "shared": "true: the login node sees this machine's files under the same paths; nothing is copied",
+    "login_setup": "shell words that are run first on the login node, such as `. /etc/profile`",
+    **jobs.OPTIONS,
+}
 ANSWER_S = 30.0
 PREFLIGHT_S = 10.0
 HOPELESS_S = 60.0  # seconds; a hopeless reason may be temporary: a partition that is being changed
 ASK_AGAIN_S = 30.0  # seconds; about a job that is not in the queue
-SHOWN_AT_ONCE = 5  # jobs shown one by one (`scontrol`) in one poll
 ACCOUNTED_AT_ONCE = 50
+MOST_PARTITIONS = 8  # that `doctor` shows
+_SINFO = "%R|%a|%l|%D|%t|%c|%m|%G"  # sinfo(1): name, up or down, time limit, nodes, their state, CPUs, MB, gres
 _FOREIGN = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SCANCEL_", "SQUEUE_", "SACCT_")
 _FOREIGN_NAMES = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "CUDA_VISIBLE_DEVICES"}
 _SITE = {"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"}  # how the cluster is found
+
+
+def launcher_of(target: Target, environ: Mapping[str, str]) -> SlurmLauncher:
+    """The launcher that a target's options ask for. Raises UsageError for invalid options."""
+    reach: Reach | None = None
+    if target.text("host"):
+        from autoresearch.launchers.ssh_reach import SshReach
+
+        options = {name: value for name, value in target.options.items() if name != "setup"}
+        options |= {"setup": target.text("login_setup")} if target.text("login_setup") else {}
+        reach = SshReach(replace(target, options=options), environ)
+    shares = truth(target.text("interactive"))
+    return (SlurmAllocation if shares else SlurmLauncher)(target, environ, reach=reach)
 
 
 def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
@@ -44,6 +64,17 @@ def cleaned(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name in _SITE or not (name.startswith(_FOREIGN) or name in _FOREIGN_NAMES)
     }
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is kept of one job from poll to poll."""
+
+    hopeless_since: float | None = None
+    last_words: str | None = None  # of its output
+    asked: float | None = None  # when accounting was asked about it: it is not in the queue
+    row: Row | None = None  # ... and the answer
+    begun: bool = False  # its Runner was reached
 
 
 class SlurmLauncher:
@@ -59,21 +90,43 @@ class SlurmLauncher:
         reach: Reach | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        jobs.check(target)
+        self.options = SlurmOptions.of(target)
         self.target = target
         self.reach: Reach = reach or SharedFiles(cleaned(environ))
         self.clock = clock
-        self._where = jobs.on_cluster(target)
-        self._hopeless: dict[str, float] = {}  # job -> since when
-        self._last_words: dict[str, str] = {}  # job -> last words of its output
-        self._asked: dict[str, float] = {}  # job that is not in the queue -> time of its last query
-        self._found: dict[str, Row] = {}  # ... and the answer
+        self._known: defaultdict[str, _Known] = defaultdict(_Known)
         self._accounts = True  # until Slurm reports that there is no accounting
-        self._begun: set[str] = set()  # jobs whose Runner was reached
+
+    def _ask(self, *words: str, timeout_s: float = ANSWER_S) -> ProgramOutput:
+        """Output of a Slurm command on this cluster; raises Unreachable if its failure says nothing about any job."""
+        said = self.reach.run([words[0], *self.options.cluster, *words[1:]], timeout_s=timeout_s)
+        if said.returncode and (silent := silence(words[0], said)):
+            raise silent
+        return said
 
     def describe(self) -> list[tuple[str, str]]:
-        """See `Describes`."""
-        return descriptions.of_slurm(self.reach, self._where, self.target.text("partition"))
+        """See `Describes`: version, accounting, and each partition with its limit and nodes."""
+        version = self.reach.run(["sinfo", "--version"]).text.split() or ["unknown"]
+        storage = self._configured("AccountingStorageType") or "unknown"
+        accounting = "none: what was purged is known by its exit record alone" if storage.endswith("none") else storage
+        partition = self.target.text("partition")
+        said = self._ask("sinfo", "-h", "-o", _SINFO, *([f"--partition={partition}"] if partition else []))
+        parts: dict[str, list[str]] = {}
+        for cells in (line.split("|") for line in said.text.splitlines()):
+            if len(cells) == 8:
+                name, up, limit, nodes, state, cpus, memory, gres = cells
+                gres = "" if gres.startswith("(null") else f", {gres}"
+                about = parts.setdefault(name, [f"{up}, at most {limit}"])
+                about.append(f"{nodes} {state} ({cpus} CPUs, {memory} MB{gres})")
+        shown = [(f"partition {name}", "; ".join(about)) for name, about in parts.items()]
+        if (left := len(shown) - MOST_PARTITIONS) > 0:
+            shown[MOST_PARTITIONS:] = [("partitions", f"and {left} more")]
+        return [("Slurm", version[-1]), ("accounting", accounting), *shown]
+
+    def _configured(self, name: str) -> str:
+        """A value of slurm.conf; "" if it is not told."""
+        lines = self._ask("scontrol", "show", "config", timeout_s=PREFLIGHT_S).text.splitlines()
+        return next((line.partition("=")[2].strip() for line in lines if line.split()[:1] == [name]), "")
 
     # -- preflight ----------------------------------------------------------------------------------------------
 
@@ -89,155 +142,143 @@ class SlurmLauncher:
         if self.reach.run(["sbatch", "--version"], timeout_s=PREFLIGHT_S).returncode == 127:
             return [Finding(Severity.ERROR, "no_sbatch", "sbatch is not on PATH", "run where Slurm's commands are")]
         found = self._grace_is_short()
-        words = ["sbatch", "--test-only", *self._where, *jobs.resources(self.target, 0)]
-        if script := self.target.text("script"):
-            said = self.reach.run(["test", "-r", script])
-            if said.returncode:
-                return [*found, Finding(Severity.ERROR, "no_script", f"{script} cannot be read", "change `script`")]
-            words.append(script)
-        else:
-            words.append("--wrap=true")
-        said = self._asked_of_slurm(words, PREFLIGHT_S)
-        if said.returncode:
-            no = refusal(said)
-            found.append(Finding(Severity.ERROR, f"slurm_{no.code}", f"Slurm would refuse a job: {no.reason}", no.hint))
-            if no.code in ("refused", "refused_resources") and (away := self._nodes_away()):
-                text = f"Slurm has no room for a job while nodes are {away}: {no.reason}"
-                hint = "runs wait in its queue until they are back"
-                found[-1] = Finding(Severity.WARNING, f"slurm_{no.code}", text, hint)
-        return found
+        script = self.options.script
+        if script and self.reach.run(["test", "-r", script]).returncode:
+            return [*found, Finding(Severity.ERROR, "no_script", f"{script} cannot be read", "change `script`")]
+        words = ["sbatch", "--test-only", *self.options.asked(0), script or "--wrap=true"]
+        said = self._ask(*words, timeout_s=PREFLIGHT_S)
+        if not said.returncode:
+            return found
+        no = jobs.refusal(said)
+        if no.code in ("refused", "refused_resources") and (away := self._nodes_away()):
+            text = f"Slurm has no room for a job while nodes are {away}: {no.reason}"
+            hint = "runs wait in its queue until they are back"
+            return [*found, Finding(Severity.WARNING, f"slurm_{no.code}", text, hint)]
+        text = f"Slurm would refuse a job: {no.reason}"
+        return [*found, Finding(Severity.ERROR, f"slurm_{no.code}", text, no.hint)]
 
     def _nodes_away(self) -> str:
-        """The states of nodes that are unavailable now: `--test-only` refuses a job that sbatch would let wait for
-        them.
-        """
+        """The states of nodes that are away now: `--test-only` refuses a job that sbatch would let wait for them."""
         with contextlib.suppress(Unreachable):
-            said = self._asked_of_slurm(["sinfo", *self._where, "-h", "-o", "%T"], PREFLIGHT_S)
+            said = self._ask("sinfo", "-h", "-o", "%T", timeout_s=PREFLIGHT_S)
             states = {line.strip().rstrip("*~#!%$@^-") for line in said.text.splitlines()}
             return ", ".join(sorted(state for state in states if re.match("drain|down|maint|reserv|fail|power", state)))
         return ""
 
     def _grace_is_short(self) -> list[Finding]:
         """Slurm sends KILL this long after its TERM; a Runner with a longer grace leaves no exit record."""
-        said = self._asked_of_slurm(["scontrol", *self._where, "show", "config"], PREFLIGHT_S)
-        told = next((line for line in said.text.splitlines() if line.startswith("KillWait ")), "")
-        kill_s = float("".join(c for c in told.partition("=")[2] if c.isdecimal()) or "inf")
+        kill_s = float("".join(c for c in self._configured("KillWait") if c.isdecimal()) or "inf")
         if kill_s > GRACE_S:
             return []
         message = f"Slurm kills what is left {kill_s:.0f} s after it asked a job to end (KillWait)"
-        hint = (
-            f"give runs a shorter grace, such as --grace {max(1, int(kill_s) // 2)}s, so that they leave a full record"
-        )
+        grace = f"--grace {max(1, int(kill_s) // 2)}s"
+        hint = f"give runs a shorter grace, such as {grace}, so that they leave a full record"
         return [Finding(Severity.WARNING, "short_kill_wait", message, hint)]
 
     # -- submitting ---------------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> Handle:
         """See `JobLauncher`. Raises Unreachable also if the job may have been submitted."""
+        about = {"directory": job.directory, "name": job.name}
         if job.again and (native := self._find(job)):
-            return self._queued(job, native)
-        text, words = jobs.script(job, self.target), jobs.words(job, self.target)
-        if script := self.target.text("script"):
+            return Handle(job.run, native, about)
+        words, text = self.options.words(job), self.options.batch_script(job)
+        if script := self.options.script:
             self.reach.put(job.directory, {"slurm.sh": text.encode()})
             exports = [f"COMMAND=exec bash {shlex.quote(job.directory)}/slurm.sh", f"BASE_LOG_DIR={job.directory}"]
-            exports += [f"{name}={value}" for name, value in jobs.environment(self.target).items()]
+            exports += [f"{name}={value}" for name, value in self.options.environment.items()]
             words, text = ["env", *exports, *words, script], ""
         said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
-        return self._queued(job, number("sbatch", said))
-
-    def _queued(self, job: Job, native: str) -> Handle:
-        return Handle(job.run, native, {"directory": job.directory, "name": job.name})
+        return Handle(job.run, number("sbatch", said), about)
 
     def _find(self, job: Job) -> str:
         """A job that an earlier submit may have created; the oldest if there are several, "" if none."""
         wanted = jobs.comment(job)
         ours = (row for row in self._queue() if row.comment == wanted or (row.name == job.name and not _is_ours(row)))
-        found = sorted(int(row.native) for row in ours if not _refused(row))
+        refused = ("FAILED", "BadConstraints")
+        found = sorted(int(row.native) for row in ours if (row.word, row.reason) != refused)
         for native in found[1:]:
             self._cancel(str(native), hard=True)
         if found:
             return str(found[0])
-        kept = self._from_accounting(["--name", job.name])
+        kept = self._from_accounting("--name", job.name)
         return min((row.native for row in kept if row.name == job.name), key=int, default="")
 
     # -- asking -------------------------------------------------------------------------------------------------
 
     def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
         """See `JobLauncher`: one squeue, and one sacct for jobs that it does not list."""
-        known = {row.native: row for row in self._queue()}
-        missing = [handle.native for handle in handles if handle.native not in known]
-        if missing:
-            self._look_elsewhere(missing)
-            known |= {native: self._found[native] for native in missing if native in self._found}
-        there = [(h, known[h.native]) for h in handles if h.native in known and _is_its(known[h.native], h)]
+        found = {row.native: row for row in self._queue()}
+        missing = [handle.native for handle in handles if handle.native not in found]
+        found |= self._kept_by_accounting(missing)
+        there = [(h, found[h.native]) for h in handles if h.native in found and _is_its(found[h.native], h)]
         self._look_whether_begun(there)
         return {handle.run: self._observation(handle, row) for handle, row in there}
 
     def _queue(self) -> list[Row]:
         """Every own job that slurmctld remembers; never by id, as a purged one makes squeue fail."""
-        words = ["squeue", *self._where, "--me", "--noheader", "--states=all", f"--Format={FIELDS}"]
-        said = self._asked_of_slurm(words, ANSWER_S)
+        words = ("squeue", "--me", "--all", "--noheader", "--states=all", f"--Format={jobs.FIELDS}")
+        said = self._ask(*words)
         if said.returncode:
             raise Unreachable(f"squeue: {sentence(said)}")
         if len(said.out) >= MOST_SAID:  # a job missing from a cut list is not gone
             raise Unreachable(f"squeue: your queue is longer than {MOST_SAID >> 20} MiB", code="queue_too_long")
-        return list(rows(said.text))
+        return list(jobs.rows(said.text))
 
-    def _look_elsewhere(self, missing: Sequence[str]) -> None:
-        """Jobs missing from the queue: a few by `scontrol`, the others by accounting if there is any.
-
-        Only what a job ended with is kept: one that still runs is asked about again.
-        """
+    def _kept_by_accounting(self, missing: Sequence[str]) -> dict[str, Row]:
+        """Jobs that slurmctld does not remember. What is over stays so; others are asked about again."""
         now = self.clock()
-        unsettled = [n for n in missing if n not in self._found or self._found[n].state is not JobState.OVER]
-        due = [n for n in unsettled if now - self._asked.get(n, -ASK_AGAIN_S) >= ASK_AGAIN_S]
-        self._asked |= dict.fromkeys(due, now)
+        known = {native: self._known[native] for native in missing}
+        due = [
+            native
+            for native, one in known.items()
+            if not (one.row and one.row.state is JobState.OVER)
+            and (one.asked is None or now - one.asked >= ASK_AGAIN_S)
+        ]
         for native in due:
-            self._found.pop(native, None)
-        for native in due[:SHOWN_AT_ONCE]:
-            said = self._asked_of_slurm(["scontrol", *self._where, "show", "job", "-o", native], ANSWER_S)
-            if row := shown(said.text):
-                self._found[native] = row
-        gone = [native for native in due if native not in self._found]
-        for first in range(0, len(gone), ACCOUNTED_AT_ONCE):
-            some = gone[first : first + ACCOUNTED_AT_ONCE]
-            self._found |= {row.native: row for row in self._from_accounting(["-j", ",".join(some)])}
+            known[native].asked, known[native].row = now, None
+        for first in range(0, len(due), ACCOUNTED_AT_ONCE):
+            for row in self._from_accounting("-j", ",".join(due[first : first + ACCOUNTED_AT_ONCE])):
+                self._known[row.native].row = row
+        return {native: one.row for native, one in known.items() if one.row}
 
-    def _from_accounting(self, which: Sequence[str]) -> list[Row]:
+    def _from_accounting(self, *which: str) -> list[Row]:
         """Empty without accounting or an answer of it: slurmctld did answer, and the exit record decides."""
         if not self._accounts:
             return []
-        words = ["sacct", *self._where, "-X", "-n", "-P", "-S", "now-14days", "-o", SACCT_FIELDS, *which]
+        words = ["sacct", *self.options.cluster, "-X", "-n", "-P", "-S", "now-14days", "-o", jobs.SACCT_FIELDS, *which]
         try:
             said = self.reach.run(words, timeout_s=ANSWER_S)
         except Unreachable:
             return []
-        disabled = "storage is disabled" in said.err.decode("utf-8", "replace")
-        self._accounts = not (said.returncode and (disabled or said.returncode == 127))
-        return list(accounted(said.text)) if said.returncode == 0 else []
+        self._accounts = not (said.returncode == 127 or (said.returncode and b"storage is disabled" in said.err))
+        return list(jobs.accounted(said.text)) if said.returncode == 0 else []
 
     def _observation(self, handle: Handle, job_row: Row) -> Observation:
-        native = job_row.native
+        known, now = self._known[job_row.native], self.clock()
         if not job_row.hopeless:
-            self._hopeless.pop(native, None)
-        for_ever = job_row.hopeless and self.clock() - self._hopeless.setdefault(native, self.clock()) >= HOPELESS_S
-        if job_row.went_wrong and not job_row.not_shared and native not in self._last_words:
-            self._last_words[native] = self._tail(f"{handle.more.get('directory', '')}/{jobs.OUTPUT}")
-        if job_row.word == "RUNNING" and self._prepares and native not in self._begun:
-            job_row = Row(native, "CONFIGURING", node=job_row.node, reason="its nodes are being set up")
-        return observation(job_row, last_words=self._last_words.get(native, ""), for_ever=for_ever)
+            known.hopeless_since = None
+        elif known.hopeless_since is None:
+            known.hopeless_since = now
+        for_ever = known.hopeless_since is not None and now - known.hopeless_since >= HOPELESS_S
+        if job_row.went_wrong and known.last_words is None:
+            known.last_words = self._tail(f"{handle.more.get('directory', '')}/{jobs.OUTPUT}")
+        if job_row.word == "RUNNING" and self._prepares and not known.begun:
+            job_row = Row(job_row.native, "CONFIGURING", node=job_row.node, reason="its nodes are being set up")
+        return observation(job_row, last_words=known.last_words or "", for_ever=for_ever)
 
     @property
     def _prepares(self) -> bool:
         """Whether the job does other work, of any length, before its Runner can show."""
-        return bool(self.target.text("script") or self.target.text("setup"))
+        return bool(self.options.script or self.options.setup)
 
-    def _look_whether_begun(self, running: Sequence[tuple[Handle, Row]]) -> None:
-        young = [(h, row) for h, row in running if row.word == "RUNNING" and row.native not in self._begun]
-        if not self._prepares or not young:
-            return
-        marks = {f"{handle.more.get('directory', '')}/{jobs.STARTED}": row.native for handle, row in young}
-        self._begun |= {marks[line] for line in self.reach.run(["ls", *marks]).text.splitlines() if line in marks}
+    def _look_whether_begun(self, there: Sequence[tuple[Handle, Row]]) -> None:
+        young = [(h, row) for h, row in there if row.word == "RUNNING" and not self._known[row.native].begun]
+        if self._prepares and young:
+            marks = {f"{handle.more.get('directory', '')}/{jobs.STARTED}": row.native for handle, row in young}
+            for line in self.reach.run(["ls", *marks]).text.splitlines():
+                if line in marks:
+                    self._known[marks[line]].begun = True
 
     def _tail(self, path: str) -> str:
         """The last words of a job's output, in one line."""
@@ -253,25 +294,15 @@ class SlurmLauncher:
 
     def _cancel(self, native: str, *, hard: bool) -> None:
         """Softly: TERM to the Runner alone. Hard: TERM to all its processes, and KILL after Slurm's KillWait."""
-        soft = [] if hard or self.target.text("script") else ["--signal=TERM", "--batch"]
-        self._asked_of_slurm(["scancel", *self._where, *soft, native], ANSWER_S)  # ignore a job that is over
+        soft = [] if hard or self.options.script else ["--signal=TERM", "--batch"]
+        self._ask("scancel", *soft, native)  # ignore a job that is over
 
     def forget(self, handle: Handle) -> None:
         """See `JobLauncher`. Also signals a launch script that its command is over."""
-        for told in (self._last_words, self._hopeless, self._asked, self._found):
-            told.pop(handle.native, None)
-        self._begun.discard(handle.native)
-        if self.target.text("script"):
-            logs = f"{handle.more.get('directory', '')}/{handle.native}-logs"
-            if self.reach.run(["test", "-d", logs]).returncode == 0:
-                self.reach.put(logs, {"ENDED": b""})
-
-    def _asked_of_slurm(self, words: Sequence[str], timeout_s: float) -> ProgramOutput:
-        """Output of a Slurm command; raises Unreachable if its failure says nothing about any job."""
-        said = self.reach.run(words, timeout_s=timeout_s)
-        if said.returncode and (silent := silence(words[0], said)):
-            raise silent
-        return said
+        self._known.pop(handle.native, None)
+        logs = f"{handle.more.get('directory', '')}/{handle.native}-logs"
+        if self.options.script and self.reach.run(["test", "-d", logs]).returncode == 0:
+            self.reach.put(logs, {"ENDED": b""})
 
 
 def _is_ours(job_row: Row) -> bool:
@@ -286,6 +317,177 @@ def _is_its(job_row: Row, handle: Handle) -> bool:
     return not job_row.comment or job_row.name == handle.more.get("name")
 
 
-def _refused(job_row: Row) -> bool:
-    """Whether it is the row of a job that sbatch refused."""
-    return job_row.word == "FAILED" and job_row.reason == "BadConstraints"
+# -- one allocation for many short runs ---------------------------------------------------------------------------
+
+TIME_S = 8 * 3600.0  # default walltime of an allocation
+KILL_S = 5  # seconds from TERM to KILL in a hard stop
+TRIES = 3  # an allocation may be ending just now
+
+# A hard stop kills every process with the run's id: a trainer may have outlived its Runner.
+_HOLDER = """#!/bin/bash
+spool={base}/$SLURM_JOB_ID
+mkdir -p "$spool" && cd "$spool" || exit 66
+declare -A pid
+pass_on() {{ [ ${{#pid[@]}} = 0 ] || kill -"$1" "${{pid[@]}}" 2>/dev/null; }}
+trap 'ending=1; touch closed; pass_on TERM' TERM
+trap 'ending=1; touch closed; pass_on USR1' USR1
+of_run() {{ grep -lszx "AUTORESEARCH_RUN_ID=$1" /proc/[0-9]*/environ | cut -d/ -f3; }}
+since=$SECONDS
+while :; do
+    for run in "${{!pid[@]}}"; do
+        if ! kill -0 "${{pid[$run]}}" 2>/dev/null; then
+            wait "${{pid[$run]}}"
+            mv "$run.taken" "$run.over.$?"
+            unset "pid[$run]"
+        elif [ -e "$run.kill" ]; then
+            kill -TERM "${{pid[$run]}}"
+            sleep {kill_s}
+            kill -KILL $(of_run "$run") 2>/dev/null
+        elif [ -e "$run.stop" ]; then
+            rm -f "$run.stop"
+            kill -TERM "${{pid[$run]}}"
+        fi
+    done
+    if [ -n "$ending" ]; then
+        [ ${{#pid[@]}} = 0 ] && exit 0
+        sleep 0.2
+        continue
+    fi
+    for job in $(ls -tr -- *.job 2>/dev/null); do
+        [ ${{#pid[@]}} -lt {slots} ] || break
+        run=${{job%.job}}
+        mv "$job" "$run.taken" 2>/dev/null || continue
+        bash "$run.taken" >> "$run.out" 2>&1 </dev/null &
+        pid[$run]=$!
+    done
+    [ ${{#pid[@]}} = 0 ] || since=$SECONDS
+    if [ $((SECONDS - since)) -ge {idle} ]; then
+        touch closed
+        compgen -G '*.job' >/dev/null || exit 0
+        rm -f closed
+    fi
+    sleep 0.2
+done
+"""
+
+
+class SlurmAllocation(SlurmLauncher):
+    """`core.run.job_launcher.JobLauncher` whose runs share one allocation, so that they do not wait in the queue.
+
+    A holder job keeps the allocation and watches its *spool*, a directory of its own: `RUN.job` is a run to start,
+    which the holder claims by renaming it to `RUN.taken`, and to `RUN.over.CODE` once it is over. After a kill of any
+    process all is found again: the holder by its comment, the run by its files. Without runs the holder exits after a
+    while.
+    """
+
+    @property
+    def mark(self) -> str:
+        """Prefix of an allocation's comment; the path of its spools follows."""
+        return f"autoresearch:allocation:{self.target.key}:"
+
+    def _holders(self) -> dict[str, Row]:
+        """The allocations of this target that Slurm remembers, by their spools."""
+        ours = [row for row in self._queue() if row.comment.startswith(self.mark)]
+        return {f"{row.comment.removeprefix(self.mark)}/{row.native}": row for row in ours}
+
+    def _is_there(self, path: str) -> bool:
+        return self.reach.run(["test", "-e", path]).returncode == 0
+
+    def _withdraw(self, spool: str, run: str) -> bool:
+        """Withdraw an unstarted run; False if the holder has claimed it (also by a rename)."""
+        return self.reach.run(["mv", f"{spool}/{run}.job", f"{spool}/{run}.gone"]).returncode == 0
+
+    def submit(self, job: Job) -> Handle:
+        """See `JobLauncher`: into the existing allocation, or into a new one."""
+        base = str(PurePosixPath(job.argv[-2]).with_name(f"allocation_{self.target.key}"))  # it outlives a run
+        if job.again and (spool := self._spool_of(job, base)):
+            return self._handle(job, spool)
+        for _ in range(TRIES):
+            spool = self._open_spool() or f"{base}/{self._hold(job, base)}"
+            self.reach.put(spool, {f"{job.run}.job": self.options.batch_script(job).encode()})
+            if not self._is_there(f"{spool}/closed") or not self._withdraw(spool, job.run):
+                return self._handle(job, spool)
+        raise Unreachable("the allocation is ending just now", code="allocation_ends")
+
+    def _handle(self, job: Job, spool: str) -> Handle:
+        return Handle(job.run, f"{PurePosixPath(spool).name}+{job.run}", {"spool": spool, "directory": job.directory})
+
+    def _spool_of(self, job: Job, base: str) -> str:
+        """The spool that an earlier submit of a run may have reached; "" without one."""
+        bases = {base, *(str(PurePosixPath(spool).parent) for spool in self._holders())}
+        words = ["find", *sorted(bases), "-maxdepth", "2", "-name", f"{job.run}.*", "-not", "-name", "*.gone"]
+        found = sorted(self.reach.run(words).text.splitlines())
+        return str(PurePosixPath(found[0]).parent) if found else ""
+
+    def _open_spool(self) -> str:
+        """The spool of the oldest allocation that takes runs; "" if there is none."""
+        holders = sorted(self._holders().items(), key=lambda one: int(one[1].native))
+        live = [spool for spool, row in holders if row.state is not JobState.OVER]
+        going = {spool for spool, row in holders if row.word in ("COMPLETING", "STAGE_OUT")}  # its work is over
+        return next((spool for spool in live if spool not in going and not self._is_there(f"{spool}/closed")), "")
+
+    def _hold(self, job: Job, base: str) -> str:
+        """Ask Slurm for an allocation; returns its job number."""
+        slots, options = max(1, self.target.slots), self.options
+        text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=int(options.idle_s), kill_s=KILL_S)
+        self.reach.put(base, {"holder.sh": text.encode()})
+        words = ["sbatch", "--parsable", *options.cluster, *options.asked(job.gpus * slots)]
+        words += [f"--job-name=ajet_hold_{self.target.key}"]  # after `extra`: sbatch takes the last of two comments
+        words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
+        minutes = max(1, int((options.time_s or TIME_S) // 60))
+        words += [f"--time={minutes}", f"--signal=B:USR1@{options.signal_s}"]
+        said = self.reach.run(words, stdin=text.encode(), timeout_s=ANSWER_S, cwd=job.cwd)
+        return number("sbatch", said)
+
+    def poll(self, handles: Sequence[Handle]) -> Mapping[str, Observation]:
+        """See `JobLauncher`: one squeue and one listing of the spools."""
+        if not handles:
+            return {}
+        holders = self._holders()
+        spools = sorted({str(handle.more.get("spool", "")) for handle in handles})
+        marks: defaultdict[tuple[str, str], set[str]] = defaultdict(set)  # (spool, run) -> job, taken, over.0 ...
+        for path in self.reach.run(["find", *spools, "-maxdepth", "1", "-type", "f"]).text.splitlines():
+            spool, _, name = path.rpartition("/")
+            run, _, mark = name.partition(".")
+            marks[spool, run].add(mark)
+        found = {h.run: self._seen(h, marks, holders.get(str(h.more.get("spool", "")))) for h in handles}
+        return {run: observation for run, observation in found.items() if observation}
+
+    def _seen(
+        self, handle: Handle, marks: Mapping[tuple[str, str], set[str]], holder: Row | None
+    ) -> Observation | None:
+        """Combine the files of one run with the allocation's state; None: nothing is known."""
+        mine = marks.get((str(handle.more.get("spool", "")), handle.run), set())
+        if over := next((mark.removeprefix("over.") for mark in mine if mark.startswith("over.")), ""):
+            code, known = int(over) if over.isdecimal() else 1, self._known[handle.native]
+            if known.last_words is None:
+                known.last_words = self._tail(f"{handle.more.get('spool', '')}/{handle.run}.out")
+            return observation(Row("0", "FAILED" if code else "COMPLETED", code << 8), last_words=known.last_words)
+        if "gone" in mine:
+            return Observation(JobState.OVER, "CANCELLED", "it was withdrawn", ending=Ending.STOPPED, cause="cancelled")
+        if holder is None or mine.isdisjoint(("job", "taken")):
+            return None
+        if "taken" in mine:
+            return observation(holder)
+        if holder.state is JobState.OVER:
+            reason = f"the allocation ended before the run began: {holder.word}"
+            ending, cause = Ending.LAUNCH_FAILED, "job_gone"
+            return Observation(JobState.OVER, holder.word, reason, ending=ending, cause=cause, node=holder.node)
+        if holder.state is JobState.RUNNING:
+            return Observation(JobState.PENDING, "WAITING", "another run has the allocation", node=holder.node)
+        return self._observation(Handle(handle.run, holder.native), holder)
+
+    def stop(self, handle: Handle, *, hard: bool) -> None:
+        """See `JobLauncher`: stops the run, not the allocation."""
+        spool = str(handle.more.get("spool", ""))
+        if not spool or self._withdraw(spool, handle.run):
+            return
+        if self._is_there(f"{spool}/{handle.run}.taken"):
+            self.reach.put(spool, {f"{handle.run}.{'kill' if hard else 'stop'}": b""})
+
+    def forget(self, handle: Handle) -> None:
+        """See `JobLauncher`."""
+        spool = str(handle.more.get("spool", ""))
+        self._known.pop(handle.native, None)
+        if spool and not self._is_there(f"{spool}/{handle.run}.taken"):
+            self.reach.run(["find", spool, "-maxdepth", "1", "-name", f"{handle.run}.*", "-delete"])

@@ -1,39 +1,34 @@
-"""The sbatch command line of a run, and the batch script that becomes its Runner."""
+"""What Slurm is told and what it says: options, the batch script, and the words of its commands. Pure.
+
+Formats as Slurm 22.05 prints them (`squeue --Format`, `sacct --parsable2`); states are those of JOB STATE CODES and JOB
+REASON CODES in squeue(1), sentences of failures those of slurm_strerror (src/common/slurm_errno.c).
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
-from autoresearch.core.run.job_launcher import Job
+from autoresearch.core.run.ending import Ending
+from autoresearch.core.run.job_launcher import Declined, Job, JobState, Observation, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.errors import UsageError
-from autoresearch.launchers.slurm_states import NOT_SHARED_EXIT
 
 OUTPUT = "slurm.out"
 STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's
 EARLY_S = 60.0  # Slurm may send its signal this much earlier than requested
-SIGNAL_S = 120
-_PLAIN: tuple[str, ...] = (
-    "partition",
-    "account",
-    "qos",
-    "gres",
-    "gpus_per_node",
-    "cpus_per_task",
-    "mem",
-    "nodes",
-    "nodelist",
+NOT_SHARED_EXIT = 66  # of our batch script, if it does not see the run directory
+_FLAGS = (
+    *("partition", "account", "qos", "gres", "gpus_per_node", "cpus_per_task", "mem", "nodes", "nodelist"),
+    *("exclude", "constraint", "exclusive", "reservation"),
 )
-_PLAIN += ("exclude", "constraint", "exclusive", "reservation")
-_GPUS = ("gres", "gpus_per_node")
-
 OPTIONS = {
-    **{name: f"sbatch --{name.replace('_', '-')}" for name in _PLAIN},
+    **{name: f"sbatch --{name.replace('_', '-')}" for name in _FLAGS},
     "dependency": "sbatch --dependency, beside the one that keeps two jobs of one run apart",
     "cluster": "sbatch --clusters, where several are served from here",
     "extra": "a list of further words for sbatch",
@@ -46,7 +41,6 @@ OPTIONS = {
     "interactive": "true: runs share one allocation, for tight debug loops",
     "idle": "how long that allocation is kept without a run; default 10m",
 }
-DEFAULTS = {"margin": "5m", "idle": "10m"}
 
 # `exec` at the end: Slurm's signals reach the Runner. New files may show late on other nodes (network file systems).
 _SCRIPT = """#!/bin/bash
@@ -81,48 +75,107 @@ fi
 """
 
 
-def script(job: Job, target: Target, *, pause_s: float = 3.0) -> str:
-    """The batch script of a run: look for its directory, set up, become its Runner."""
-    lines = setup_lines(target)
-    return _SCRIPT.format(
-        far=shlex.quote(job.directory),
-        not_shared=NOT_SHARED_EXIT,
-        pause=pause_s,
-        given=_exports(job.environment),
-        setup=_exports(environment(target)) + (f"{lines}\n" if lines else ""),
-        environment=_ENVIRONMENT,
-        started=STARTED,
-        argv=shlex.join(job.argv),
-    )
+@dataclass(frozen=True, slots=True)
+class SlurmOptions:
+    """A target's options, read once."""
+
+    cluster: tuple[str, ...]  # the words that name it, for every client command
+    resources: tuple[str, ...]  # what sbatch is asked for
+    extra: tuple[str, ...]
+    names_gpus: bool
+    environment: Mapping[str, str]
+    setup: str
+    script: str
+    dependency: str
+    signal_s: int
+    margin_s: float
+    time_s: float  # 0: what the run's limits need
+    idle_s: float
+
+    @classmethod
+    def of(cls, target: Target) -> SlurmOptions:
+        """Raises UsageError for an option that makes no sense."""
+        given = target.options
+
+        def wrong(option: str, why: str) -> NoReturn:
+            raise UsageError(f"launchers.{target.name}.{option}: {given.get(option)!r} {why}")
+
+        def seconds(option: str, default: str) -> float:
+            try:
+                return parse_duration(target.text(option, default))
+            except ValueError as error:
+                wrong(option, str(error))
+
+        extra, setup, variables = given.get("extra") or (), given.get("setup") or "", given.get("environment") or {}
+        if not _is_list(extra):
+            wrong("extra", "is no list of words")
+        if not isinstance(variables, Mapping) or not all(
+            re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in variables
+        ):
+            wrong("environment", "is no block of NAME: value")
+        if not target.text("signal", "0").isdecimal():
+            wrong("signal", "is no number of seconds")
+        flags = ((f"--{name.replace('_', '-')}", given.get(name)) for name in _FLAGS)
+        return cls(
+            cluster=(f"--clusters={target.text('cluster')}",) if target.text("cluster") else (),
+            resources=tuple(
+                flag if value is True else f"{flag}={value}" for flag, value in flags if value not in (None, False, "")
+            ),
+            extra=tuple(map(str, extra)),
+            names_gpus=any(target.text(name) for name in ("gres", "gpus_per_node")),
+            environment={str(name): str(value) for name, value in variables.items()},
+            setup="\n".join(map(str, setup)) if _is_list(setup) else str(setup),
+            script=target.text("script"),
+            dependency=target.text("dependency"),
+            signal_s=int(target.text("signal", "120")),
+            margin_s=seconds("margin", "5m"),
+            time_s=seconds("time", "0s"),
+            idle_s=seconds("idle", "10m"),
+        )
+
+    def asked(self, gpus: int) -> list[str]:
+        """sbatch's words for resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
+        ours = [f"--gres=gpu:{gpus}"] if gpus and not self.names_gpus else []
+        return [*self.resources, *ours, *self.extra]
+
+    def minutes(self, max_s: float) -> int:
+        """The walltime: beyond the Runner's own limits, with room for a signal that comes early."""
+        needed = max_s + self.margin_s + self.signal_s + EARLY_S
+        return max(1, math.ceil(min(needed, self.time_s or needed) / 60))
+
+    def words(self, job: Job) -> list[str]:
+        """`sbatch` and its options for a run; the script itself comes after, or on stdin.
+
+        `singleton`: should one run ever have two jobs, the second waits until the first is over, and is then refused.
+        """
+        found = ["sbatch", "--parsable", *self.cluster, f"--job-name={job.name}", f"--comment={comment(job)}"]
+        found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
+        dependency = ",".join(word for word in ("singleton", self.dependency) if word)
+        found += [f"--time={self.minutes(job.max_s)}", f"--dependency={dependency}"]
+        if not self.script:  # there the Runner is in a step, and a batch shell would die of it
+            found.append(f"--signal=B:USR1@{self.signal_s}")
+        return found + self.asked(job.gpus)
+
+    def batch_script(self, job: Job, *, pause_s: float = 3.0) -> str:
+        """The batch script of a run: look for its directory, set up, become its Runner."""
+        return _SCRIPT.format(
+            far=shlex.quote(job.directory),
+            not_shared=NOT_SHARED_EXIT,
+            pause=pause_s,
+            given=_exports(job.environment),
+            setup=_exports(self.environment) + (f"{self.setup}\n" if self.setup else ""),
+            environment=_ENVIRONMENT,
+            started=STARTED,
+            argv=shlex.join(job.argv),
+        )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
-
-
-def words(job: Job, target: Target) -> list[str]:
-    """`sbatch` and its options for a run; the script itself comes after, or on stdin."""
-    found = ["sbatch", "--parsable", *on_cluster(target), f"--job-name={job.name}", f"--comment={comment(job)}"]
-    found += ["--no-requeue", "--open-mode=append", f"--output={escaped(job.directory)}/{OUTPUT}"]
-    found += [f"--time={minutes(job, target)}", f"--dependency={dependency(target)}"]
-    if not target.text("script"):  # there the Runner is in a step, and a batch shell would die of it
-        found.append(f"--signal=B:USR1@{signal_s(target)}")
-    return found + resources(target, job.gpus)
-
-
-def resources(target: Target, gpus: int) -> list[str]:
-    """The requested resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
-    found = []
-    for name in _PLAIN:
-        value = target.options.get(name)
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            found.append(flag)
-        elif value not in (None, False, ""):
-            found.append(f"{flag}={value}")
-    if gpus and not any(target.text(name) for name in _GPUS):
-        found.append(f"--gres=gpu:{gpus}")
-    return found + [str(word) for word in target.options.get("extra") or ()]
 
 
 def comment(job: Job) -> str:
@@ -130,65 +183,210 @@ def comment(job: Job) -> str:
     return "autoresearch:" + ":".join(re.sub(r"[^\w./@+-]", "_", text) for text in (job.campaign, job.run))
 
 
-def dependency(target: Target) -> str:
-    """`singleton`: should one run ever have two jobs, the second waits until the first is over, and is then refused."""
-    return ",".join(word for word in ("singleton", target.text("dependency")) if word)
-
-
-def minutes(job: Job, target: Target) -> int:
-    """The walltime in minutes: beyond the Runner's own limits, with room for a signal that comes early."""
-    asked = job.max_s + seconds(target, "margin") + signal_s(target) + EARLY_S
-    return max(1, math.ceil(min(asked, seconds(target, "time") if target.text("time") else asked) / 60))
-
-
-def signal_s(target: Target) -> int:
-    """Seconds before the walltime's end at which the Runner is signalled."""
-    said = target.text("signal", str(SIGNAL_S))
-    return int(said) if said.isdecimal() else int(_bad(target, "signal", "is no number of seconds"))
-
-
-def seconds(target: Target, option: str) -> float:
-    """An option that is a duration, in seconds. Raises UsageError for any other value."""
-    try:
-        return parse_duration(target.text(option, DEFAULTS.get(option, "")))
-    except ValueError as error:
-        return float(_bad(target, option, str(error)))
-
-
-def environment(target: Target) -> dict[str, str]:
-    """The target's variables for the job."""
-    given = target.options.get("environment") or {}
-    if not isinstance(given, Mapping) or not all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in given):
-        _bad(target, "environment", "is no block of NAME: value")
-    return {str(name): str(value) for name, value in given.items()}
-
-
-def setup_lines(target: Target) -> str:
-    """Shell lines to run before the Runner, as one text."""
-    given: Any = target.options.get("setup") or ""
-    return "\n".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
-
-
-def on_cluster(target: Target) -> list[str]:
-    """The option that names the cluster, for every client command."""
-    return [f"--clusters={target.text('cluster')}"] if target.text("cluster") else []
-
-
 def escaped(path: str) -> str:
     """A path in which Slurm finds no filename pattern."""
     return path.replace("\\", "\\\\").replace("%", "%%")
 
 
-def check(target: Target) -> None:
-    """Raise UsageError for invalid options."""
-    extra = target.options.get("extra") or ()
-    if isinstance(extra, str) or not isinstance(extra, Sequence):
-        _bad(target, "extra", "is no list of words")
-    signal_s(target), environment(target)
-    for option in ("time", "margin", "idle"):
-        if target.text(option):
-            seconds(target, option)
+# -- states -------------------------------------------------------------------------------------------------------
+
+# A width of 0 means unlimited; the field that may hold anything comes last.
+FIELDS = "JobID:0|,State:0|,exit_code:0|,NodeList:0|,Name:0|,Reason:0|,Comment:0"
+SACCT_FIELDS = "JobIDRaw,State,ExitCode,NodeList,JobName"
+_NO_STDOUT_SIGNAL = 53  # how Slurm records that the node could not open the job's output file
+_RUNNING = {"RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED"}
+_OVER: dict[str, tuple[Ending | None, str, str]] = {  # ending where there is no exit record, cause, reason
+    **dict.fromkeys(("COMPLETED", "FAILED", "REVOKED", "LAUNCH_FAILED"), (None, "", "")),
+    "TIMEOUT": (Ending.MAX_TIME, "walltime", "Slurm ended the job at its time limit"),
+    "DEADLINE": (Ending.MAX_TIME, "deadline", "Slurm ended the job at its deadline"),
+    "PREEMPTED": (Ending.LOST, "preempted", "Slurm preempted the job"),
+    "NODE_FAIL": (Ending.LOST, "node_failed", "a node of the job failed"),
+    "BOOT_FAIL": (Ending.LAUNCH_FAILED, "node_failed", "a node of the job did not boot"),
+    "CANCELLED": (Ending.STOPPED, "cancelled", "the job was cancelled in Slurm"),
+    "OUT_OF_MEMORY": (Ending.CRASHED, "oom", "Slurm ended the job: it used more memory than it had asked for"),
+}
+_EXPECTED = ("COMPLETED", "REVOKED")
+_FOR_EVER = re.compile(
+    r"PartitionConfig|PartitionNodeLimit|PartitionTimeLimit|DependencyNeverSatisfied|BadConstraints|AccountNotAllowed"
+    r"|QOSNotAllowed|Invalid(Account|QOS)|ReservationDeleted|(QOS|Assoc|Association)\w*PerJob\w*|QOSMin\w+"
+)
 
 
-def _bad(target: Target, option: str, why: str) -> str:
-    raise UsageError(f"launchers.{target.name}.{option}: {target.options.get(option)!r} {why}")
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job as Slurm reports it. `status` is a wait status: exit code * 256 + signal."""
+
+    native: str
+    word: str
+    status: int = 0
+    node: str = ""
+    name: str = ""
+    reason: str = ""
+    comment: str = ""
+
+    @property
+    def state(self) -> JobState:
+        """The job's state; unknown words (of a newer Slurm) count as pending."""
+        if self.word in _RUNNING:
+            return JobState.RUNNING
+        return JobState.OVER if self.word in _OVER else JobState.PENDING
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether the job's output may say why it is over."""
+        return self.state is JobState.OVER and self.word not in _EXPECTED and not self.not_shared
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it would wait for ever in its present state."""
+        return self.state is JobState.PENDING and bool(_FOR_EVER.fullmatch(self.reason))
+
+    @property
+    def not_shared(self) -> bool:
+        """Whether the node did not see the run directory."""
+        blind = self.status >> 8 == NOT_SHARED_EXIT or (self.status & 127) == _NO_STDOUT_SIGNAL
+        return self.word == "FAILED" and blind
+
+
+def rows(text: str) -> Iterator[Row]:
+    """The rows of `squeue --noheader --Format=FIELDS`; other lines are skipped."""
+    for line in text.splitlines():
+        cells = ["" if cell.strip() in ("(null)", "None", "N/A") else cell.strip() for cell in line.split("|", 6)]
+        if len(cells) == 7 and cells[0].isdecimal():
+            native, word, status, *others = cells
+            yield Row(native, word, int(status) if status.isdecimal() else 0, *others)
+
+
+def accounted(text: str) -> Iterator[Row]:
+    """The rows of `sacct -X -n -P -o SACCT_FIELDS`; `CANCELLED by 1000` is CANCELLED, `3:0` exit code and signal."""
+    for line in text.splitlines():
+        cells = line.split("|", 4)
+        if len(cells) == 5 and cells[0].isdecimal() and cells[1]:
+            code, _, number = cells[2].partition(":")
+            status = (int(code) << 8 if code.isdecimal() else 0) | (int(number) & 127 if number.isdecimal() else 0)
+            yield Row(cells[0], cells[1].split()[0], status, cells[3].replace("None assigned", ""), cells[4])
+
+
+def observation(job_row: Row, *, last_words: str = "", for_ever: bool = False) -> Observation:
+    """The observation of a row. last_words: of the job's output; for_ever: it has been hopeless for a while."""
+    if job_row.state is not JobState.OVER:
+        hint = hint_for(job_row.reason)[1] if job_row.hopeless else ""
+        reason = f"{job_row.reason} ({hint})" if hint else job_row.reason
+        return Observation(job_row.state, job_row.word, reason, node=job_row.node, hopeless=for_ever)
+    ending, cause, why = _OVER[job_row.word]
+    code, number = job_row.status >> 8, job_row.status & 127
+    if job_row.word == "DEADLINE" and not job_row.node:
+        ending = Ending.LAUNCH_FAILED
+    if job_row.not_shared:
+        ending, cause = Ending.LAUNCH_FAILED, "not_shared"
+        node = job_row.node or "its node"
+        why = f"{node} does not see the run directory; records must lie on a file system that it shares"
+    elif job_row.reason == "BadConstraints":
+        why = "Slurm refused it: no node can serve what it asks for"
+    elif job_row.word not in _EXPECTED and not why:
+        why = f"the job failed with {f'exit code {code}' if code and not number else f'signal {number}'}"
+    if last_words and ending in (None, Ending.LAUNCH_FAILED) and not job_row.not_shared:
+        why = f"{why}: {last_words}"
+    return Observation(
+        JobState.OVER,
+        job_row.word,
+        why,
+        ending=ending,
+        cause=cause,
+        returncode=code or None,
+        outranks=ending not in (None, Ending.LAUNCH_FAILED),
+        node=job_row.node,
+    )
+
+
+# -- failures of its commands -------------------------------------------------------------------------------------
+
+_SILENCE = re.compile(  # it says nothing of any job
+    r"Unable to contact slurm|Socket timed out|in standby mode|Zero Bytes were transmitted|Transport endpoint"
+    r"|Connection (refused|reset|timed out)|No route to host|Network is unreachable|temporarily"
+    r"|Unable to establish|Could not establish a configuration source|failed to fetch config"
+    r"|Error (connecting|opening)|Communication (connection|shutdown)|Header lengths|Broken pipe|Insane message length"
+    r"|Database (is|not) |slurmdbd|Incompatible versions|Name or service not known|failure in name resolution",
+    re.IGNORECASE,
+)
+_CREDENTIAL = re.compile(r"munge|authentication|Invalid .*credential|expired", re.IGNORECASE)
+_CREDENTIAL_HINT = "Slurm's credentials are refused here; `munge -n | unmunge` shows whether munged works"
+_HINTS = (  # of a sentence of sbatch, or of the reason of a job that would wait for ever: what it is about, what helps
+    (
+        r"accounting/qos|policy",
+        "policy",
+        "your account's limits forbid it: fewer slots, a smaller job, or another `qos`",
+    ),
+    (r"time ?limit|--time", "time", "set `time` of the target to the partition's limit, or a shorter exp_max_time"),
+    (r"Partition(Config|NodeLimit)", "nodes", "ask for less, such as fewer nodes, or for another partition"),
+    (r"dependency", "dependency", "change `dependency` of the target"),
+    (
+        r"invalid partition|partition name",
+        *("partition", "change `partition` of the target; `sinfo -s` lists what there is"),
+    ),
+    (r"account", "account", "change `account` of the target; `sacctmgr show associations user=$USER` lists yours"),
+    (
+        r"\bqos\b|^InvalidQOS",
+        "qos",
+        "change `qos` of the target; or fewer slots, where it limits how many jobs you submit",
+    ),
+    (r"gres|generic resource", "gres", "change `gres` or `gpus_per_run`; `sinfo -o '%N %G'` lists what nodes have"),
+    (r"reservation", "reservation", "change `reservation` of the target; `scontrol show reservation` lists them"),
+    (r"feature", "constraint", "change `constraint` of the target; `sinfo -o '%N %f'` lists features"),
+    (r"node name", "nodes", "change `nodelist` or `exclude` of the target; `sinfo -N` lists nodes"),
+    (r"memory", "mem", "ask for less memory: `mem` of the target"),
+    (r"node configuration|node count|processors", "resources", "no node of the partition has that; ask for less"),
+    (
+        r"unrecognized option|invalid option",
+        "option",
+        "this Slurm's sbatch has no such option: see `extra` of the target",
+    ),
+    (r"unable to open file|no such file", "script", "change `script` of the target"),
+)
+
+
+def hint_for(sentence: str) -> tuple[str, str]:
+    """What Slurm's sentence is about, as one word, and what helps; two "" where that is unknown."""
+    return next(((what, hint) for pattern, what, hint in _HINTS if re.search(pattern, sentence, re.I)), ("", ""))
+
+
+def number(program: str, output: ProgramOutput) -> str:
+    """The number of the submitted job; a site's own lines may surround it.
+
+    Raises Declined for a refusal, Unreachable without a number: a job may exist, and is searched for before another
+    submit.
+    """
+    if output.returncode:
+        raise silence(program, output) or refusal(output)
+    if found := re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S*)?\s*$", output.text, re.MULTILINE):
+        return str(found[-1])
+    raise Unreachable(f"{program} told no number of its job: {output.complaint}", code="odd_answer")
+
+
+def sentence(output: ProgramOutput) -> str:
+    """Slurm's error message without `sbatch: error:`; the line that names the cause comes first."""
+    lines = (output.err or output.out).decode("utf-8", "replace").strip().splitlines()
+    told = [re.sub(r"^(\w+: )?(error|fatal): ", "", line).strip() for line in lines if not line.startswith("Try ")]
+    told = [re.sub(r"^sbatch: ", "", line) for line in told if line]
+    return "; ".join(dict.fromkeys(told))[:400] or f"exit code {output.returncode}"
+
+
+def silence(program: str, output: ProgramOutput) -> Unreachable | None:
+    """The Unreachable of a failure that says nothing about any job; None for any other failure."""
+    words = (output.err + output.out).decode("utf-8", "replace")
+    if output.returncode == 127 or (output.returncode < 0 and not words):
+        return Unreachable(f"{program} could not be run: {sentence(output)}", code=f"no_{program}")
+    if _SILENCE.search(words):
+        return Unreachable(f"{program}: {sentence(output)}")
+    if _CREDENTIAL.search(words):
+        return Unreachable(f"{program}: {sentence(output)}", code="unauthorized", hint=_CREDENTIAL_HINT)
+    return None
+
+
+def refusal(output: ProgramOutput) -> Declined:
+    """The Declined of a refusal by sbatch, with a hint what to change."""
+    words = sentence(output)
+    what, hint = hint_for(words)
+    if not what:
+        return Declined(f"sbatch: {words}", code="refused", hint="`sbatch --test-only` with the same options says more")
+    return Declined(f"sbatch: {words}", code=f"refused_{what}", hint=hint)

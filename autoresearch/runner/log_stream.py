@@ -1,4 +1,4 @@
-"""Streams the run directory to stdout, for targets that return only a job's log (`kubectl logs`, Ray's `/logs`).
+"""Streams the run directory to stdout, for targets that return only a job's log (Ray's `/logs`), which is a file there.
 
 run.log is written unchanged. Frames are interleaved, one per line: the byte 0x1e (ASCII's record separator, as in
 RFC 7464), a JSON object, a line feed. `{"told": RUN, "file": NAME, "text": ...}` is a piece of another growing file;
@@ -9,9 +9,9 @@ last. The frame of `lock` is a periodic heartbeat: `{"t": seconds since 1970}`. 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import os
-import time
 
 from .basics import NEVER, clock, wall
 from .remote_requests import GROWING, look
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 LOG = "run.log"
 PACE_S = 1.0  # minimum interval between pieces
 BEAT_S = 30.0  # between two heartbeats
-LAST_S = 20.0  # limit for writing the rest at the end
 
 
 class LogStream:
     """Replaces `TerminalMirror`: writes everything that appears in the run directory to stdout, skipping nothing.
 
-    Bytes that are not UTF-8 are replaced, because Ray cannot serve a log that contains them. Never blocks on a pipe.
+    Bytes that are not UTF-8 are replaced, because Ray cannot serve a log that contains them.
     """
 
     def __init__(self, run: str, directory: str, metrics: Sequence[str] = ()) -> None:
@@ -43,8 +42,6 @@ class LogStream:
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in names}
         self._runner: dict[str, Any] = {}
         self._beat_at = 0.0
-        self._left = b""  # not yet accepted by stdout
-        os.set_blocking(1, False)
 
     def say(self, text: str) -> int:
         """No-op: there is no terminal to print to."""
@@ -58,35 +55,27 @@ class LogStream:
         self.next_at = min(self.next_at, now + PACE_S)
 
     def pump(self, now: float) -> None:
-        """Write new content if it is time, as much as stdout accepts."""
+        """Write new content if it is time."""
         if now >= self.next_at:
             self.next_at = now + PACE_S if self._tell() else NEVER
 
     def finish(self, text: str) -> None:
-        """Write everything that is left and then the exit record, within `LAST_S` in all."""
-        until = clock() + LAST_S
-        while self._tell() and clock() < until:
-            time.sleep(0.02 if self._left else 0.0)
-        self._left += self._frame("exit.json", record=look(self.directory, {}).get("exit", {})).encode()
-        while self._write() and clock() < until:
-            time.sleep(0.02)
+        """Write everything that is left and then the exit record."""
+        while self._tell():
+            pass
+        self._write(self._frame("exit.json", record=look(self.directory, {}).get("exit", {})))
 
     def _tell(self) -> bool:
-        """Write one piece; returns whether there may be more."""
-        news = b"" if self._left else self._news().encode()
-        self._left += news
-        return self._write() or bool(news)
+        """Write one piece of what is new; returns whether there was any."""
+        news = self._news()
+        self._write(news)
+        return bool(news)
 
-    def _write(self) -> bool:
-        """Write what stdout accepts; returns whether anything is left."""
-        try:
-            while self._left:
-                self._left = self._left[os.write(1, self._left) :]
-        except BlockingIOError:
-            return True
-        except OSError:  # the reader is gone
-            self._left = b""
-        return False
+    def _write(self, text: str) -> None:
+        data = text.encode()
+        with contextlib.suppress(OSError):  # the disk of a head may be full
+            while data:
+                data = data[os.write(1, data) :]
 
     def _news(self) -> str:
         seen = look(self.directory, self._offsets)

@@ -12,7 +12,7 @@ from pathlib import Path
 from autoresearch.core.run.job_launcher import Handle, Job
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers.slurm import SlurmLauncher
-from autoresearch.launchers.slurm_states import FIELDS
+from autoresearch.launchers.slurm_job import FIELDS
 from tests.bench.result import Result
 from tests.engines.slurm.cluster import Cluster, missing
 

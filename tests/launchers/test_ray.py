@@ -14,7 +14,7 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, DirectoryState, Handle, Job, JobState, Unreachable, Want
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
-from autoresearch.launchers import ray, ray_leftovers
+from autoresearch.launchers import ray, ray_api
 from autoresearch.launchers.ray import RayLauncher
 from autoresearch.launchers.registry import check, pinned
 from tests.far.contract import Trial
@@ -94,7 +94,7 @@ def test_what_is_submitted(fake_ray: Any, eventually: Any) -> None:
     assert said["entrypoint"] == "exec env AUTORESEARCH_RUN_ID=lr-abc123 true"
     assert said["metadata"]["autoresearch_run"] == "lr-abc123"
     wait = said["runtime_env"]["env_vars"].pop("RAY_JOB_STOP_WAIT_TIME_S")
-    assert int(wait) > 5 and said["runtime_env"]["env_vars"] == {ray_leftovers.MARK: "ajet_lr-abc123"}
+    assert int(wait) > 5 and said["runtime_env"]["env_vars"] == {ray_api.MARK: "ajet_lr-abc123"}
     assert ray.submission_id(job(attempt=2)) == "ajet_lr-abc123-a2"
 
 
@@ -172,7 +172,7 @@ def test_few_tries_are_not_enough_however_long_they_take(fake_ray: Any) -> None:
 
 def test_a_request_that_ray_does_not_understand_is_declined(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one = launcher(fake_ray)
-    monkeypatch.setattr(one, "_request", lambda job, native: {"entrypoint": "true", "oops": 1})
+    monkeypatch.setattr(one, "request", lambda job: {"entrypoint": "true", "oops": 1})
     with pytest.raises(Declined, match="unexpected keyword argument 'oops'"):
         one.submit(job())
 
@@ -341,9 +341,9 @@ def test_what_is_ours_is_found(fake_ray: Any) -> None:
         "actors": [KEEPER, SUPERVISOR, *others],
         "placement_groups": [GROUP, {**GROUP, "placement_group_id": "8", "creator_job_id": "03"}],
     }
-    left = ray_leftovers.look(launcher(fake_ray).api, "ajet_r", "02000000")
+    left = ray_api.left_by(launcher(fake_ray).api, "ajet_r", {"job_id": "02000000"})
     names = [("keeper", "mine"), ("_ray_internal_job_actor_ajet_r", "SUPERVISOR_ACTOR_RAY_NAMESPACE")]
-    assert left == ray_leftovers.Left(tuple(names), ("9c3c",))
+    assert left == ray_api.Left(tuple(names), ("9c3c",))
     assert str(left).startswith("actor keeper, ")
 
 
@@ -354,7 +354,7 @@ def test_what_cannot_be_freed_is_told(fake_ray: Any, monkeypatch: pytest.MonkeyP
     handle = one.submit(job("r"))
     fake_ray.until_over("ajet_r")
     fake_ray.state["actors"] = [KEEPER]
-    monkeypatch.setattr(ray_leftovers, "FREED_S", 1.0)
+    monkeypatch.setattr(ray_api, "FREED_S", 1.0)
     assert one.forget(handle) == "still on Ray, and could not be freed: actor keeper"
     assert not fake_ray.jobs
 

@@ -14,18 +14,10 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, ProgramOutput, Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
-from autoresearch.launchers import slurm_job
 from autoresearch.launchers.registry import launcher_of
 from autoresearch.launchers.shared import MOST_SAID
 from autoresearch.launchers.slurm import SlurmLauncher, cleaned
-from autoresearch.launchers.slurm_answers import refusal, silence
-from autoresearch.launchers.slurm_states import Row, accounted, observation, rows, shown
-
-SHOWN = (
-    "JobId=3 JobName=ajet_g UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901757 Nice=0 Account=(null) "
-    "QOS=(null) JobState=FAILED Reason=JobLaunchFailure Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 "
-    "ExitCode=0:53 RunTime=00:00:00 TimeLimit=01:00:00 ReqNodeList=(null) ExcNodeList=(null) NodeList=n1 BatchHost=n1"
-)
+from autoresearch.launchers.slurm_job import Row, SlurmOptions, accounted, observation, refusal, rows, silence
 
 
 class Scripted:
@@ -56,6 +48,10 @@ class Writable(Scripted):
 def desk(reach: Any, now: list[float] | None = None, **options: Any) -> SlurmLauncher:
     clock = now if now is not None else [0.0]
     return SlurmLauncher(Target("slurm", Kind.SLURM, 4, options), {}, reach=reach, clock=lambda: clock[0])
+
+
+def options(**given: Any) -> SlurmOptions:
+    return SlurmOptions.of(Target("slurm", Kind.SLURM, 0, given))
 
 
 def job(**more: Any) -> Job:
@@ -132,16 +128,7 @@ def test_a_comment_may_hold_anything_and_lines_that_are_no_row_are_passed_over()
     assert (row.native, row.node, row.reason, row.comment) == ("7", "n[1-2]", "", "a|b|c")
 
 
-def test_scontrol_and_sacct_tell_the_same() -> None:
-    row = shown(SHOWN)
-    assert row and (row.native, row.word, row.status, row.node, row.reason) == (
-        "3",
-        "FAILED",
-        53,
-        "n1",
-        "JobLaunchFailure",
-    )
-    assert row.not_shared and shown("Invalid job id specified") is None
+def test_rows_of_accounting() -> None:
     text = "1|FAILED|4:0|n[1-2]|wrap\n2|CANCELLED by 0|0:15|None assigned|wrap\n"
     text += "3|OUT_OF_MEMORY|0:125|n1|x\n1.batch|FAILED|4:0|n1|b\n"
     found = list(accounted(text))
@@ -278,13 +265,12 @@ def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_fo
     now = [0.0]
     reach = Scripted(
         squeue=queue(),
-        scontrol=ProgramOutput(1, b"", b"slurm_load_jobs error: Invalid job id specified"),
         sacct=ProgramOutput(1, b"", b"Slurm accounting storage is disabled"),
     )
     launcher, handles = desk(reach, now), [Handle(f"r{n}", str(n)) for n in range(1000)]
     assert launcher.poll(handles) == {}
-    assert (reach.count("scontrol"), reach.count("sacct")) == (5, 1)
-    assert launcher.poll(handles) == {} and len(reach.asked) == 8
+    assert reach.count("sacct") == 1
+    assert launcher.poll(handles) == {} and len(reach.asked) == 3
     now[0] = 31.0
     launcher.poll(handles)
     assert reach.count("sacct") == 1, "there is no accounting, and that was said"
@@ -292,21 +278,19 @@ def test_those_that_are_gone_cost_a_bounded_number_of_calls_and_are_not_asked_fo
 
 def test_a_job_missing_from_the_queue_that_still_runs_is_asked_about_again_until_it_is_over() -> None:
     now, word = [0.0], ["RUNNING"]
-    shown = "JobId=7 JobName=x JobState={} Reason=None ExitCode=0:0 NodeList=n1 Comment=(null)"
-    reach = Scripted(squeue=queue(), scontrol=lambda words: queue(shown.format(word[0])))
+    reach = Scripted(squeue=queue(), sacct=lambda words: queue(f"7|{word[0]}|0:0|n1|x"))
     launcher, handle = desk(reach, now), Handle("r", "7")
     assert launcher.poll([handle])["r"].state is JobState.RUNNING
     word[0] = "PREEMPTED"
     assert launcher.poll([handle])["r"].state is JobState.RUNNING
     for now[0] in (31.0, 62.0):
         assert launcher.poll([handle])["r"].cause == "preempted"
-    assert reach.count("scontrol") == 2
+    assert reach.count("sacct") == 2
 
 
 def test_accounting_knows_what_the_queue_forgot() -> None:
     reach = Scripted(
         squeue=queue(),
-        scontrol=ProgramOutput(1, b"", b"Invalid job id specified"),
         sacct=ProgramOutput(0, b"7|NODE_FAIL|1:0|n1|x\n"),
     )
     said = desk(reach).poll([Handle("r", "7"), Handle("s", "8")])
@@ -317,7 +301,7 @@ def test_accounting_that_does_not_answer_concludes_nothing() -> None:
     lost = ProgramOutput(
         1, b"", b"sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection"
     )
-    reach = Scripted(squeue=queue(), scontrol=ProgramOutput(1, b"", b"Invalid job id specified"), sacct=lost)
+    reach = Scripted(squeue=queue(), sacct=lost)
     assert desk(reach).poll([Handle("r", "7")]) == {}, "slurmctld has forgotten it: its exit record decides"
 
 
@@ -385,14 +369,12 @@ def test_the_command_of_a_launch_script_is_one_shell_command_wherever_it_lies() 
 
 
 def test_a_cap_on_the_walltime() -> None:
-    assert slurm_job.minutes(job(), Target("s", Kind.SLURM, 0, {"time": "10m"})) == 10
-    assert slurm_job.minutes(job(), Target("s", Kind.SLURM, 0, {"time": "10h"})) == 18
-    assert slurm_job.minutes(job(max_s=1.0), Target("s", Kind.SLURM, 0, {"margin": "0s", "signal": 1})) == 2
+    assert options(time="10m").minutes(600.0) == 10 and options(time="10h").minutes(600.0) == 18
+    assert options(margin="0s", signal=1).minutes(1.0) == 2
 
 
 def test_a_place_says_which_gpus_in_its_own_way() -> None:
-    place = Target("s", Kind.SLURM, 0, {"gpus_per_node": "h100:8", "nodes": 2})
-    assert slurm_job.resources(place, 8) == ["--gpus-per-node=h100:8", "--nodes=2"]
+    assert options(gpus_per_node="h100:8", nodes=2).asked(8) == ["--gpus-per-node=h100:8", "--nodes=2"]
 
 
 def test_what_tells_of_another_allocation_is_cleared() -> None:
@@ -403,7 +385,7 @@ def test_what_tells_of_another_allocation_is_cleared() -> None:
 
 @pytest.mark.system
 def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_path: Path) -> None:
-    text = slurm_job.script(job(directory=str(tmp_path / "gone")), Target("s", Kind.SLURM), pause_s=0.0)
+    text = options().batch_script(job(directory=str(tmp_path / "gone")), pause_s=0.0)
     done = subprocess.run(["bash"], input=text, capture_output=True, text=True)
     assert done.returncode == 66 and "does not see" in done.stdout
 
@@ -412,7 +394,7 @@ def test_the_script_waits_for_its_directory_and_says_that_it_is_not_there(tmp_pa
 def test_the_script_becomes_what_it_starts(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text("{}")
     (tmp_path / "environment").write_bytes(b"SLURM_NTASKS=64\0A=1\0M=old\0N=x\ny\0CUDA_VISIBLE_DEVICES=3")
-    place = Target("s", Kind.SLURM, 0, {"setup": ["export M='new\nline'"], "environment": {"B": "it's"}})
+    place = options(setup=["export M='new\nline'"], environment={"B": "it's"})
     given = job(directory=str(tmp_path), argv=("bash", "-c", "echo $$ $RUN"), environment={"RUN": "r 1"})
     words = [
         "env",
@@ -423,7 +405,7 @@ def test_the_script_becomes_what_it_starts(tmp_path: Path) -> None:
         'echo $$; exec bash "$0"',
         tmp_path / "job.sh",
     ]
-    (tmp_path / "job.sh").write_text(slurm_job.script(given, place, pause_s=0.0))
+    (tmp_path / "job.sh").write_text(place.batch_script(given, pause_s=0.0))
     done = subprocess.run(words, capture_output=True, text=True)
     first, second = done.stdout.splitlines()
     assert second == f"{first} r 1", "what Slurm signals is the Runner"

@@ -17,8 +17,7 @@ import pytest
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.launchers.slurm import SlurmLauncher
-from autoresearch.launchers.slurm_options import launcher_of
+from autoresearch.launchers.slurm import SlurmLauncher, launcher_of
 
 pytestmark = pytest.mark.real
 
