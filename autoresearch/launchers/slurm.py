@@ -23,7 +23,7 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.launchers import slurm_job as jobs
 from autoresearch.launchers.shared import MOST_SAID, SharedFiles
 from autoresearch.launchers.slurm_job import Row, SlurmOptions, number, observation, sentence, silence
-from autoresearch.launchers.ssh_words import CONNECTION
+from autoresearch.launchers.ssh_connection import CONNECTION, SshReach
 
 OPTIONS = {
     **{name: meaning for name, meaning in CONNECTION.items() if name != "setup"},
@@ -48,8 +48,6 @@ def launcher_of(target: Target, environ: Mapping[str, str]) -> SlurmLauncher:
     """The launcher that a target's options ask for. Raises UsageError for invalid options."""
     reach: Reach | None = None
     if target.text("host"):
-        from autoresearch.launchers.ssh_reach import SshReach
-
         options = {name: value for name, value in target.options.items() if name != "setup"}
         options |= {"setup": target.text("login_setup")} if target.text("login_setup") else {}
         reach = SshReach(replace(target, options=options), environ)
@@ -72,7 +70,7 @@ class _Known:
 
     hopeless_since: float | None = None
     last_words: str | None = None  # of its output
-    asked: float | None = None  # when accounting was asked about it: it is not in the queue
+    asked_at: float | None = None  # when accounting was asked about it: it is not in the queue
     row: Row | None = None  # ... and the answer
     begun: bool = False  # its Runner was reached
 
@@ -145,7 +143,7 @@ class SlurmLauncher:
         script = self.options.script
         if script and self.reach.run(["test", "-r", script]).returncode:
             return [*found, Finding(Severity.ERROR, "no_script", f"{script} cannot be read", "change `script`")]
-        words = ["sbatch", "--test-only", *self.options.asked(0), script or "--wrap=true"]
+        words = ["sbatch", "--test-only", *self.options.resource_words(0), script or "--wrap=true"]
         said = self._ask(*words, timeout_s=PREFLIGHT_S)
         if not said.returncode:
             return found
@@ -233,10 +231,10 @@ class SlurmLauncher:
             native
             for native, one in known.items()
             if not (one.row and one.row.state is JobState.OVER)
-            and (one.asked is None or now - one.asked >= ASK_AGAIN_S)
+            and (one.asked_at is None or now - one.asked_at >= ASK_AGAIN_S)
         ]
         for native in due:
-            known[native].asked, known[native].row = now, None
+            known[native].asked_at, known[native].row = now, None
         for first in range(0, len(due), ACCOUNTED_AT_ONCE):
             for row in self._from_accounting("-j", ",".join(due[first : first + ACCOUNTED_AT_ONCE])):
                 self._known[row.native].row = row
@@ -431,7 +429,7 @@ class SlurmAllocation(SlurmLauncher):
         slots, options = max(1, self.target.slots), self.options
         text = _HOLDER.format(base=shlex.quote(base), slots=slots, idle=int(options.idle_s), kill_s=KILL_S)
         self.reach.put(base, {"holder.sh": text.encode()})
-        words = ["sbatch", "--parsable", *options.cluster, *options.asked(job.gpus * slots)]
+        words = ["sbatch", "--parsable", *options.cluster, *options.resource_words(job.gpus * slots)]
         words += [f"--job-name=ajet_hold_{self.target.key}"]  # after `extra`: sbatch takes the last of two comments
         words += [f"--comment={self.mark}{base}", "--no-requeue", f"--output={jobs.escaped(base)}/%j.out"]
         minutes = max(1, int((options.time_s or TIME_S) // 60))

@@ -133,7 +133,7 @@ class SlurmOptions:
             idle_s=seconds("idle", "10m"),
         )
 
-    def asked(self, gpus: int) -> list[str]:
+    def resource_words(self, gpus: int) -> list[str]:
         """sbatch's words for resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
         ours = [f"--gres=gpu:{gpus}"] if gpus and not self.names_gpus else []
         return [*self.resources, *ours, *self.extra]
@@ -154,7 +154,7 @@ class SlurmOptions:
         found += [f"--time={self.minutes(job.max_s)}", f"--dependency={dependency}"]
         if not self.script:  # there the Runner is in a step, and a batch shell would die of it
             found.append(f"--signal=B:USR1@{self.signal_s}")
-        return found + self.asked(job.gpus)
+        return found + self.resource_words(job.gpus)
 
     def batch_script(self, job: Job, *, pause_s: float = 3.0) -> str:
         """The batch script of a run: look for its directory, set up, become its Runner."""

@@ -8,17 +8,23 @@ is found again by its remote directory.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Observation, Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import descriptions, gpus
-from autoresearch.launchers.ssh_forwards import Forwards, forwards_of, taken_port
-from autoresearch.launchers.ssh_reach import SshReach
-from autoresearch.launchers.ssh_words import CONNECTION
+from autoresearch.launchers import gpus
+from autoresearch.launchers.ssh_connection import CONNECTION, STANDS, SshReach, SshWords, meaning
+from autoresearch.runner.libc import process_control
 
 OPTIONS = {
     **CONNECTION,
@@ -30,7 +36,7 @@ OPTIONS = {
 SPAWN_S = 30.0  # a loaded host takes long to import
 CLOCK_S = 5.0  # clocks that differ by more are reported: times are corrected, files keep theirs
 FREE_BYTES = 1 << 30
-PROGRAMS = ("bash", "git", "rsync", "tmux", "nvidia-smi")
+PROGRAMS = ("bash", "git", "tmux", "nvidia-smi")
 
 
 class SshLauncher:
@@ -64,7 +70,7 @@ class SshLauncher:
             raise _declined(error, job) from error
         if "failed" in found:
             last = (found["said"].strip().splitlines() or [f"exit code {found['failed']}"])[-1]
-            raise Declined(f"{self.reach.destination}: the Runner did not start: {last}", code="runner_failed")
+            raise Declined(f"{self.reach.words.host}: the Runner did not start: {last}", code="runner_failed")
         return _handle(job, found, chosen.uuids)
 
     def _choose(self, count: int) -> gpus.GpuChoice:
@@ -90,7 +96,7 @@ class SshLauncher:
             return gpus.GpuChoice(gpus.select(str(count or some), there, taken=held), listed)
         except AutoresearchError as error:
             code = "lease_busy" if error.code == "gpus_busy" else "no_gpu"
-            reason = f"{self.reach.destination}: {error.message.replace('this machine', 'the host')}"
+            reason = f"{self.reach.words.host}: {error.message.replace('this machine', 'the host')}"
             raise Declined(reason, code=code, hint=error.hint) from error
 
     def _wanted_gpus(self) -> str:
@@ -111,7 +117,7 @@ class SshLauncher:
         found: Mapping[str, str] = self.reach.call("poll", handles=asked)
         if elsewhere := sorted({str(h.more["host"]) for h in handles if not self.reach.is_host_of(h.more)}):
             reason = (
-                f"{self.reach.destination} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
+                f"{self.reach.words.host} is {self.reach.hello['host']} now, and runs were started on {elsewhere[0]}"
             )
             raise Unreachable(reason, code="other_host", hint="name one host, not a name that stands for several")
         return {h.run: self._observation(h, found[h.run]) for h in handles}
@@ -121,7 +127,7 @@ class SshLauncher:
         if state == "unknown":
             return Observation(JobState.UNKNOWN)
         if state == "lives":
-            word = "; ".join(("running", *self.reach.forwards.complaints()))
+            word = f"running; {self.reach.forwards.wrong}" if self.reach.forwards.wrong else "running"
             return Observation(JobState.RUNNING, word, node=node)
         cause, reason = "runner_died", "its Runner died without an exit record"
         if handle.more["boot_id"] != self.reach.hello["boot_id"]:
@@ -144,14 +150,27 @@ class SshLauncher:
 
     def describe(self) -> list[tuple[str, str]]:
         """See `Describes`."""
-        found = self.reach.probe(paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
-        return descriptions.of_host(found, self.reach.call("gpus", within_s=60.0)["smi"])
+        said = self.reach.call("probe", paths=["~", "/tmp", "/ephemeral"], programs=PROGRAMS)
+        there = gpus.parse(self.reach.call("gpus", within_s=60.0)["smi"])
+        names = ", ".join(sorted({one.name for one in there}))
+        disks = [
+            (path, f"{one['free'] / 1e9:.0f} GB of {one['total'] / 1e9:.0f} GB free", one["writable"])
+            for path, one in said["paths"].items()
+            if one["there"]
+        ]
+        return [
+            ("host", f"{said['host']}, as {said['user'] or said['uid']}"),
+            ("python", f"{'.'.join(map(str, said['python']))} ({said['executable']})"),
+            ("programs", ", ".join(f"{name}{'' if path else ' missing'}" for name, path in said["programs"].items())),
+            ("GPUs", f"{len(there)}: {names}" if there else "none"),
+            *(("disk", f"{path}: {room}{'' if writable else ', read-only'}") for path, room, writable in disks),
+        ]
 
     def preflight(self) -> list[Finding]:
         """See `JobLauncher`. Connects, which takes up to `connect_timeout` if the host does not answer."""
         error = Severity.ERROR
         try:
-            found = self.reach.probe(paths=["~", "/tmp"], programs=PROGRAMS)
+            found = self.reach.call("probe", paths=["~", "/tmp"], programs=PROGRAMS)
             findings = [*self._forward_findings(), *self._host_findings(found), *self._gpu_findings()]
         except Unreachable as silent:
             return [Finding(error, silent.code, silent.reason, silent.hint)]
@@ -162,7 +181,7 @@ class SshLauncher:
         return findings
 
     def _host_findings(self, answer: Mapping[str, Any]) -> list[Finding]:
-        host, findings = self.reach.destination, []
+        host, findings = self.reach.words.host, []
         if not answer["programs"]["bash"]:
             findings.append(Finding(Severity.ERROR, "no_bash", f"{host}: bash, which runs commands, is not on PATH"))
         for path, there in answer["paths"].items():
@@ -233,3 +252,168 @@ def _declined(error: OSError, job: Job) -> Declined:
         return Declined(f"{job.argv[0]} is not there: {error.filename}: {error.strerror}", code="no_interpreter")
     code = {errno.ENOSPC: "disk_full", errno.EDQUOT: "disk_full"}.get(error.errno or 0, "unwritable")
     return Declined(f"{error.filename}: {error.strerror}", code=code)
+
+
+# -- port forwards ------------------------------------------------------------------------------------------------
+
+_PLACE = r"\[[^\]]+\]|[^:\[\]]+"
+_FORWARD = re.compile(rf"(?:({_PLACE}):)?([0-9]+):(?:{_PLACE}):[0-9]+\Z")  # ssh(1), -L and -R, without sockets
+PR_SET_PDEATHSIG = 1
+PATIENCE_S = 20.0  # for the forwards to be established
+COLLIDES_S = 3.0  # an ssh that ends frees its ports within this time
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """One forward; `text` is what ssh -L or -R takes: [ADDRESS:]PORT:HOST:PORT."""
+
+    text: str
+    remote: bool = False
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """ssh's option. Without an address ssh would be satisfied with one of 127.0.0.1 and ::1."""
+        found = _FORWARD.match(self.text)
+        address = "" if found and found[1] else "127.0.0.1:"
+        return ("-R" if self.remote else "-L", address + self.text)
+
+    @property
+    def port(self) -> tuple[str, int] | None:
+        """Address and local port that it listens on; None for a remote forward."""
+        found = _FORWARD.match(self.text)
+        if self.remote or found is None:
+            return None
+        return (found[1] or "127.0.0.1").strip("[]"), int(found[2])
+
+
+def forwards_of(target: Target) -> tuple[Forward, ...]:
+    """The forwards of a target. Raises ValueError for a malformed one."""
+    found: list[Forward] = []
+    for option, remote in (("forwards", False), ("remote_forwards", True)):
+        given = target.options.get(option) or []
+        for text in [given] if isinstance(given, str) else given:
+            if not _FORWARD.match(str(text)):
+                raise ValueError(f"{option}: {text!r} is no forward: 10086:localhost:10086")
+            found.append(Forward(str(text), remote))
+    return tuple(found)
+
+
+def taken_port(forward: Forward) -> str:
+    """Why the local port of a forward is unavailable, in one sentence; "" if it is free."""
+    if forward.port is None:
+        return ""
+    address, port = forward.port
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("" if address == "*" else address, port))
+        except OSError as error:
+            why = "another program has it" if error.errno == errno.EADDRINUSE else error.strerror
+            return f"port {port} of this machine cannot be forwarded ({forward.text}): {why}"
+    return ""
+
+
+class Forwards:
+    """The forwards of one target, held while its runs live by one ssh that is started again when it ends.
+
+    It is not the agent's connection: a failing forward must not make the host unreachable, and traffic through it must
+    not delay answers. It dies with this process (PR_SET_PDEATHSIG), so that the next Follower finds the ports free.
+    """
+
+    def __init__(
+        self,
+        forwards: Sequence[Forward],
+        environ: Mapping[str, str],
+        ssh_words: Callable[[], SshWords],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.forwards = tuple(forwards)
+        self.environ, self.words, self.clock = environ, ssh_words, clock
+        self.wrong = "the forwards are not made yet" if forwards else ""  # why they do not stand; "" if they do
+        self._collides = False  # ... because another process has a port
+        self._failures = 0
+        self._next_at = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None  # of both ends
+
+    def stand(self) -> str:
+        """Establish them, waiting some time; returns why a port is taken, else ""."""
+        begun = self.clock()
+        while self.tend():
+            if self.clock() - begun > (COLLIDES_S if self._collides else PATIENCE_S):
+                return self.wrong if self._collides else ""
+            time.sleep(0.05)
+        return ""
+
+    def tend(self) -> str:
+        """Start them if that is due; returns at once, with why they do not stand."""
+        if not self.forwards:
+            return ""
+        if self._process is not None and self._process.poll() is not None:
+            self._take_note(self._process.returncode)
+        if self._process is None and self.clock() >= self._next_at:
+            self._start()
+        if self._process is not None and self.wrong and STANDS in self._printed():
+            self.wrong, self._collides, self._failures = "", False, 0
+        return self.wrong
+
+    def end(self) -> None:
+        """End them; the ports are free on return."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._let_go()
+        self.wrong = "the forwards are not held any more" if self.forwards else ""
+
+    def _start(self) -> None:
+        if wrong := next(filter(None, map(taken_port, self.forwards)), ""):
+            self._fail(wrong, collides=True)
+            return
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as its process
+        self._process = subprocess.Popen(
+            self.words().forwarding(*(word for forward in self.forwards for word in forward.words)),
+            stdin=subprocess.PIPE,
+            stdout=self._output,
+            stderr=self._output,
+            env=dict(self.environ),
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+
+    def _printed(self) -> str:
+        assert self._output is not None
+        self._output.seek(0)
+        return self._output.read().decode("utf-8", "replace")
+
+    def _take_note(self, code: int) -> None:
+        """Record why the ssh ended, and schedule the next try."""
+        said = self._printed()
+        self._let_go()
+        if taken := re.search(r"remote port forwarding failed for listen port (\d+)", said):
+            self._fail(f"port {taken[1]} is taken on {self.words().host}", collides=True)
+        elif "Address already in use" in said:
+            self._fail("a port of the forwards is taken here", collides=True)
+        else:
+            self._fail(f"forwards: {meaning(self.words(), code, said, '').reason}")
+
+    def _let_go(self) -> None:
+        """Close the files of the ended ssh."""
+        assert self._process is not None and self._process.stdin is not None and self._output is not None
+        self._process.stdin.close()
+        self._output.close()
+        self._process = self._output = None
+
+    def _fail(self, wrong: str, *, collides: bool = False) -> None:
+        self.wrong, self._collides = wrong, collides
+        self._next_at = self.clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._failures += 1
+
+
+def _die_with_parent() -> None:
+    process_control(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

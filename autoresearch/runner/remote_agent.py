@@ -1,9 +1,9 @@
 """The remote file agent, a program on another host: one request per line on stdin, one answer per line on stdout.
 
-Its code arrives over the same stdin (`launchers/ssh_channel.py`), and it leaves no file on the host. Answers begin with
-a token that only the client knows, so that banners and output of shell startup files are not taken for answers. Bytes
-are encoded as {"=": base64}. It exits when the connection closes or no request arrives for `SILENT_S`; what it started
-keeps running.
+Its code arrives over the same stdin (`launchers/ssh_connection.py`), and it leaves no file on the host. Answers begin
+with a token that only the client knows, so that banners and output of shell startup files are not taken for answers.
+Bytes are encoded as {"=": base64}. It exits when the connection closes or no request arrives for `SILENT_S`; what it
+started keeps running.
 """
 
 from __future__ import annotations
@@ -126,28 +126,6 @@ def look(wants: list[Mapping[str, Any]]) -> dict[str, Any]:
 def put(directory: str, files: Mapping[str, bytes], private: list[str]) -> None:
     """Write files, see `remote_requests.put`. Raises OSError."""
     remote_requests.put(directory, files, private)
-
-
-def read(path: str, offset: int, most: int) -> dict[str, Any]:
-    """At most `most` bytes of a file from `offset` on, and the file's size. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:
-        file.seek(offset)
-        return {"data": file.read(most), "size": os.fstat(file.fileno()).st_size}
-
-
-def write(path: str, offset: int, data: bytes) -> int:
-    """Write a piece at `offset` and truncate after it; creates file and folders. Returns the file's new size."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        os.ftruncate(fd, offset)
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(fd, view, offset)
-            view, offset = view[written:], offset + written
-        return os.fstat(fd).st_size
-    finally:
-        os.close(fd)
 
 
 def run(argv: list[str], stdin: bytes, timeout_s: float, cwd: str) -> dict[str, Any]:
@@ -361,7 +339,6 @@ def probe(paths: list[str], programs: list[str]) -> dict[str, Any]:
     return {
         **hello(),
         "user": os.environ.get("USER") or os.environ.get("LOGNAME") or "",
-        "environment": dict(os.environ),
         "programs": {name: shutil.which(name) or "" for name in programs},
         "paths": {path: _volume(path) for path in paths},
         "ends_at_logout": _ends_at_logout(),
@@ -394,11 +371,8 @@ def _ends_at_logout() -> bool:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "hello": hello,
     "look": look,
     "put": put,
-    "read": read,
-    "write": write,
     "run": run,
     "started": started,
     "spawn": spawn,

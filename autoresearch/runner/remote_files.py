@@ -13,13 +13,15 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
+import tempfile
 from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
 BIG_VOLUME = "/ephemeral"  # mount point of the large disk on Brev instances
@@ -81,7 +83,6 @@ def survey(request: dict[str, Any]) -> dict[str, Any]:
         "free": free,
         "interpreter": _first_python(request["interpreters"], code),
         "lacking": [path for path in request["paths"] if not os.path.exists(path)],
-        "rsync": shutil.which("rsync") is not None,
         "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
 
@@ -278,23 +279,8 @@ def _remove(path: str) -> None:
 
 def unpack(request: dict[str, Any]) -> dict[str, Any]:
     """Extract an archive into the code directory and delete the archive."""
-    code, archive = request["code"], request["archive"]
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            _make_way(code, member.name)
-            place = f"{code}/{member.name}"
-            _remove(place)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            if member.issym():
-                os.symlink(member.linkname, place)
-                continue
-            source = tar.extractfile(member)
-            if source is None:
-                continue
-            with open(place, "wb") as target:
-                shutil.copyfileobj(source, target, PIECE)
-            os.chmod(place, 0o755 if member.mode & FEWEST_MODES else 0o644)
-    os.unlink(archive)
+    _extract(request["archive"], request["code"])
+    os.unlink(request["archive"])
     return {}
 
 
@@ -305,9 +291,25 @@ def fresh(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{archive} is not what was sent: its checksum differs", "code": "archive_changed"}
     _remove(place)
     os.makedirs(place)
-    kept = archive + ".tar"
-    shutil.copyfile(archive, kept)
-    return unpack({"code": place, "archive": kept})
+    _extract(archive, place)
+    return {}
+
+
+def _extract(archive: str, directory: str) -> None:
+    """Files and links of an archive of ours; what stands in their way goes."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            _make_way(directory, member.name)
+            place = f"{directory}/{member.name}"
+            _remove(place)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            source = None if member.issym() else tar.extractfile(member)
+            if source is None:
+                os.symlink(member.linkname, place)
+                continue
+            with open(place, "wb") as target:
+                shutil.copyfileobj(source, target, PIECE)
+            os.chmod(place, 0o755 if member.mode & FEWEST_MODES else 0o644)
 
 
 # ---------------------------------------------------------------------------------------------- the results
@@ -322,57 +324,48 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, list[Any]] = {}
     left: dict[str, int] = {}
-    room = request["most"]
-    named = sorted(_named(request), key=lambda one: (not one[2], one[1]))  # required files first, then by size
-    for path, size, must in named:
-        if path in found or path in left or not _is_new(path, request.get("since") or ""):
+    room, since = request["most"], request.get("since") or ""
+    for wish, size, path in sorted(_candidates(request)):
+        if path in found or path in left or not _is_new(path, since):
             continue
-        if not (must or size <= room):
-            left[path] = size
+        if wish == UNWANTED or (wish == WANTED and size > room):
+            left[path] = max(size, 0)
             continue
         try:
             found[path] = [path, size, os.readlink(path) if size < 0 else sha256(path)]
-            room -= 0 if must or size < 0 else size
+            room -= max(size, 0) if wish == WANTED else 0
         except OSError:  # unreadable, or deleted meanwhile
             left[path] = max(size, 0)
-    since = request.get("since") or ""
-    left.update({path: size for path, size in _left_out(request) if path not in found and _is_new(path, since)})
-    listed = json.dumps({"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)})
-    _write(request["answer"], listed.encode())
-    return {"size": len(listed.encode()), "files": len(found)}
+    listed = json.dumps(
+        {"files": list(found.values()), "left": sorted(left.items())[:200], "count": len(left)}
+    ).encode()
+    _write(request["answer"], listed)
+    return {"size": len(listed), "files": len(found)}
 
 
-def _named(request: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
+NEEDED, WANTED, UNWANTED = range(3)
+
+
+def _candidates(request: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """How much each file is wanted, its size, its path."""
     for place in request["always"]:
         for hit in sorted(glob.glob(place)):
-            for path in _files(hit):
-                if not _weights(path, hit, request):
-                    yield path, _size(path), True
+            for path in _files(hit):  # weights beside a trainer's state are not needed
+                if path == hit or _is_selected(os.path.relpath(path, hit), request, ()):
+                    yield NEEDED, _size(path), path
     for place in request["places"]:
         for path in _files(place):
-            if _is_selected(os.path.relpath(path, place), request):
-                yield path, _size(path), False
+            selected = _is_selected(os.path.relpath(path, place), request, request["only"])
+            yield WANTED if selected else UNWANTED, _size(path), path
 
 
-def _left_out(request: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    for place in request["places"]:
-        for path in _files(place):
-            if not _is_selected(os.path.relpath(path, place), request):
-                yield path, max(_size(path), 0)
-
-
-def _is_selected(relative: str, request: dict[str, Any]) -> bool:
+def _is_selected(relative: str, request: dict[str, Any], only: Collection[str]) -> bool:
     parts = relative.split("/")
     if any(fnmatchcase(parts[-1], pattern) for pattern in request["keep"]):
         return True
-    if request["only"]:
-        return any(fnmatchcase(relative, pattern) for pattern in request["only"])
+    if only:
+        return any(fnmatchcase(relative, pattern) for pattern in only)
     return not any(fnmatchcase(part, pattern) for part in parts for pattern in request["leave"])
-
-
-def _weights(path: str, directory: str, request: dict[str, Any]) -> bool:
-    """Whether a file below a directory declared as metrics is excluded all the same, such as weights beside a state."""
-    return path != directory and not _is_selected(os.path.relpath(path, directory), {**request, "only": []})
 
 
 def _is_new(path: str, since: str) -> bool:
@@ -425,6 +418,133 @@ def _write(path: str, data: bytes) -> None:
     os.rename(path + ".new", path)
 
 
+# ------------------------------------------------------------------------------------- the host's own repository
+
+SETTINGS = ("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "core.fsmonitor=", "core.safecrlf=false")
+FLAGS = [word for setting in SETTINGS for word in ("-c", setting)]
+ATTEMPTS = 1000
+NOBODY = {"NAME": "autoresearch", "EMAIL": "autoresearch@localhost"}
+
+
+class HostGit:
+    """git in one directory; `index`: path of a private index."""
+
+    def __init__(self, cwd: str, index: str = "") -> None:
+        self.cwd = cwd
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self.env.update({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"})
+        self.env["GIT_NO_REPLACE_OBJECTS"] = "1"  # a commit is what its hash says
+        if index:
+            self.env["GIT_INDEX_FILE"] = index
+
+    def try_(self, *words: str, feed: bytes = b"", **env: str) -> tuple[int, bytes, str]:
+        """Run git; returns exit code, stdout, stderr."""
+        done = subprocess.run(
+            ["git", *FLAGS, *words], cwd=self.cwd, env={**self.env, **env}, input=feed, capture_output=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr.decode(errors="replace").strip()
+
+    def line(self, *words: str, feed: bytes = b"", **env: str) -> str:
+        """The one line that git prints. Raises OSError for an exit code other than 0."""
+        return os.fsdecode(self.output(*words, feed=feed, **env)).rstrip("\n")
+
+    def output(self, *words: str, feed: bytes = b"", **env: str) -> bytes:
+        """What git prints. Raises OSError for an exit code other than 0."""
+        code, out, err = self.try_(*words, feed=feed, **env)
+        if code:
+            raise OSError(code, f"git {words[0]}: {' '.join(err.split())[:300]}")
+        return out
+
+
+def keep(request: dict[str, Any]) -> dict[str, Any]:
+    """Commit the code to a branch of its repository; no worktree, index or branch of the host's is touched.
+
+    The rules are those of local snapshots: tracked files, and untracked ones that are not ignored, up to a size;
+    results and records are left out. Returns {branch, commit, parent, parent_branch, left_out}, or {none: reason}.
+    """
+    try:
+        return _keep(request)
+    except OSError as error:
+        return {"none": error.strerror or str(error)}
+
+
+def _keep(request: dict[str, Any]) -> dict[str, Any]:
+    git = HostGit(request["codebase"])
+    code, out, err = git.try_("rev-parse", "--show-toplevel", "--absolute-git-dir")
+    if code:
+        return {"none": f"{request['codebase']} is not in a git repository" if "not a git" in err else err}
+    root, git_dir = os.fsdecode(out).split("\n")[:2]
+    head = os.fsdecode(git.try_("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1]).strip()
+    place = tempfile.mkdtemp(prefix="autoresearch-index-")
+    try:
+        index = f"{place}/index"
+        if os.path.exists(f"{git_dir}/index"):
+            shutil.copy2(f"{git_dir}/index", index)  # with its mtime: git rereads files not older than the index
+        tree, left_out = _tree(HostGit(root, index), root, request)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    git = HostGit(root)
+    commit = _commit(git, tree, head, request["message"])
+    return {
+        "branch": _claim(git, request["branch"], commit),
+        "commit": commit,
+        "parent": head,
+        "parent_branch": os.fsdecode(git.try_("symbolic-ref", "-q", "--short", "HEAD")[1]).strip(),
+        "left_out": left_out,
+    }
+
+
+def _tree(host_git: HostGit, root: str, request: dict[str, Any]) -> tuple[str, list[str]]:
+    host_git.output("add", "--update", "--", ".")  # tracked files as they are, into the private index
+    edited = host_git.output("diff-files", "-z", "--name-only").split(b"\0")  # what `add` could not take
+    left_out = [f"{os.fsdecode(path)}/ ({request['submodule_edits']})" for path in edited if path]
+    own = [os.path.realpath(path) for path in request["leave_out"]]
+    taken = []
+    for raw in host_git.output("ls-files", "-z", "--others", "--exclude-standard").split(b"\0"):
+        path = os.fsdecode(raw)
+        place = os.path.join(root, path)
+        if not path or any(os.path.realpath(place).startswith(one + "/") for one in own):
+            continue
+        if path.endswith("/"):
+            left_out.append(f"{path} (a git repository of its own)")
+        elif not os.path.islink(place) and not os.path.isfile(place):
+            left_out.append(f"{path} (neither a file nor a link)")
+        elif not os.path.islink(place) and os.path.getsize(place) > request["max_bytes"]:
+            left_out.append(f"{path} (over {request['max_bytes'] >> 20} MB, untracked)")
+        else:
+            taken.append(raw)
+    if taken:
+        host_git.output("update-index", "-z", "--add", "--stdin", feed=b"\0".join(taken))
+    for path, text in request["extra"].items():
+        oid = host_git.line("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogateescape"))
+        host_git.output("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
+    return host_git.line("write-tree"), left_out
+
+
+def _commit(host_git: HostGit, tree: str, head: str, message: str) -> str:
+    words = ["commit-tree", tree, *(["-p", head] if head else []), "-F", "-"]
+    feed = message.encode("utf-8", "backslashreplace")
+    code, out, _ = host_git.try_(*words, feed=feed)
+    if code == 0:
+        return os.fsdecode(out).strip()
+    names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in NOBODY.items()}
+    return host_git.line(*words, feed=feed, **names)
+
+
+def _claim(host_git: HostGit, branch: str, commit: str) -> str:
+    """Create a branch at `commit` under the first free name; an existing branch is never moved."""
+    name, said = branch, ""
+    for number in range(2, ATTEMPTS):
+        words = ("update-ref", "-m", "autoresearch: snapshot", f"refs/heads/{name}", commit, "0" * len(commit))
+        code, _, said = host_git.try_(*words)
+        if code == 0:
+            return name
+        if host_git.try_("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")[0] != 0:
+            raise OSError(code, f"git update-ref: {said}")
+        name = f"{branch}-{number}"
+    raise OSError(1, f"{ATTEMPTS} branches are named like {branch}")
+
+
 _DO = {
     "survey": survey,
     "interpreter": interpreter,
@@ -435,6 +555,7 @@ _DO = {
     "unpack": unpack,
     "fresh": fresh,
     "results": results,
+    "keep": keep,
 }
 
 if __name__ == "__main__" and len(sys.argv) == 2:  # called by a command in the run's spec

@@ -15,7 +15,7 @@ from pathlib import Path
 import autoresearch.runner
 from autoresearch.core.run.job_launcher import Handle, Job
 from autoresearch.launchers.ssh import SshLauncher
-from autoresearch.launchers.ssh_channel import Channel
+from autoresearch.launchers.ssh_connection import Channel
 from tests.bench.result import Result
 from tests.engines.ssh import make, missing
 
@@ -53,7 +53,8 @@ def _real(launcher: SshLauncher, home: Path, pairs: int) -> list[Result]:
     theirs: dict[str, list[float]] = {"submit": [], "poll": [], "stop": []}
 
     def bare(command: str) -> str:
-        words = [*shlex.split(launcher.reach.rsync_shell()), "far", command]
+        shared = ["-oControlMaster=auto", f"-oControlPath={home}/ssh", "-oControlPersist=60"]
+        words = ["ssh", *launcher.reach.words.options, *shared, "-T", "far", command]
         return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
 
     for number in range(pairs):

@@ -18,7 +18,7 @@ def without(bench: Any, *gone: str) -> str:
     """A PATH on which a run on this machine finds all that it needs, and none of those programs."""
     folder = bench.root / "bin"
     folder.mkdir()
-    for name in {"bash", "sh", "env", "git", "tmux", "ssh", "rsync", "nice", "sbatch", "squeue", "scancel"} - {*gone}:
+    for name in {"bash", "sh", "env", "git", "tmux", "ssh", "nice", "sbatch", "squeue", "scancel"} - {*gone}:
         if found := shutil.which(name, path=bench.env["PATH"]):
             (folder / name).symlink_to(found)
     return str(folder)

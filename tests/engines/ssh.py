@@ -218,9 +218,6 @@ FAKE = """#!/bin/sh
 # runs the command here; what it is told of hosts and options it notes
 echo "$*" >>"$0.calls"
 for last; do :; done
-case " $* " in
-    *" -G "*) exit 0 ;;
-esac
 [ -e "$0.down" ] && { cat "$0.down" >&2; exit 255; }
 exec sh -c "$last"
 """
@@ -241,8 +238,7 @@ class FakeSsh:
     @property
     def connections(self) -> int:
         """How often a connection was made."""
-        calls = self.program.with_name("ssh.calls").read_text().splitlines()
-        return sum(" -G " not in f" {call} " for call in calls)
+        return len(self.program.with_name("ssh.calls").read_text().splitlines())
 
     def launcher(self, **options: Any) -> SshLauncher:
         slots = options.pop("slots", 0)

@@ -24,7 +24,7 @@ import pytest
 
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import DirectoryState, Handle, Job, JobLauncher, JobState, Unreachable, Want
-from autoresearch.lab.remote_files.prepare_upload import runner_files
+from autoresearch.lab.remote_files.upload import runner_files
 from tests.waiting import until
 
 GROWING = ("run.log", "events.jsonl", "journal.md", "evaluation.log")

@@ -374,7 +374,7 @@ def test_a_cap_on_the_walltime() -> None:
 
 
 def test_a_place_says_which_gpus_in_its_own_way() -> None:
-    assert options(gpus_per_node="h100:8", nodes=2).asked(8) == ["--gpus-per-node=h100:8", "--nodes=2"]
+    assert options(gpus_per_node="h100:8", nodes=2).resource_words(8) == ["--gpus-per-node=h100:8", "--nodes=2"]
 
 
 def test_what_tells_of_another_allocation_is_cleared() -> None:

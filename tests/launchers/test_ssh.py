@@ -18,11 +18,8 @@ from autoresearch.core.run.job_launcher import Declined, JobState, Unreachable, 
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.launchers import registry
-from autoresearch.launchers.ssh import SshLauncher
-from autoresearch.launchers.ssh_channel import command_line
-from autoresearch.launchers.ssh_forwards import Forward, forwards_of, taken_port
-from autoresearch.launchers.ssh_reach import PAUSES_S, SshReach
-from autoresearch.launchers.ssh_words import SshWords, meaning
+from autoresearch.launchers.ssh import Forward, SshLauncher, forwards_of, taken_port
+from autoresearch.launchers.ssh_connection import PAUSES_S, SshReach, SshWords, command_line, meaning
 from autoresearch.runner import remote_agent
 
 WORDS = SshWords("gpu1", ())
@@ -66,6 +63,7 @@ TOLD = command_line("python3", "")
         (f"+ {TOLD}\nbash: exec: python3: not found", "no_python"),  # with `set -x` in its startup file
         (f"+ {TOLD}\n", "no_answer"),
         ("ajet: python 3.6.8", "old_python"),
+        ("command-line: line 0: Bad configuration option: nonsense", "ssh_options"),
         ("Welcome to gpu1\nno python today, timed in", "no_answer"),
     ],
 )
@@ -193,21 +191,10 @@ def test_errors_of_the_host_are_its_own(fake_ssh: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_file_is_sent_in_pieces(fake_ssh: Any, tmp_path: Path) -> None:
-    reach = fake_ssh.launcher().reach
-    (tmp_path / "big").write_bytes(os.urandom(3 << 20) + b"end")
-    (tmp_path / "empty").write_bytes(b"")
-    for name in ("big", "empty"):
-        assert reach.send(tmp_path / name, f"{tmp_path}/there/{name}") == (tmp_path / name).stat().st_size
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / name).read_bytes()
-    assert sorted(os.listdir(tmp_path / "there")) == ["big", "empty"]
-
-
-@pytest.mark.system
 def test_clocks_that_differ_are_measured(fake_ssh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = fake_ssh.launcher()
-    real = time.time
-    monkeypatch.setattr("autoresearch.launchers.ssh_channel.time.time", lambda: real() - 3600)  # ours is an hour late
+    real = time.time  # ours is an hour late
+    monkeypatch.setattr("autoresearch.launchers.ssh_connection.time.time", lambda: real() - 3600)
     codes = [found.code for found in launcher.preflight()]
     assert codes == ["clock_differs"] and 3590 < launcher.reach.clock_offset() < 3610
 

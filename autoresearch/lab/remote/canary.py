@@ -31,8 +31,8 @@ from autoresearch.core.run.job_launcher import (
 )
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
-from autoresearch.lab.remote_files.prepare_upload import runner_files
 from autoresearch.lab.remote_files.remote_host import RemoteHost
+from autoresearch.lab.remote_files.upload import runner_files
 
 WITHIN_S = 120.0  # seconds; a queue may be longer, which is then reported
 LATE_S = 15.0  # seconds; files may arrive this long after the launcher reports the job as over

@@ -41,7 +41,7 @@ from autoresearch.lab.remote.reconcile import Memory, Settled, settle
 from autoresearch.lab.remote.wakeup import Wakeup
 from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather
-from autoresearch.lab.remote_files.prepare_upload import ship
+from autoresearch.lab.remote_files.upload import ship
 from autoresearch.lab.runs import detached
 from autoresearch.records import events, order_file
 from autoresearch.records.failpoint import failpoint

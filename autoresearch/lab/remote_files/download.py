@@ -19,8 +19,8 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Reach
 from autoresearch.errors import AutoresearchError
-from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.remote_host import RemoteHost
+from autoresearch.lab.remote_files.translate_paths import root_of_path
 from autoresearch.records import events, finish_flag, journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.hostile import lies_in, open_own
@@ -32,8 +32,7 @@ from autoresearch.runner.remote_files import sha256
 DONE = "gathered.json"
 SLICE_S = 20.0
 MOST_GB = 5.0
-AT_ONCE = 8  # files fetched piece by piece in one request
-BY_RSYNC = 4 << 20  # above this, rsync is used if both sides have it
+AT_ONCE = 8  # files of which one request fetches a piece each
 TRIES = 3  # a file that is still being written is listed again
 PARTIAL = ".partial-"
 # State to resume from rather than results: it stays on the remote host, and the journal says where.
@@ -55,12 +54,20 @@ class _File:
     here: Path
 
     @property
-    def root(self) -> str:
-        return self.far.rpartition("/")[0]
+    def partial(self) -> Path:
+        """Its copy while it is made: beside the file, named by content and name, so that a new listing starts anew."""
+        words = os.fsencode(f"{self.content} {self.here.name}")  # several files may have the same content
+        return self.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
 
     @property
-    def name(self) -> str:
-        return self.far.rpartition("/")[2]
+    def is_here(self) -> bool:
+        """Whether the local file is this one."""
+        try:
+            if self.size < 0 or self.here.is_symlink():
+                return self.size < 0 and str(self.here.readlink()) == self.content
+            return self.here.stat().st_size == self.size and sha256(str(self.here)) == self.content
+        except OSError:
+            return False
 
 
 def gather(
@@ -78,7 +85,8 @@ def gather(
     if reach.shared or not order.directory or (recorded.rundir.path / DONE).exists():
         return True
     try:
-        return _Download(recorded, order, RemoteHost(reach, order.place), clock() + slice_s, clock).go()
+        until = clock() + slice_s
+        return _Download(recorded, order, RemoteHost(reach, order.place)).go(lambda: clock() >= until)
     except Declined as no:
         _warn(recorded, f"results were not copied: {no.reason}")
         write_json(recorded.rundir.path / DONE, {"failed": no.reason}, durable=False)
@@ -89,31 +97,25 @@ def gather(
 
 
 class _Download:
-    """One time slice of a download."""
+    """The download of one run."""
 
-    def __init__(
-        self,
-        recorded: RecordedRun,
-        order: Order,
-        remote_host: RemoteHost,
-        until: float,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, recorded: RecordedRun, order: Order, remote_host: RemoteHost) -> None:
         self.recorded, self.order, self.there = recorded, order, remote_host
-        self.rundir, self.spec = recorded.rundir, recorded.spec
-        self.until, self.clock = until, clock
-        self.results = order.paths.get(recorded.spec.result_dir, "")
+        self.place = Path(recorded.spec.result_dir)
         self.notes = recorded.rundir.path / "gathering.json"
 
-    def go(self) -> bool:
+    def go(self, time_is_up: Callable[[], bool]) -> bool:
+        """One time slice; returns whether it is done."""
         listed = read_json(self.notes) or self._list(tries=0)
         files = [found for one in listed["files"] if (found := self._file(one))]
-        wanted = [one for one in files if not self._is_here(one)]
-        try:
-            self._fetch(wanted)
-        except _NotYet:
+        wanted = [one for one in files if one.size >= 0 and not one.is_here]
+        self._clear_stale(wanted)
+        if not self._fetch(wanted, time_is_up):
             return False
-        wrong = [one for one in wanted if one.size >= 0 and not self._is_here(one)]
+        for one in files:
+            if one.size < 0:
+                self._link(one)
+        wrong = [one for one in wanted if not one.is_here]
         if wrong and listed["tries"] < TRIES:
             _warn(self.recorded, f"{wrong[0].far} changed while it was copied; it is copied again")
             self._list(tries=listed["tries"] + 1)
@@ -124,40 +126,34 @@ class _Download:
         return True
 
     def _list(self, *, tries: int) -> dict[str, Any]:
-        """List the remote files with checksums; the list is kept, so that an interruption does not compute them
-        again.
-        """
-        options = self.order.place.options
-        only = options.get("collect") or []
+        """List the remote files with checksums; the list is kept, so that an interruption computes them only once."""
+        spec, only = self.recorded.spec, self.order.place.options.get("collect") or []
+        results = self.order.paths.get(spec.result_dir, "")
         answer = f"{self.order.directory}/results.json"
         asked = self.there.ask(
             "results",
             timeout_s=600.0,
-            places=[self.results] if self.results else [],
-            always=self._sources(),
+            places=[results] if results else [],
+            always=[_mapped(one.path, self.order.paths) for one in spec.sources],
             only=[only] if isinstance(only, str) else [str(one) for one in only],
             leave=WEIGHTS,
             keep=STATES,
             most=int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
             answer=answer,
-            since=f"{self.order.directory}/began" if self.spec.far_paths else "",  # others write there, too
+            since=f"{self.order.directory}/began" if spec.far_paths else "",  # others write there, too
         )
         data = self.there.read(self.order.directory, answer, asked["size"])
         listed = {**json.loads(data), "tries": tries}
         write_json(self.notes, listed, durable=False)
         return listed
 
-    def _sources(self) -> list[str]:
-        """Files, directories and patterns of metrics, as remote paths."""
-        return [_mapped(one.path, self.order.paths) for one in self.spec.sources]
-
     def _file(self, one: Sequence[Any]) -> _File | None:
         """A listed file with its local path; None for one that is not copied."""
         far, size, content = str(one[0]), int(one[1]), str(one[2])
-        here = self._place_of(far)
+        here = self._here(far)
         if here is None or ".." in far.split("/") or not self._stays(here.parent):
             return None
-        if here.parent == Path(self.spec.result_dir) and here.name in OURS:
+        if here.parent == self.place and here.name in OURS:
             return None
         if size < 0 and (content.startswith("/") or os.path.normpath(f"{far}/../{content}") == far):
             return None
@@ -165,150 +161,85 @@ class _Download:
 
     def _stays(self, here: Path) -> bool:
         """Whether no link leads a path in the results out of them: the run chose the names."""
-        place = Path(self.spec.result_dir)
-        return place not in (here, *here.parents) or lies_in(here, place)
+        return self.place not in (here, *here.parents) or lies_in(here, self.place)
 
-    def _place_of(self, far: str) -> Path | None:
+    def _here(self, far: str) -> Path | None:
         back = {there: here for here, there in self.order.paths.items()}
-        holding = max((root for root in back if far == root or far.startswith(root + "/")), key=len, default="")
-        if holding:
+        if holding := root_of_path(far, back):
             return Path(back[holding] + far[len(holding) :])
-        unmapped = (one.path for one in self.spec.sources if _mapped(one.path, self.order.paths) == one.path)
+        sources = [one.path for one in self.recorded.spec.sources]
+        unmapped = (path for path in sources if _mapped(path, self.order.paths) == path)
         return Path(far) if any(far.startswith(re.split(r"[*?\[]", path)[0]) for path in unmapped) else None
 
-    def _is_here(self, remote_file: _File) -> bool:
-        if remote_file.size < 0:
-            return remote_file.here.is_symlink() and str(remote_file.here.readlink()) == remote_file.content
-        try:
-            return (
-                not remote_file.here.is_symlink()
-                and remote_file.here.stat().st_size == remote_file.size
-                and self._sum(remote_file) == remote_file.content
-            )
-        except OSError:
-            return False
-
-    def _sum(self, remote_file: _File) -> str:
-        return sha256(str(remote_file.here))
-
-    # -- copying ------------------------------------------------------------------------------------------------
-
-    def _fetch(self, to_fetch: Sequence[_File]) -> None:
-        plain = [one for one in to_fetch if one.size >= 0]
-        self._clear_stale(plain)
-        way = rsync.words(self.there.reach) if sum(one.size for one in plain) > BY_RSYNC else None
-        if way:
-            self._by_rsync(way, plain)
-        else:
-            self._in_pieces(plain)
-        for one in to_fetch:
-            if one.size < 0:
-                self._link(one)
-
-    def _by_rsync(self, way: tuple[str, str], remote_files: Sequence[_File]) -> None:
-        """Into a directory beside the results, which the next slice continues; then checked and moved one by one."""
-        beside = Path(self.spec.result_dir) / f"{PARTIAL}{self.spec.run}"
-        for root in {one.root for one in remote_files}:
-            names = [one.name for one in remote_files if one.root == root]
-            place = beside / hashlib.sha256(root.encode()).hexdigest()[:12]
-            try:
-                rsync.pull(way, root, names, place, max(5.0, self.until - self.clock()))
-            except rsync.RsyncFailed:
-                self._in_pieces(remote_files)
-                return
-            except rsync.Slow:
-                raise _NotYet from None
-            for one in remote_files:
-                if one.root == root:
-                    self._settle(one, place / one.name)
-        with contextlib.suppress(OSError):
-            for folder in beside.iterdir():
-                folder.rmdir()
-            beside.rmdir()
-
-    def _in_pieces(self, remote_files: Sequence[_File]) -> None:
-        """Fetch one piece each of a few files per request, until they are complete."""
-        waiting = list(remote_files)
-        while waiting:
-            if self.clock() >= self.until:
-                raise _NotYet
-            group = waiting[:AT_ONCE]
-            had = {one.far: _size(self._partial(one)) for one in group}
-            pieces = self.there.pieces(self.order.directory, had)
-            for one in group:
-                partial = self._partial(one)
-                piece = pieces.get(one.far, b"")
-                _append(partial, piece[: one.size - had[one.far]])
-                if _size(partial) >= one.size or not piece:  # it may have become shorter: the checksum decides
-                    self._settle(one, partial)
-                    waiting.remove(one)
-            failpoint("gather.piece")
-
-    def _settle(self, remote_file: _File, partial: Path) -> None:
-        """Move a file with the right checksum to its name; delete any other, so that it is copied again."""
-        try:
-            right = sha256(str(partial)) == remote_file.content
-        except OSError:
-            return
-        if not right:
-            partial.unlink()
-            return
-        if remote_file.here.is_dir() and not remote_file.here.is_symlink():
-            return
-        inside = str(remote_file.here).startswith(f"{self.spec.result_dir}/")
-        if (
-            not inside and remote_file.far not in self.order.watched and remote_file.here.exists()
-        ):  # a file from before this run
-            aside = remote_file.here.with_name(f"{remote_file.here.name}.before-{self.spec.run}")
-            remote_file.here.replace(aside)
-            journal.append(Path(self.spec.result_dir), f"moved aside, from before this run: {aside}")
-        partial.replace(remote_file.here)
-
-    def _partial(self, remote_file: _File) -> Path:
-        """Beside the file, named by content and name, so that a new listing starts a new copy."""
-        words = os.fsencode(f"{remote_file.content} {remote_file.name}")  # several files may have the same content
-        return remote_file.here.with_name(f"{PARTIAL}{hashlib.sha256(words).hexdigest()[:12]}")
-
     def _clear_stale(self, remote_files: Sequence[_File]) -> None:
-        wanted = {self._partial(one) for one in remote_files}
+        wanted = {one.partial for one in remote_files}
         for folder in {one.here.parent for one in remote_files}:
             folder.mkdir(parents=True, exist_ok=True)
             for path in folder.glob(f"{PARTIAL}*"):
                 if path not in wanted and path.is_file():
                     path.unlink()
 
+    def _fetch(self, remote_files: Sequence[_File], time_is_up: Callable[[], bool]) -> bool:
+        """Fetch a piece each of a few files per request; returns whether all are complete."""
+        waiting = list(remote_files)
+        while waiting:
+            if time_is_up():
+                return False
+            group = waiting[:AT_ONCE]
+            had = {one.far: _size(one.partial) for one in group}
+            pieces = self.there.pieces(self.order.directory, had)
+            for one in group:
+                piece = pieces.get(one.far, b"")
+                _append(one.partial, piece[: one.size - had[one.far]])
+                if _size(one.partial) >= one.size or not piece:  # it may have become shorter: the checksum decides
+                    self._settle(one)
+                    waiting.remove(one)
+            failpoint("gather.piece")
+        return True
+
+    def _settle(self, remote_file: _File) -> None:
+        """Move a file with the right checksum to its name; delete any other, so that it is copied again."""
+        partial, here = remote_file.partial, remote_file.here
+        if sha256(str(partial)) != remote_file.content:
+            partial.unlink()
+            return
+        if here.is_dir() and not here.is_symlink():
+            return
+        inside = str(here).startswith(f"{self.place}/")
+        if not inside and remote_file.far not in self.order.watched and here.exists():  # a file from before this run
+            aside = here.with_name(f"{here.name}.before-{self.recorded.spec.run}")
+            here.replace(aside)
+            journal.append(self.place, f"moved aside, from before this run: {aside}")
+        partial.replace(here)
+
     def _link(self, remote_file: _File) -> None:
-        inside = os.path.normpath(remote_file.here.parent / remote_file.content)
-        if os.path.lexists(remote_file.here) or not inside.startswith(f"{self.spec.result_dir}/"):
+        here = remote_file.here
+        inside = os.path.normpath(here.parent / remote_file.content)
+        if os.path.lexists(here) or not inside.startswith(f"{self.place}/"):
             return
-        if not self._stays(remote_file.here.parent / remote_file.content):
-            return
-        remote_file.here.parent.mkdir(parents=True, exist_ok=True)
-        remote_file.here.symlink_to(remote_file.content)
+        if self._stays(here.parent / remote_file.content):
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.symlink_to(remote_file.content)
 
     def _finish(self, remote_files: Sequence[_File], listed: Mapping[str, Any], wrong: int) -> None:
         total = sum(max(one.size, 0) for one in remote_files)
-        place, name = Path(self.spec.result_dir), self.order.place.name
-        journal.append(
-            place, f"copied from {name}: {len(remote_files) - wrong} files, {total / 1e6:.1f} MB, checksums agree"
-        )
+        name = self.order.place.name
+        count = len(remote_files) - wrong
+        journal.append(self.place, f"copied from {name}: {count} files, {total / 1e6:.1f} MB, checksums agree")
         for far, size in listed["left"][:20]:
-            journal.append(place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
+            journal.append(self.place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
         if (more := listed["count"] - 20) > 0:
-            journal.append(place, f"left on {name}: {more} more files, below {self.results}")
+            results = self.order.paths.get(self.recorded.spec.result_dir, "")
+            journal.append(self.place, f"left on {name}: {more} more files, below {results}")
         self.there.ask("release", code=self.order.code, directory=self.order.directory, over=True)
         manifest = [[str(one.here), one.size, one.content] for one in remote_files]
-        write_json(self.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
+        write_json(self.recorded.rundir.path / DONE, {"files": manifest, "left": listed["left"]}, durable=False)
         self.notes.unlink(missing_ok=True)
-
-
-class _NotYet(Exception):  # noqa: N818 - nothing is wrong
-    """The time slice is over."""
 
 
 def _mapped(path: str, paths: Mapping[str, str]) -> str:
     """The remote path of a local one; unchanged if no mapped directory holds it."""
-    root = max((one for one in paths if path == one or path.startswith(one + "/")), key=len, default="")
+    root = root_of_path(path, paths)
     return paths[root] + path[len(root) :] if root else path
 
 

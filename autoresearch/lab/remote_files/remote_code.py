@@ -26,7 +26,6 @@ from autoresearch.lab.resolve.files import OURS, Files
 from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 
-HOST_GIT = Path(__file__).parents[2] / "runner" / "host_git.py"
 SLASH = "/"  # a directory that every host has
 
 
@@ -154,12 +153,10 @@ def at_home(spec: RunSpec) -> RunSpec:
 def keep_code_there(spec: RunSpec, host_files: HostFiles, extra: Mapping[str, bytes], message: str) -> RunSpec:
     """Commit the code to the run's branch in the host's own repository; without a repository, record why not."""
     place, theirs = Path(spec.result_dir), spec.far_paths.get(spec.result_dir, "")
-    program = HOST_GIT.read_text()
     try:
         with _unusable():
             made = host_files.there.ask(
                 "keep",
-                program=program,
                 codebase=spec.cwd,
                 branch=spec.branch,
                 message=message,

@@ -25,13 +25,10 @@ class RemoteHost:
         self.target = target
         self.python = _python(reach, target)
 
-    def ask(self, do: str, *, timeout_s: float = 300.0, program: str = "", **request: object) -> dict[str, Any]:
-        """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer.
-
-        program: source of another program with the same protocol.
-        """
+    def ask(self, do: str, *, timeout_s: float = 300.0, **request: object) -> dict[str, Any]:
+        """The answer of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable without an answer."""
         text = json.dumps({"do": do, **request})
-        whole = (program or REMOTE_FILES.read_text()) + f"\nanswer({text!r})\n"
+        whole = REMOTE_FILES.read_text() + f"\nanswer({text!r})\n"
         said = self.reach.run([self.python, "-S", "-E", "-s", "-"], stdin=whole.encode(), timeout_s=timeout_s)
         try:
             found = json.loads(said.text)

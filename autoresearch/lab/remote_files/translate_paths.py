@@ -47,18 +47,21 @@ class Translation:
 
     def path(self, path: str) -> str:
         """One path, unescaped; unchanged if no root holds it."""
-        root = self._root_of(path)
+        root = root_of_path(path, self.roots)
         return self.roots[root] + path[len(root) :] if root else path
 
     def left(self, text: str) -> tuple[str, ...]:
         """The absolute paths in a text that no root holds: the same on both sides, or missing remotely."""
         found = (match["path"].rstrip("/.") for match in _PATH.finditer(text))
-        own = (path for path in found if path and not path.startswith("//") and not self._root_of(path))  # no URL
+        own = (
+            path for path in found if path and not path.startswith("//") and not root_of_path(path, self.roots)
+        )  # no URL
         return tuple(dict.fromkeys(own))
 
-    def _root_of(self, path: str) -> str:
-        fitting = (root for root in self.roots if path == root or path.startswith(root + "/"))
-        return max(fitting, key=len, default="")
+
+def root_of_path(path: str, roots: Iterable[str]) -> str:
+    """The longest of these directories (or files) that holds a path; "" if none does."""
+    return max((root for root in roots if path == root or path.startswith(root + "/")), key=len, default="")
 
 
 def keys_of(directory: str) -> dict[str, object]:

@@ -1,7 +1,8 @@
-"""Send a run to a host without shared files: its code, recipe and spec, all with remote paths.
+"""Put everything that a run's Runner needs into its remote directory, before the launcher submits the job.
 
-Below the target's root, each run has `runs/<campaign>/<experiment>-<run>` (the remote run directory), `results/<the
-same>` and a directory of its own below `code/`, which the next run of the same worktree takes over.
+With shared files that is the Runner, spec and environment. To a host without them go code, recipe and spec, all with
+remote paths: below the target's root, each run has `runs/<campaign>/<experiment>-<run>` (the remote run directory),
+`results/<the same>` and a directory of its own below `code/`, which the next run of the same worktree takes over.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.run.job_launcher import Declined, Reach, Unreachable, Want
+from autoresearch.core.run.job_launcher import Declined, Job, Reach, Unreachable, Want
+from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.launch.runner_spec import RUNNER
-from autoresearch.lab.remote_files import rsync
 from autoresearch.lab.remote_files.code_files import CodeFile, CodeTree, code_of, is_slot, root_of, worktree
 from autoresearch.lab.remote_files.interpreter import plain_word, search_for
 from autoresearch.lab.remote_files.remote_host import RemoteHost
@@ -37,41 +38,83 @@ from autoresearch.records import events, journal
 from autoresearch.records.hostile import read_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import read_json
 
+MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
+ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""Beginnings of the variables by which a scheduler tells a job what it has."""
 MIN_FREE_GB = 1.0
-PACKED = 16 << 20  # bytes of files per archive
-BY_RSYNC = 4 << 20  # above this, rsync is used if both sides have it
+PACKED = 8 << 20  # bytes of files per archive
 TRIES = 2
 LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
 GIVEN = "given"  # in a remote run directory: a recipe from outside of the code
 
 
-@dataclass(frozen=True, slots=True)
-class UploadResult:
-    """Where everything of a run is on the host."""
+def ship(recorded: RecordedRun, order: Order, reach: Reach) -> tuple[Order, Job]:
+    """Write spec, environment and Runner to the target; safe to repeat. The returned order has their directory.
 
-    directory: str
-    python: str  # starts the Runner
-    runner: str
-    cwd: str
-    paths: Mapping[str, str]  # local directories and files -> remote ones
-    watched: Mapping[str, str]  # remote metrics files -> local ones
-    code: str  # "" if the code is the host's own
-
-
-def send(recorded: RecordedRun, order: Order, reach: Reach, runner: Mapping[str, bytes]) -> UploadResult:
-    """Send everything the Runner needs; safe to repeat. Raises Declined if the target cannot take it, or
-    Unreachable.
+    Raises Declined if the target cannot take it, or Unreachable.
     """
-    if recorded.spec.swarm is not None:
-        why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
-        raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
-    return _Upload(recorded, order, RemoteHost(reach, order.place)).send(runner)
+    rundir, spec = recorded.rundir, recorded.spec
+    if not reach.shared:
+        if spec.swarm is not None:
+            why = f"swarm mode needs our own command beside the run, and {order.place.name} does not see our files"
+            raise Declined(why, code="swarm_not_there", hint="start it where its server is: --launcher local")
+        return _Upload(recorded, order, RemoteHost(reach, order.place)).send()
+    order = replace(order, directory=str(rundir.far))
+    runner = _runner_below(f"{rundir.path.parent}/.far")
+    if not Path(runner, "whole").exists():  # once per version
+        reach.put(runner, runner_files())
+        reach.put(runner, {"whole": b""})
+    far = (read_json(rundir.spec) or {}) | keys_of(order.directory) | {"inherit": list(ALLOCATED)}
+    files = {"spec.json": json.dumps(far).encode()}
+    if rundir.environment.exists():
+        files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
+    reach.put(order.directory, files, private=("environment", "spec.json"))
+    python = str(Path(order.place.text("python")).expanduser()) if order.place.text("python") else ""
+    return order, job_of(spec, order, runner, python or spec.interpreter or "python3", spec.cwd)
+
+
+def job_of(spec: RunSpec, order: Order, runner: str, python: str, cwd: str) -> Job:
+    """The job that starts the Runner at `runner`."""
+    limits = spec.limits
+    return Job(
+        run=spec.run,
+        name=spec.session,
+        campaign=spec.campaign,
+        directory=order.directory,
+        argv=(python, "-S", "-E", "-s", runner, order.directory),
+        cwd=cwd,
+        max_s=limits.max_s + (spec.evaluate_s if spec.evaluate else 0.0) + 2 * limits.grace_s + MARGIN_S,
+        grace_s=limits.grace_s,
+        gpus=order.gpus,
+        environment={"AUTORESEARCH_RUN_ID": spec.run},
+        attempt=order.attempt,
+        again=order.submitting is not None,
+    )
+
+
+def runner_files() -> dict[str, bytes]:
+    """The Runner's own files, by name: what another host needs of us."""
+    return {path.name: path.read_bytes() for path in sorted(Path(RUNNER).iterdir()) if path.suffix in (".py", ".json")}
+
+
+def _runner_below(root: str) -> str:
+    """The directory of this version of the Runner: a name that Python takes for a package."""
+    data = b"".join(name.encode() + body for name, body in runner_files().items())
+    return f"{root}/runner_{hashlib.sha256(data).hexdigest()[:12]}"
+
+
+def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:
+    """Drop this machine's own scheduler variables, which mean nothing in the job; the Runner adds the job's own."""
+    mine = tuple(name.encode() for name in ALLOCATED)
+    kept = {name.encode() for name in declared}
+    pairs = environment.split(b"\0")
+    return b"\0".join(p for p in pairs if not p.startswith(mine) or p.partition(b"=")[0] in kept)
 
 
 class _Upload:
-    """The upload of one run."""
+    """The upload of one run to a host without shared files."""
 
     def __init__(self, recorded: RecordedRun, order: Order, remote_host: RemoteHost) -> None:
         rundir, spec = recorded.rundir, recorded.spec
@@ -80,65 +123,62 @@ class _Upload:
         self.remote = self.target.text("codebase") == "remote"  # its code is the host's own
         self.again = bool(order.directory)
         self.record = read_json(rundir.spec) or {}
-        self.environment = _pairs(rundir)
+        self.environment: dict[str, str] = {}  # {} if its Runner has it already
+        if rundir.environment.exists():
+            pairs = (os.fsdecode(item).partition("=") for item in rundir.environment.read_bytes().split(b"\0"))
+            self.environment = {name: value for name, equals, value in pairs if name and equals}
         self.home = self.environment.get("HOME", os.environ.get("HOME", ""))
         self.root = root_of(Path(spec.cwd))
         self.search = search_for(order.place, spec.interpreter, Path(spec.cwd), spec.prepare)
         self.apart = str(root_of(Path(spec.evaluate_in))) if spec.evaluate_in else ""
 
-    def send(self, runner: Mapping[str, bytes]) -> UploadResult:
+    def send(self) -> tuple[Order, Job]:
         """Send everything, unless a Runner has claimed the run: files of a started run are not touched."""
         if self.again and self._is_claimed():
-            far_runner = f"{Path(self.order.directory).parents[2]}/runner_{_digest(runner)}"
-            cwd = Translation(self.order.paths).path(self.spec.cwd)
-            order, python = self.order, self.there.python
-            return UploadResult(order.directory, python, far_runner, cwd, order.paths, order.watched, order.code)
+            return self.order, self._job(self.order, str(Path(self.order.directory).parents[2]))
         unmapped = {} if self.remote else self._unmapped()
         found = self._survey(list(unmapped))
         try:
             self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
-            return self._send(found, runner)
+            order = self._send(found)
         except Declined:
             with contextlib.suppress(Unreachable, Declined):  # its code directory may be another run's
                 self.there.ask("release", code=found["code"], directory=found["directory"])
             raise
+        return order, self._job(order, found["root"])
+
+    def _job(self, order: Order, root: str) -> Job:
+        cwd = Translation(order.paths).path(self.spec.cwd)
+        return job_of(self.spec, order, _runner_below(root), self.there.python, cwd)
 
     def _is_claimed(self) -> bool:
         seen = self.there.reach.look([Want(self.spec.run, self.order.directory)])
         return seen[self.spec.run].claimed
 
-    def _send(self, host: Mapping[str, Any], runner: Mapping[str, bytes]) -> UploadResult:
+    def _send(self, host: Mapping[str, Any]) -> Order:
         """Code first, then spec and environment; the run directory gets its spec last."""
-        far_runner = f"{host['root']}/runner_{_digest(runner)}"
-        python = self._interpreter(host)
-        far = self._far(host, far_runner, python)
+        runner, python = _runner_below(host["root"]), self._interpreter(host)
+        far = self._far(host, runner, python)
         translation = Translation(far, self.home)
         if self.remote:
             self._move_aside(translation)
         else:
             self._send_code(host, translation)
-        self.there.put(far_runner, runner)
+        self.there.put(runner, runner_files())
         record = far_spec(self.record, translation)
-        record |= keys_of(host["directory"]) | self._evaluation(host, far, far_runner)
+        record |= keys_of(host["directory"]) | self._evaluation(host, far, runner)
         # the remote host keeps its own PATH, HOME ..., and no local GPU is leased
         record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
-            given = host["caches"] | far_environment(
-                self.environment, self.order.declared, translation, host["lacking"]
-            )
-            files["environment"] = b"\0".join(f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in given.items())
+            declared = far_environment(self.environment, self.order.declared, translation, host["lacking"])
+            pairs = (f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in {**host["caches"], **declared}.items())
+            files["environment"] = b"\0".join(pairs)
         self.there.put(host["directory"], files, private=("environment", "spec.json"))
         self._tell(far, host["caches"])
-        return UploadResult(
-            directory=host["directory"],
-            python=self.there.python,
-            runner=far_runner,
-            cwd=translation.path(self.spec.cwd),
-            paths=far,
-            watched=self.order.watched if self.again else self._watched(translation),
-            code="" if self.remote else host["code"],
-        )
+        watched = self.order.watched if self.again else self._watched(translation)
+        code = "" if self.remote else host["code"]
+        return replace(self.order, directory=host["directory"], paths=far, watched=watched, code=code)
 
     # -- what maps to what --------------------------------------------------------------------------------------
 
@@ -191,14 +231,13 @@ class _Upload:
 
     def _unmapped(self) -> dict[str, str]:
         """Absolute local paths that the run names and nothing maps -> where they are named."""
-        roots = [self.spec.run_dir, self.spec.result_dir, str(RUNNER), sys.executable, str(self.root), self.spec.cwd]
-        roots += [self.spec.interpreter, _environment_of(self.spec.interpreter), self.spec.recipe, self.apart]
-        own = Translation(
-            dict.fromkeys((r for r in (*roots, *_paths_option(self.target.options)) if r), "/"), self.home
-        )
+        spec = self.spec
+        roots = [spec.run_dir, spec.result_dir, str(RUNNER), sys.executable, str(self.root), spec.cwd, self.apart]
+        roots += [spec.interpreter, _environment_of(spec.interpreter), spec.recipe, *_paths_option(self.target.options)]
+        own = Translation(dict.fromkeys(filter(None, roots), "/"), self.home)
         named = [*texts_of(self.record), *((f"${n}", self.environment.get(n, "")) for n in self.order.declared)]
-        if self.spec.recipe and Path(self.spec.recipe).is_file():
-            named.append(("the recipe", Path(self.spec.recipe).read_text("utf-8", "replace")))
+        if spec.recipe and Path(spec.recipe).is_file():
+            named.append(("the recipe", Path(spec.recipe).read_text("utf-8", "replace")))
         found = {path: where for where, text in reversed(named) for path in own.left(text)}
         return {path: where for path, where in found.items() if Path(path).exists()}
 
@@ -242,9 +281,8 @@ class _Upload:
         given: dict[str, dict[str, bytes]] = {"directory": {}, "results": {}}
         recipe = Path(self.spec.recipe) if self.spec.recipe else None
         if recipe and recipe.is_file():
-            inside = self._inside(recipe)
             data = _translated(recipe.read_bytes(), translation)
-            if inside:
+            if inside := self._inside(recipe):
                 texts[inside] = data
             else:
                 given["directory"][f"{GIVEN}/{recipe.name}"] = data
@@ -255,12 +293,9 @@ class _Upload:
         return texts, given
 
     def _send_tree(self, code_tree: CodeTree, code: str, links: Mapping[str, str], host: Mapping[str, Any]) -> None:
-        """Send the files that differ, until none does."""
+        """Send the files that differ, in archives, until none does."""
         inside = tuple(f"{link}/" for link in links)
-        entries = (
-            [one for one in code_tree.entries if not one.path.startswith(inside)] if inside else list(code_tree.entries)
-        )
-        total = sum(one.size for one in entries)
+        entries = [one for one in code_tree.entries if not one.path.startswith(inside)] if inside else code_tree.entries
         told = [one.to_json() for one in entries]
         for attempt in range(TRIES + 1):
             numbers = self.there.ask("compare", code=code, tree=told, links=dict(links))["missing"]
@@ -269,26 +304,13 @@ class _Upload:
                 return
             size = sum(one.size for one in missing)
             if size > host["free"]:
-                gb = f"{size / 1e9:.1f} of {total / 1e9:.1f} GB"
+                gb = f"{size / 1e9:.1f} of {sum(one.size for one in entries) / 1e9:.1f} GB"
                 why = f"{self.target.name}: {gb} of code do not fit into the {host['free'] / 1e9:.1f} GB that are free"
                 raise Declined(why, code="disk_full")
-            if attempt < TRIES:
-                self._carry(code_tree, missing, code, host, size)
+            for batch in _batches(missing) if attempt < TRIES else ():
+                self.there.put(host["directory"], {"code.tar": code_tree.packed(batch)})
+                self.there.ask("unpack", code=code, archive=f"{host['directory']}/code.tar")
         raise Unreachable(f"{self.target.name}: {missing[0].path} arrives with another checksum", code="damaged")
-
-    def _carry(
-        self, code_tree: CodeTree, missing_files: Sequence[CodeFile], code: str, host: Mapping[str, Any], size: int
-    ) -> None:
-        words = rsync.words(self.there.reach) if host["rsync"] and size > BY_RSYNC else None
-        if words:
-            plain = [one for one in missing_files if one.path not in code_tree.texts]
-            with contextlib.suppress(rsync.Slow, rsync.RsyncFailed):  # the next comparison finds missing files
-                rsync.push(words, [(one.source, f"{code}/{one.path}") for one in plain])
-                missing_files = [one for one in missing_files if one.path in code_tree.texts]
-        for number, batch in enumerate(_batches(missing_files)):
-            name = f"code-{number}.tar"
-            self.there.put(host["directory"], {name: code_tree.packed(batch)})
-            self.there.ask("unpack", code=code, archive=f"{host['directory']}/{name}")
 
     def _evaluation(self, host: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
         """The command that creates the evaluation directory afresh, from an archive of the local worktree."""
@@ -299,9 +321,8 @@ class _Upload:
             raise Declined(why, code="no_evaluation_place", hint="take `evaluate:` out, or have it run here")
         tree = worktree(Path(self.apart))
         data = tree.packed(tree.entries)
-        digest = hashlib.sha256(data).hexdigest()
-        archive = f"{host['directory']}/evaluation.tar"
         self.there.put(host["directory"], {"evaluation.tar": data})
+        archive, digest = f"{host['directory']}/evaluation.tar", hashlib.sha256(data).hexdigest()
         request = {"do": "fresh", "archive": archive, "sha256": digest, "place": far[self.apart]}
         words = [self.there.python, "-S", "-E", "-s", f"{runner}/remote_files.py", json.dumps(request)]
         return {"evaluate_place": shlex.join(words)}
@@ -321,16 +342,6 @@ class _Upload:
             for here in (str(self.root), self.spec.result_dir):
                 if here in far:
                     journal.append(place, f"sent to {self.target.name}: {here} -> {far[here]}")
-
-
-def _pairs(rundir: RunDir) -> dict[str, str]:
-    """The environment written for the run; {} if its Runner has it already."""
-    try:
-        data = rundir.environment.read_bytes()
-    except OSError:
-        return {}
-    pairs = (os.fsdecode(item).partition("=") for item in data.split(b"\0") if b"=" in item[1:])
-    return {name: value for name, _, value in pairs}
 
 
 def _paths_option(options: Mapping[str, Any]) -> dict[str, str]:
@@ -361,8 +372,4 @@ def _batches(code_files: Sequence[CodeFile]) -> list[list[CodeFile]]:
             room = PACKED
         found[-1].append(one)
         room -= one.size
-    return [batch for batch in found if batch]
-
-
-def _digest(runner: Mapping[str, bytes]) -> str:
-    return hashlib.sha256(b"".join(name.encode() + body for name, body in runner.items())).hexdigest()[:12]
+    return found

@@ -166,7 +166,7 @@ class Yard:
         self.spec = replace(self.spec, result_dir=result_dir)
 
     def ship(self, order: Order | None = None) -> tuple[Order, Job]:
-        from autoresearch.lab.remote_files.prepare_upload import ship
+        from autoresearch.lab.remote_files.upload import ship
 
         return ship(RecordedRun(self.rundir, self.spec), order or self.order(), self.reach)
 

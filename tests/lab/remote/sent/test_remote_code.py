@@ -21,7 +21,8 @@ from autoresearch.lab import settings as project
 from autoresearch.lab.launch.snapshot_code import keep_code
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
-from autoresearch.lab.remote_files.remote_code import HOST_GIT, HostFiles, files_of, refuse_in_campaign
+from autoresearch.lab.remote_files.remote_code import HostFiles, files_of, refuse_in_campaign
+from autoresearch.lab.remote_files.remote_host import REMOTE_FILES
 from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
@@ -186,7 +187,7 @@ def test_a_host_codebase_without_git_has_no_branch(remote: Remote) -> None:
 
 
 def test_the_program_is_one_file_of_the_standard_library() -> None:
-    assert "from ." not in HOST_GIT.read_text()
+    assert "from ." not in REMOTE_FILES.read_text()
 
 
 @pytest.mark.system
