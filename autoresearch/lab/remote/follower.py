@@ -36,9 +36,8 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors, Submission, Submissions
 from autoresearch.lab.remote.followed_run import FollowedRun
-from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule
+from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule, Wakeup
 from autoresearch.lab.remote.reconcile import Memory, Settled, settle
-from autoresearch.lab.remote.wakeup import Wakeup
 from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.lab.remote_files.upload import ship
@@ -106,7 +105,6 @@ class Follower:
                 if detached.handed(self.folder):  # the caller restarts it with the new environment
                     return
         finally:
-            bell.close()
             self.launcher.reach.close()
 
     def rung(self) -> None:

@@ -1,15 +1,19 @@
-"""When the Follower looks and polls: often while something happens, rarely while nothing does. The clock is
-passed in.
+"""When the Follower looks and polls: often while something happens, rarely while nothing does; and who wakes it.
+
+The clock is passed in.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from autoresearch.core.run.job_launcher import Unreachable
 
 LOAD = 20.0  # times its duration pass between two looks: one that takes a second is made every 20 s ...
 COSTLY_S = 60.0  # ... but no look waits longer than this for its cost
+WAKES_S = 0.1  # between two looks at the bell
 TOLD_AFTER = 2  # failures in a row; a single one is not reported
 
 
@@ -69,3 +73,28 @@ class Backoff:
     def reportable(self) -> bool:
         """Whether it failed often enough to be reported."""
         return self.tries >= TOLD_AFTER
+
+
+class Wakeup:
+    """A file that whoever orders a run, or asks one to stop, touches; on this machine or on another one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+        self._rung = self._stamp()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep at most so many seconds; whether the file was touched since the last call."""
+        until = time.monotonic() + seconds
+        while (now := self._stamp()) == self._rung:
+            if (left := until - time.monotonic()) <= 0:
+                return False
+            time.sleep(min(left, WAKES_S))
+        self._rung = now
+        return True
+
+    def _stamp(self) -> int:
+        try:
+            return self.path.stat().st_mtime_ns
+        except OSError:
+            return 0

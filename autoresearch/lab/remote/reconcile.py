@@ -64,77 +64,140 @@ def settle(
     pending_limit_s: float,
     stop_request: Mapping[str, Any] | None = None,
 ) -> Settled:
-    """Decide from one look and one poll; updates `memory`.
+    """Decide from one look and one poll (None: there was no answer); updates `memory`.
 
-    seen, said: None where there was no answer. asked: the stop request that was passed on, if any.
+    stop_request: the one that was passed on, if any.
     """
     if directory_state is None:
         memory.after_silence(now)
         return Settled(RunState.UNREACHABLE)
-    _remember(memory, directory_state, observation, now)
-    if directory_state.exit:
-        return _recorded(memory, directory_state, observation, now, stop_request)
-    beats = directory_state.claimed and memory.beat_at is not None and now - memory.beat_at < BEATS_S
-    over = observation is not None and observation.state is JobState.OVER
-    if directory_state.alive or (
-        beats and directory_state.alive is None and not (over and observation and observation.ending)
-    ):
-        return Settled(RunState.EVALUATING if directory_state.evaluating else RunState.RUNNING, ask=over)
-    if observation is None:
-        return Settled(RunState.UNREACHABLE)
-    if observation.state is JobState.PENDING:
-        return _pending(memory, directory_state, observation, now, pending_limit_s)
-    if over:
-        return _over(memory, directory_state, observation, now, stop_request)
-    if observation.state is JobState.RUNNING:
-        return _running(memory, directory_state, now)
-    return _unknown(memory, directory_state, now, stop_request)
+    evidence = _Evidence(memory, directory_state, observation, now, pending_limit_s, stop_request)
+    evidence.remember()
+    return evidence.settled()
 
 
-def _remember(memory: Memory, directory_state: DirectoryState, observation: Observation | None, now: float) -> None:
-    def since(before: float | None, holds: bool) -> float | None:
-        return (now if before is None else before) if holds else None
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What is known of one run at a moment."""
 
-    state = observation.state if observation else None
-    memory.over_since = since(memory.over_since, state is JobState.OVER)
-    memory.unknown_since = since(memory.unknown_since, state is JobState.UNKNOWN)
-    memory.running_since = since(memory.running_since, state is JobState.RUNNING)
-    memory.recorded_since = since(memory.recorded_since, bool(directory_state.exit))
-    if state is JobState.PENDING and memory.pending_since is None:
-        memory.pending_since = now
-    if directory_state.beat is not None and directory_state.beat != memory.beat:
-        memory.beat, memory.beat_at = directory_state.beat, now
-    memory.looks_dead = (
-        memory.looks_dead + 1
-        if directory_state.claimed and directory_state.alive is False and not directory_state.exit
-        else 0
-    )
+    memory: Memory
+    directory_state: DirectoryState
+    observation: Observation | None
+    now: float
+    pending_limit_s: float
+    stop_request: Mapping[str, Any] | None
 
+    def remember(self) -> None:
+        """Start and stop the timers of `memory`."""
+        memory, now, state = self.memory, self.now, self.observation.state if self.observation else None
 
-def _since(then: float | None, now: float) -> float:
-    return 0.0 if then is None else now - then
+        def since(before: float | None, holds: bool) -> float | None:
+            return (now if before is None else before) if holds else None
 
+        memory.over_since = since(memory.over_since, state is JobState.OVER)
+        memory.unknown_since = since(memory.unknown_since, state is JobState.UNKNOWN)
+        memory.running_since = since(memory.running_since, state is JobState.RUNNING)
+        memory.recorded_since = since(memory.recorded_since, bool(self.directory_state.exit))
+        if state is JobState.PENDING and memory.pending_since is None:
+            memory.pending_since = now
+        if self.directory_state.beat is not None and self.directory_state.beat != memory.beat:
+            memory.beat, memory.beat_at = self.directory_state.beat, now
+        dead = self.claimed and self.directory_state.alive is False and not self.directory_state.exit
+        memory.looks_dead = memory.looks_dead + 1 if dead else 0
 
-def _recorded(
-    memory: Memory,
-    directory_state: DirectoryState,
-    observation: Observation | None,
-    now: float,
-    stop_request: Mapping[str, Any] | None,
-) -> Settled:
-    """The exit record, unless the launcher knows better what ended it (preempted, cancelled, the node failed)."""
-    record = dict(directory_state.exit)
-    over = observation is not None and observation.state is JobState.OVER
-    foreign = _by_a_signal(record) and not stop_request
-    if foreign and not over and _since(memory.recorded_since, now) < SAYS_S:
-        return Settled(RunState.RUNNING, "it was ended by a signal; its launcher is asked why", ask=True)
-    if foreign and observation is not None and observation.outranks and observation.ending is not None:
-        record |= {
-            "ending": observation.ending.value,
-            "cause": observation.cause,
-            "reason": observation.reason or record.get("reason", ""),
-        }
-    return Settled(RunState.ENDED, record=record)
+    def settled(self) -> Settled:
+        """The state of the run."""
+        seen, observation = self.directory_state, self.observation
+        if seen.exit:
+            return self._recorded()
+        beats = self.claimed and self.memory.beat_at is not None and self._for(self.memory.beat_at) < BEATS_S
+        over = observation is not None and observation.state is JobState.OVER
+        ended = over and observation is not None and observation.ending
+        if seen.alive or (beats and seen.alive is None and not ended):
+            return Settled(RunState.EVALUATING if seen.evaluating else RunState.RUNNING, ask=over)
+        if observation is None:
+            return Settled(RunState.UNREACHABLE)
+        if observation.state is JobState.PENDING:
+            return self._pending(observation)
+        if over:
+            return self._over(observation)
+        return self._running() if observation.state is JobState.RUNNING else self._unknown()
+
+    @property
+    def claimed(self) -> bool:
+        """Whether a Runner was started in its directory."""
+        return self.directory_state.claimed
+
+    @property
+    def begun(self) -> RunState:
+        """The state of a run that lives, for all that is known."""
+        return RunState.RUNNING if self.claimed else RunState.STARTING
+
+    def _for(self, then: float | None) -> float:
+        return 0.0 if then is None else self.now - then
+
+    def _recorded(self) -> Settled:
+        """The exit record, unless the launcher knows better what ended it (preempted, cancelled, the node failed)."""
+        record, observation = dict(self.directory_state.exit), self.observation
+        foreign = _by_a_signal(record) and not self.stop_request
+        over = observation is not None and observation.state is JobState.OVER
+        if foreign and not over and self._for(self.memory.recorded_since) < SAYS_S:
+            return Settled(RunState.RUNNING, "it was ended by a signal; its launcher is asked why", ask=True)
+        if foreign and observation is not None and observation.outranks and observation.ending is not None:
+            record |= {"ending": observation.ending.value, "cause": observation.cause}
+            record["reason"] = observation.reason or record.get("reason", "")
+        return Settled(RunState.ENDED, record=record)
+
+    def _pending(self, observation: Observation) -> Settled:
+        waited, why = self._for(self.memory.pending_since), observation.reason or observation.word
+        if self.claimed or not (observation.hopeless or waited >= self.pending_limit_s):  # claimed: it was suspended
+            return Settled(RunState.PENDING, why)
+        if observation.hopeless:
+            return _ended(Ending.LAUNCH_FAILED, "never_starts", f"it would wait for ever: {why}", remove=True)
+        reason = f"it waited for {waited:.0f} s, the pending limit: {why}"
+        return _ended(Ending.LAUNCH_FAILED, "pending_limit", reason, remove=True)
+
+    def _over(self, observation: Observation) -> Settled:
+        if self.stop_request and not self.claimed:
+            return self._stopped(self.stop_request)
+        if self._for(self.memory.over_since) < LATE_S:
+            return Settled(self.begun, "its exit record is waited for")
+        if self.stop_request:
+            return self._stopped(self.stop_request)
+        ending = observation.ending or (Ending.LOST if self.claimed else Ending.LAUNCH_FAILED)
+        word = observation.word or "that it is over"
+        reason = observation.reason or f"the launcher says {word}, and there is no exit record"
+        return _ended(ending, observation.cause or "no_exit_record", reason, returncode=observation.returncode)
+
+    def _running(self) -> Settled:
+        if self.claimed and self.memory.looks_dead >= 2:
+            return _DIED
+        if self.claimed and self._for(self.memory.beat_at) >= FROZEN_S:  # a restarted Ray head may say so for ever
+            minutes = f"{FROZEN_S / 60:.0f} minutes"
+            reason = f"the launcher says that it runs, and its Runner gave no sign of life for {minutes}"
+            return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
+        if not self.claimed and self._for(self.memory.running_since) >= START_S:
+            since = f"the job runs since {START_S:.0f} s and its Runner never showed"
+            reason = f"{since}: the run directory is not seen there"
+            return _ended(Ending.LAUNCH_FAILED, "not_shared", reason, remove=True)
+        return Settled(self.begun)
+
+    def _unknown(self) -> Settled:
+        if self.memory.looks_dead >= 2:
+            return _DIED
+        silent_s = self._for(self.memory.unknown_since)
+        if self.stop_request and not self.claimed and silent_s >= LATE_S:
+            return self._stopped(self.stop_request)
+        if silent_s < UNKNOWN_S:
+            return Settled(self.begun, ask=True)
+        reason = "the launcher knows no such job, and its Runner never started"
+        if self.claimed:
+            reason = "the job no longer exists at its launcher, and its Runner gives no sign of life"
+        return _ended(Ending.LOST, "job_gone", reason)
+
+    def _stopped(self, stop_request: Mapping[str, Any]) -> Settled:
+        reason = str(stop_request.get("reason") or "a stop was requested")
+        return _ended(Ending.STOPPED, str(stop_request.get("cause") or "stop_request"), reason)
 
 
 def _by_a_signal(record: Mapping[str, Any]) -> bool:
@@ -144,75 +207,9 @@ def _by_a_signal(record: Mapping[str, Any]) -> bool:
     return record.get("cause") == "signal" and record.get("returncode") in KILLED
 
 
-def _pending(
-    memory: Memory, directory_state: DirectoryState, observation: Observation, now: float, limit_s: float
-) -> Settled:
-    waited = _since(memory.pending_since, now)
-    if directory_state.claimed or not (observation.hopeless or waited >= limit_s):  # claimed: it was suspended
-        return Settled(RunState.PENDING, observation.reason or observation.word)
-    why = "it would wait for ever" if observation.hopeless else f"it waited for {waited:.0f} s, the pending limit"
-    cause = "never_starts" if observation.hopeless else "pending_limit"
-    return _ended(Ending.LAUNCH_FAILED, cause, f"{why}: {observation.reason or observation.word}", remove=True)
-
-
-def _over(
-    memory: Memory,
-    directory_state: DirectoryState,
-    observation: Observation,
-    now: float,
-    stop_request: Mapping[str, Any] | None,
-) -> Settled:
-    if stop_request and not directory_state.claimed:
-        return _stopped(stop_request)
-    if _since(memory.over_since, now) < LATE_S:
-        return Settled(
-            RunState.RUNNING if directory_state.claimed else RunState.STARTING, "its exit record is waited for"
-        )
-    if stop_request:
-        return _stopped(stop_request)
-    ending = observation.ending or (Ending.LOST if directory_state.claimed else Ending.LAUNCH_FAILED)
-    reason = (
-        observation.reason or f"the launcher says {observation.word or 'that it is over'}, and there is no exit record"
-    )
-    return _ended(ending, observation.cause or "no_exit_record", reason, returncode=observation.returncode)
-
-
-def _running(memory: Memory, directory_state: DirectoryState, now: float) -> Settled:
-    if directory_state.claimed and memory.looks_dead >= 2:
-        return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
-    if directory_state.claimed and _since(memory.beat_at, now) >= FROZEN_S:  # a restarted Ray head may say so for ever
-        reason = f"the launcher says that it runs, and its Runner gave no sign of life for {FROZEN_S / 60:.0f} minutes"
-        return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
-    if directory_state.claimed:
-        return Settled(RunState.RUNNING)
-    if _since(memory.running_since, now) >= START_S:
-        reason = f"the job runs since {START_S:.0f} s and its Runner never showed: the run directory is not seen there"
-        return _ended(Ending.LAUNCH_FAILED, "not_shared", reason, remove=True)
-    return Settled(RunState.STARTING)
-
-
-def _unknown(
-    memory: Memory, directory_state: DirectoryState, now: float, stop_request: Mapping[str, Any] | None
-) -> Settled:
-    if memory.looks_dead >= 2:
-        return _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)
-    silent_s = _since(memory.unknown_since, now)
-    if stop_request and not directory_state.claimed and silent_s >= LATE_S:
-        return _stopped(stop_request)
-    if silent_s < UNKNOWN_S:
-        return Settled(RunState.RUNNING if directory_state.claimed else RunState.STARTING, ask=True)
-    if directory_state.claimed:
-        return _ended(
-            Ending.LOST, "job_gone", "the job no longer exists at its launcher, and its Runner gives no sign of life"
-        )
-    return _ended(Ending.LOST, "job_gone", "the launcher knows no such job, and its Runner never started")
-
-
-def _stopped(stop_request: Mapping[str, Any]) -> Settled:
-    reason = str(stop_request.get("reason") or "a stop was requested")
-    return _ended(Ending.STOPPED, str(stop_request.get("cause") or "stop_request"), reason)
-
-
 def _ended(ending: Ending, cause: str, reason: str, *, returncode: int | None = None, remove: bool = False) -> Settled:
     record = {"ending": ending.value, "cause": cause, "reason": reason, "returncode": returncode}
     return Settled(RunState.ENDED, record=record, remove=remove)
+
+
+_DIED = _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)

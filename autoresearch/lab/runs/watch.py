@@ -24,7 +24,6 @@ class Inotify:
     """One descriptor for any number of watches. Raises OSError if the kernel has none left or is not Linux."""
 
     MODIFY = 0x2
-    ATTRIB = 0x4
     MOVED_TO = 0x80
     CREATE = 0x100
 
