@@ -47,18 +47,16 @@ def compare(
 
 
 def _payload(comparison: Comparison) -> dict[str, Any]:
-    from autoresearch.lab.results.compare import metrics_of
-
     return {
-        "a": comparison.a.run,
-        "b": comparison.b.run,
+        "a": comparison.a.row.run_id,
+        "b": comparison.b.row.run_id,
         "metric_name": comparison.metric or None,
-        "metrics": {"a": metrics_of(comparison.a), "b": metrics_of(comparison.b), "difference": comparison.difference},
+        "metrics": {"a": comparison.a.metrics, "b": comparison.b.metrics, "difference": comparison.difference},
         "not_comparable": comparison.refused or None,
         "config": comparison.config,
         "per_run": comparison.per_run,
         "command_line": comparison.command,
-        "commits": [comparison.a.commit or None, comparison.b.commit or None],
+        "commits": [comparison.a.row.commit or None, comparison.b.row.commit or None],
         "code": comparison.code,
         "diff": comparison.diff,
         "environment": comparison.environment,
@@ -68,9 +66,7 @@ def _payload(comparison: Comparison) -> dict[str, Any]:
 
 
 def _lines(comparison: Comparison) -> list[str]:
-    from autoresearch.lab.results.compare import metrics_of
-
-    a, b = metrics_of(comparison.a), metrics_of(comparison.b)
+    a, b = comparison.a.metrics, comparison.b.metrics
     rows = [["", "A", "B"]]
     rows += [["run", a["run"], b["run"]], ["status", _status(a), _status(b)]]
     rows += [[f"{comparison.metric or 'metric'}, last", output.number(a["last"]), output.number(b["last"])]]

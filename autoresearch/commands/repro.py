@@ -40,7 +40,8 @@ def repro(
         output.emit("repro", payload, as_json=as_json, lines=_lines(redone))
         return 0
     flags = _socket(redone) | {"launcher": launcher}
-    settings = project.load(redone.checkout.root, environ=os.environ, flags=flags)
+    assert redone.match.ran.checkout is not None
+    settings = project.load(redone.match.ran.checkout.root, environ=os.environ, flags=flags)
     with output.interruption_reported():
         launched = run_again(redone, settings, parts)
     spec = launched.spec
@@ -53,42 +54,36 @@ def repro(
 
 
 def _socket(redone: Redone) -> dict[str, str]:
-    campaign = redone.match.campaign
+    campaign = redone.match.ran.campaign
     return {"tmux_socket": campaign.tmux_socket} if campaign and campaign.tmux_socket else {}
 
 
 def _payload(redone: Redone) -> dict[str, Any]:
     row = redone.match.row
     return {
-        "row": redone.match.run,
-        "row_dir": _directory(redone),
+        "row": row.run_id,
+        "row_dir": row.run_dir,
         "run": None,
         "worktree": redone.worktree,
-        "commit": redone.commit,
+        "commit": row.commit,
         "checked_out": redone.follow_up,
         "blueprint": redone.blueprint,
         "cwd": redone.cwd,
         "command_line": redone.command,
-        "seed": row.seed if row else None,
-        "metric_name": (row.metric_name if row else "") or None,
-        "value": row.metric_value if row else None,
+        "seed": row.seed,
+        "metric_name": row.metric_name or None,
+        "value": row.metric_value,
         "result_dir": redone.result_dir,
         "lines": redone.lines,
         "caveats": redone.caveats,
     }
 
 
-def _directory(redone: Redone) -> str:
-    """Where the run that is done again has its records, or had them."""
-    row, spec = redone.match.row, redone.match.spec
-    return spec.run_dir if spec else row.run_dir if row else ""
-
-
 def _lines(redone: Redone) -> list[str]:
     row = redone.match.row
-    told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row else ""
+    told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row.status else ""
     head = [
-        f"{redone.match.run} in {_directory(redone)} (commit {redone.commit[:12]}{told})",
+        f"{row.run_id} in {row.run_dir} (commit {row.commit[:12]}{told})",
         f"worktree: {redone.worktree}",
         f"results:  {redone.result_dir}",
         "to run it by hand:",

@@ -13,7 +13,7 @@ import pytest
 from autoresearch.errors import NotFoundError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import row_lookup
-from autoresearch.lab.results.compare import compare, metrics_of
+from autoresearch.lab.results.compare import compare
 from autoresearch.records.index import Index
 
 pytestmark = pytest.mark.system
@@ -29,11 +29,11 @@ def parts(tmp_path: Path) -> Parts:
 
 def test_a_row_answers_to_campaign_index_and_replicate(lived: Any, parts: Parts) -> None:
     where = str(lived.place.path)
-    assert row_lookup.find(f"{where}:1.2", parts).run == "baseline-000002"
+    assert row_lookup.find(f"{where}:1.2", parts).row.run_id == "baseline-000002"
     found = row_lookup.find(f"{where}:9", parts)
-    assert (found.run, len(found.rows), len(found.values)) == ("best-000001", 4, 3)  # a confirmation is apart
-    assert found.mean == pytest.approx(0.70333, abs=1e-4) and found.sd and found.campaign
-    assert row_lookup.find(str(lived.place.path / "best-1"), parts).run == "best-000001"
+    assert (found.row.run_id, len(found.values)) == ("best-000001", 3)  # a confirmation is apart
+    assert found.mean == pytest.approx(0.70333, abs=1e-4) and found.metrics["sd"] and found.ran.campaign
+    assert row_lookup.find(str(lived.place.path / "best-1"), parts).row.run_id == "best-000001"
 
 
 @pytest.mark.parametrize("name", ["{}:99", "{}:1.9", "nothing", "nothing:1", ":", "a:b", "", "x" * 5000, "\0:1"])
@@ -52,7 +52,7 @@ def test_two_ideas_differ_where_they_do(lived: Any, parts: Parts) -> None:
     assert found.limits == {"max_s": (600.0, 900.0)}
     assert found.command is None
     assert found.difference == pytest.approx(0.20333, abs=1e-4)
-    assert metrics_of(found.b)["last"] == 0.72 and metrics_of(found.b)["n"] == 3
+    assert found.b.metrics["last"] == 0.72 and found.b.metrics["n"] == 3
     assert found.git.startswith("git -C ")
 
 

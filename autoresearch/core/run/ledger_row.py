@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from autoresearch.core.run.spec import RunSpec
+
 SCHEMA = 1
 
 NEMO_COLUMNS = (
@@ -39,6 +41,13 @@ NEMO_COLUMNS = (
     "status",
     "description",
 )
+
+
+_OF_SPEC = (
+    *("index", "replicate", "commit", "parent_commit", "parent_branch", "launcher", "command", "trainer", "sandbox"),
+    *("seed", "seed_by", "result_dir", "run_dir", "fix_of", "campaign", "driven_by"),
+)
+"""Columns that hold what the spec of the run does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,17 @@ class LedgerRow:
     def uncounted(self) -> bool:
         """Whether its metric counts nowhere, as it crashed, or was stopped: by somebody, or because of its curve."""
         return self.status == "crash" or self.ending == "stopped"
+
+    @classmethod
+    def of_spec(cls, spec: RunSpec) -> LedgerRow:
+        """The row of a run that is not over: what was decided before it started."""
+        return cls(
+            **{name: getattr(spec, name) for name in _OF_SPEC},
+            run_id=spec.run,
+            branch=spec.branch if spec.commit else "",  # otherwise it was killed before the branch was created
+            recipe=spec.recipe_in_commit or spec.recipe,
+            metric_name=spec.objective.metric if spec.objective else "",
+        )
 
     def cells(self) -> dict[str, str]:
         """Column -> text, in column order; numbers in the shortest form that reads back unchanged."""

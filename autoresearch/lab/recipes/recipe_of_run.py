@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
@@ -15,7 +18,6 @@ from autoresearch.git_repo.comparison import read_file
 from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.trainer_settings import copy_of
-from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.lab.yaml_files import parse_mapping
 from autoresearch.trainers import ask
 
@@ -23,89 +25,87 @@ OURS = ".autoresearch"
 BLUEPRINT = f"{OURS}/blueprint.md"
 
 
-def recipe_path(match: LedgerMatch, checkout: Checkout) -> str:
-    """The path of the recipe in a run's commit; "" without one, or if it was not committed."""
-    if match.campaign is not None:
-        own = match.campaign.recipe
-        names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
-    else:
-        text = match.spec.recipe if match.spec else match.row.recipe if match.row else ""
-        names = _seen_from(PurePosixPath(text), checkout) if text else []
-    return next((name for name in names if name and _holds(checkout, match.commit, name)), "")
+@dataclass(frozen=True, slots=True)
+class CommittedRun:
+    """A run with the commit of its code; `row` also says what is known of one that is not over."""
 
+    row: LedgerRow
+    spec: RunSpec | None  # None where the run directory is gone
+    campaign: CampaignSpec | None  # None for a lone run
+    checkout: Checkout | None  # of the repository that holds the commit; None if it is gone
 
-def blueprint_path(match: LedgerMatch, checkout: Checkout) -> str:
-    """The path of the blueprint in a run's commit; "" if none was committed."""
-    text = match.spec.blueprint if match.spec else ""
-    beside = [] if match.campaign or not text else _seen_from(PurePosixPath(text), checkout, "blueprint")
-    return next((name for name in (*beside, BLUEPRINT) if _holds(checkout, match.commit, name)), "")
+    def recipe_path(self) -> str:
+        """The path of the recipe in the commit; "" without one, or if it was not committed."""
+        text = self.spec.recipe if self.spec else self.row.recipe
+        if self.campaign is not None:
+            own = self.campaign.recipe
+            names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
+        else:
+            names = self._seen_from_root(text, "recipe") if text else []
+        return self._first_held(names)
 
+    def blueprint_path(self) -> str:
+        """The path of the blueprint in the commit; "" if none was committed."""
+        text = self.spec.blueprint if self.spec else ""
+        beside = [] if self.campaign or not text else self._seen_from_root(text, "blueprint")
+        return self._first_held([*beside, BLUEPRINT])
 
-def _seen_from(path: PurePosixPath, checkout: Checkout, kind: str = "recipe") -> list[str]:
-    root = PurePosixPath(str(checkout.root))
-    if not path.is_absolute():
-        return [str(path)]
-    inside = [str(path.relative_to(root))] if root in path.parents else []
-    return [*inside, f"{OURS}/{kind}/{path.name}"]
+    def read(self, path: str) -> bytes:
+        """A file of the commit. Raises NotFoundError."""
+        if self.checkout is None or not self.row.commit:
+            raise NotFoundError(f"{path}: the commit of {self.row.run_id} is gone")
+        return read_file(self.checkout, self.row.commit, path)
 
-
-def _holds(checkout: Checkout, commit: str, name: str) -> bool:
-    if not commit:
-        return False
-    try:
-        read_file(checkout, commit, name)
-    except AutoresearchError:
-        return False
-    return True
-
-
-def recipe_text(match: LedgerMatch, checkout: Checkout | None) -> str:
-    """The recipe's text from the run's commit, else from the disk as it is now; "" without one."""
-    if checkout and match.commit and (name := recipe_path(match, checkout)):
-        return read_file(checkout, match.commit, name).decode("utf-8", "replace")
-    text = match.spec.recipe if match.spec else ""
-    if match.campaign or not text:
-        return ""
-    try:
-        return Path(text).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def parsed(text: str, name: str) -> Mapping[str, object]:
-    """The recipe as a mapping; {} if it cannot be read as one."""
-    try:
-        return parse_mapping(text.encode(), name)
-    except (AutoresearchError, NotFoundError):
+    def recipe(self) -> Recipe:
+        """The recipe from the commit, else from the disk as it is now; {} without a readable one."""
+        with contextlib.suppress(AutoresearchError, OSError):
+            if name := self.recipe_path():
+                return parse_mapping(self.read(name), "recipe")
+            if self.spec and self.spec.recipe and not self.campaign:
+                return parse_mapping(Path(self.spec.recipe).read_bytes(), "recipe")
         return {}
+
+    def asked_for(self) -> str:
+        """The command without autoresearch's additions: recording options or recipe copy, and Ray job name."""
+        spec = self.spec
+        if spec is None:
+            return self.row.command
+        words = f" {shlex.join(spec.added)}"
+        command = spec.command.replace(words, "", 1) if spec.added else spec.command
+        if spec.recipe:
+            copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
+            command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
+        return command.replace(f" --submission-id {spec.session}", "", 1)
+
+    def settings(self, trainer: Trainer) -> Recipe:
+        """The recipe as its trainer saw it: merged with its parents, overridden by the command's settings."""
+        recipe = self.recipe()
+
+        def read(path: str) -> Mapping[str, object]:
+            inside = self.checkout and self.row.commit and not path.startswith(("/", "../"))
+            return parse_mapping(self.read(path) if inside else Path(path).read_bytes(), path)
+
+        place = self.recipe_path() or (self.spec.recipe if self.spec else "")
+        with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone
+            recipe = inherited(recipe, place, read)
+        return LaunchSettings(trainer, recipe, self.asked_for()).settings
+
+    def _seen_from_root(self, text: str, kind: str) -> list[str]:
+        path = PurePosixPath(text)
+        if not path.is_absolute():
+            return [str(path)]
+        root = PurePosixPath(str(self.checkout.root)) if self.checkout else path
+        inside = [str(path.relative_to(root))] if root in path.parents else []
+        return [*inside, f"{OURS}/{kind}/{path.name}"]
+
+    def _first_held(self, names: list[str]) -> str:
+        for name in filter(None, names):
+            with contextlib.suppress(AutoresearchError):
+                self.read(name)
+                return name
+        return ""
 
 
 def per_run(trainer: Trainer, recipe: Recipe) -> set[str]:
     """The keys that differ between runs of one idea: the seed, and output paths."""
     return {output.key for output in trainer.outputs(recipe)} | ({ask.seed_key(trainer, recipe)} - {""})
-
-
-def asked_for(spec: RunSpec) -> str:
-    """The command of a run without autoresearch's additions: recording options or recipe copy, and Ray job name."""
-    words = f" {shlex.join(spec.added)}"
-    command = spec.command.replace(words, "", 1) if spec.added else spec.command
-    if spec.recipe:
-        copy = copy_of(Path(spec.result_dir), Path(spec.recipe))
-        command = command.replace(shlex.quote(str(copy)), shlex.quote(spec.recipe))
-    return command.replace(f" --submission-id {spec.session}", "", 1)
-
-
-def whole(match: LedgerMatch, checkout: Checkout | None, trainer: Trainer) -> Recipe:
-    """The recipe as the run's trainer saw it: merged with its parents, overridden by the command's settings."""
-    recipe = parsed(recipe_text(match, checkout), "recipe")
-    place = recipe_path(match, checkout) if checkout and match.commit else match.spec.recipe if match.spec else ""
-
-    def read(path: str) -> Mapping[str, object]:
-        inside = checkout is not None and match.commit and not path.startswith(("/", "../"))
-        data = read_file(checkout, match.commit, path) if inside and checkout else Path(path).read_bytes()
-        return parse_mapping(data, path)
-
-    with contextlib.suppress(AutoresearchError, OSError):  # a missing parent: use the recipe alone
-        recipe = inherited(recipe, place, read)
-    command = asked_for(match.spec) if match.spec else match.row.command if match.row else ""
-    return LaunchSettings(trainer, recipe, command).settings

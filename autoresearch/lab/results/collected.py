@@ -31,11 +31,6 @@ from autoresearch.records.secrets import mask_text
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
 UNMEASURED = (EVALUATION_FAILED, METRIC_UNREAD, NO_STEP)  # failures of runs that ended by themselves
 MOST_WARNINGS = 8  # of a measurement, kept in the records
-_OF_SPEC = (
-    *("index", "replicate", "commit", "parent_commit", "parent_branch", "launcher", "command", "trainer", "sandbox"),
-    *("seed", "seed_by", "result_dir", "fix_of", "campaign", "driven_by"),
-)
-"""Columns of the ledger that hold what the spec of the run does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +126,8 @@ def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> Ledge
     finished = examined.finished
     spec, end, rundir = outcome.spec, outcome.exit, finished.rundir
     memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
-    return LedgerRow(
-        **{name: getattr(spec, name) for name in _OF_SPEC},
-        branch=spec.branch if spec.commit else "",  # otherwise it was killed before the branch was created
-        recipe=spec.recipe_in_commit or spec.recipe,
-        metric_name=spec.objective.metric if spec.objective else "",
+    return replace(
+        LedgerRow.of_spec(spec),
         metric_value=outcome.metric_value,
         memory_gb=round(memory / 1e9, 3) if memory else None,
         elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
@@ -144,7 +136,6 @@ def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> Ledge
         status=outcome.verdict.value,
         standing=outcome.standing,
         description=describe(outcome, judgement.reason),
-        run_id=spec.run,
         ending=end.ending.value,
         returncode=end.returncode,
         metric_noise=judgement.noise,

@@ -13,11 +13,9 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import read_file
 from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.recipes import recipe_of_run as recipes
 from autoresearch.lab.results.row_lookup import LedgerMatch
 from autoresearch.records import spec_file
 from autoresearch.records.rundir import RunDir
@@ -31,7 +29,9 @@ MOST = 100  # worktrees of one row
 class OriginalRun:
     """The content of the row's commit."""
 
+    match: LedgerMatch
     spec: RunSpec
+    checkout: Checkout
     blueprint: Blueprint
     recipe_path: str
     recipe: str
@@ -39,43 +39,36 @@ class OriginalRun:
     trainer: Trainer
 
 
-def read_original(match: LedgerMatch) -> tuple[Checkout, OriginalRun]:
+def read_original(match: LedgerMatch) -> OriginalRun:
     """Read it from its commit. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    spec, checkout = match.spec, match.checkout()
+    ran, run, commit = match.ran, match.row.run_id, match.row.commit
+    spec, checkout = ran.spec, ran.checkout
     if spec is None:
         raise NotFoundError(
-            f"the run directory of {match.run} is gone, and with it its command",
-            hint=f"its code is at commit {match.commit[:12] or '(unknown)'}",
+            f"the run directory of {run} is gone, and with it its command",
+            hint=f"its code is at commit {commit[:12] or '(unknown)'}",
             code="run_dir_gone",
         )
-    if checkout is None or not match.commit:
+    if checkout is None or not commit:
         what = "it was run without a commit" if checkout else "its repository is gone"
-        raise NotFoundError(f"{match.run} cannot be made again: {what}", code="no_commit")
+        raise NotFoundError(f"{run} cannot be made again: {what}", code="no_commit")
     try:
-        checkout.git.run("cat-file", "-e", f"{match.commit}^{{commit}}")
+        checkout.git.run("cat-file", "-e", f"{commit}^{{commit}}")
     except GitFailed as failure:
         raise NotFoundError(
-            f"{checkout.root} holds no commit {match.commit[:12]} any more",
+            f"{checkout.root} holds no commit {commit[:12]} any more",
             hint="its branch was deleted",
             code="no_commit",
         ) from failure
-    path = recipes.blueprint_path(match, checkout)
-    if not path:
-        raise NotFoundError(f"commit {match.commit[:12]} holds no blueprint of {match.run}", code="no_blueprint")
-    blueprint = parse_blueprint(read_file(checkout, match.commit, path), Path(path).name)
-    recipe = recipes.recipe_path(match, checkout)
-    text = read_file(checkout, match.commit, recipe).decode("utf-8", "replace") if recipe else ""
-    root = _root_of(Path(spec.cwd), match, checkout)
+    if not (path := ran.blueprint_path()):
+        raise NotFoundError(f"commit {commit[:12]} holds no blueprint of {run}", code="no_blueprint")
+    blueprint = parse_blueprint(ran.read(path), Path(path).name)
+    recipe = ran.recipe_path()
+    text = ran.read(recipe).decode("utf-8", "replace") if recipe else ""
+    depth = len(Path(ran.campaign.codebase).parts) if ran.campaign else 0
+    root = checkout.root if ran.campaign is None else (Path(spec.cwd), *Path(spec.cwd).parents)[depth]
     trainer = registry.choose(spec.trainer, spec.command, spec.lines)
-    return checkout, OriginalRun(spec, blueprint, recipe, text, root, trainer)
-
-
-def _root_of(cwd: Path, match: LedgerMatch, checkout: Checkout) -> Path:
-    """The root of the tree that it ran in: a worktree of the campaign, or the checkout."""
-    if match.campaign is not None:
-        depth = len(Path(match.campaign.codebase).parts)
-        return cwd.parents[depth - 1] if depth else cwd
-    return checkout.root
+    return OriginalRun(match, spec, checkout, blueprint, recipe, text, root, trainer)
 
 
 def free_worktree(checkout: Checkout, preferred: Path, parts: Parts) -> Slot:
@@ -97,11 +90,9 @@ def _spec(run_dir: str) -> RunSpec | None:
         return None
 
 
-def caveats_of(
-    match: LedgerMatch, old: OriginalRun, linked: Iterable[str], redirected: Mapping[str, object]
-) -> Iterable[str]:
+def caveats_of(old: OriginalRun, linked: Iterable[str], redirected: Mapping[str, object]) -> Iterable[str]:
     """What cannot be the same, and known differences."""
-    spec, here = old.spec, os.uname().nodename
+    spec, ran_on, here = old.spec, old.match.host, os.uname().nodename
     if redirected:
         yield f"it writes elsewhere: {', '.join(redirected)} and the result directory point to a new place"
     for item in spec.left_out:
@@ -113,8 +104,8 @@ def caveats_of(
     if any(MASK in text for text in (spec.command, *spec.prepare, *spec.evaluate, *spec.cleanup)):
         yield f"masked in the record: {MASK} in its commands was a secret; give it yourself"
     yield "variables that the blueprint does not declare come from your environment, not from that run's"
-    if match.host and match.host != here:
-        yield f"it ran on {match.host}, this is {here}"
+    if ran_on and ran_on != here:
+        yield f"it ran on {ran_on}, this is {here}"
     if spec.launcher != "tmux":
         yield f"it ran at {spec.launcher}; --launcher says where it goes now"
     if spec.gpus:

@@ -17,7 +17,6 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import ReadsCommands
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.errors import BlueprintError
-from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import Change, commit_hypothesis
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes import recipe_of_run as recipes
@@ -41,9 +40,7 @@ class Redone:
     """A row's code checked out again, ready to run."""
 
     match: LedgerMatch
-    checkout: Checkout
     worktree: Path
-    commit: str  # the row's
     follow_up: str  # what is checked out: the row's commit, its outputs redirected
     blueprint: Path
     cwd: Path
@@ -55,12 +52,13 @@ class Redone:
 
 def redo(match: LedgerMatch, parts: Parts) -> Redone:
     """Create the worktree. Raises NotFoundError if the commit, the run directory or the blueprint is gone."""
-    checkout, old = read_original(match)
+    old = read_original(match)
+    checkout, commit = old.checkout, match.row.commit
     name = slugify(f"{Path(old.spec.ledger).parent.name}-{old.spec.index}-{old.spec.replicate}")
     place = free_worktree(checkout, state_home(parts.environ) / "repro" / name, parts)
     result_dir = _beside(old.spec.result_dir)
     inside = os.path.relpath(old.spec.cwd, old.root)
-    mapped = map_launch(recipes.asked_for(old.spec), {}, {}, _path_map(old, place.path, checkout, match.commit))
+    mapped = map_launch(match.ran.asked_for(), {}, {}, _path_map(old, place.path))
     overrides, command = _redirected(old, mapped.command, result_dir)
     if old.recipe_path.startswith(f"{recipes.OURS}/"):  # it lies outside of the repository; the commit has a copy
         command = command.replace(old.spec.recipe, str(place.path / old.recipe_path))
@@ -69,17 +67,15 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
     if overrides:
         text = edit(old.recipe, overrides, name=old.recipe_path, new_keys=True)
         files[old.recipe_path] = text.encode()
-    message = f"{old.spec.slug}: run {match.run} once more\n\n{MESSAGE_END}\n"
-    made = commit_hypothesis(checkout, match.commit, Change(files=files), message=message)
-    wanted = match.campaign.evaluation_inputs if match.campaign else tuple(old.blueprint.notes.include)
+    message = f"{old.spec.slug}: run {match.row.run_id} once more\n\n{MESSAGE_END}\n"
+    made = commit_hypothesis(checkout, commit, Change(files=files), message=message)
+    wanted = match.ran.campaign.evaluation_inputs if match.ran.campaign else tuple(old.blueprint.notes.include)
     there = [path for path in wanted if os.path.lexists(checkout.root / path)]
     place.switch(made.commit, there)
     cwd = place.path / inside
     return Redone(
         match=match,
-        checkout=checkout,
         worktree=place.path,
-        commit=match.commit,
         follow_up=made.commit,
         blueprint=place.path / recipes.BLUEPRINT,
         cwd=cwd,
@@ -89,7 +85,7 @@ def redo(match: LedgerMatch, parts: Parts) -> Redone:
         caveats=(
             *(f"{f.message}" for f in mapped.findings),
             *(f"the input {path} is not there any more" for path in wanted if path not in there),
-            *caveats_of(match, old, there, overrides),
+            *caveats_of(old, there, overrides),
         ),
     )
 
@@ -100,8 +96,9 @@ def _beside(result_dir: str) -> str:
     return str(path.parent / free_name(path.parent, f"{path.name}-repro"))
 
 
-def _path_map(old: OriginalRun, worktree: Path, checkout: Checkout, commit: str) -> PathMap:
-    held = set(os.fsdecode(checkout.git.run("ls-tree", "-r", "-t", "--name-only", "-z", commit)).split("\0"))
+def _path_map(old: OriginalRun, worktree: Path) -> PathMap:
+    tree = old.checkout.git.run("ls-tree", "-r", "-t", "--name-only", "-z", old.match.row.commit)
+    held = set(os.fsdecode(tree).split("\0"))
     interpreter = Path(old.spec.interpreter)
     return PathMap(
         codebase=Path(old.spec.cwd),
@@ -136,7 +133,7 @@ def _fields(old: OriginalRun, inside: str, result_dir: str, command: str, worktr
 
 def _redirected(old: OriginalRun, command: str, result_dir: str) -> tuple[dict[str, object], str]:
     """The recipe's output keys with new paths, and the command, with those that it sets."""
-    recipe = recipes.parsed(old.recipe, old.recipe_path) if old.recipe_path else None
+    recipe = old.match.ran.recipe() if old.recipe_path else None
     whole = ask.settings(old.trainer, recipe or {}, command)
     own = {
         output.key: str(Path(result_dir) / output.name) if output.name else f"{old.spec.run}-repro"

@@ -29,11 +29,11 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
 
     Its target is that of the `launcher` setting, wherever the row's run was. Nothing is created if it cannot go there.
     """
-    old = redone.match.spec
-    assert old is not None
+    run_id, old, checkout = redone.match.row.run_id, redone.match.spec, redone.match.ran.checkout
+    assert old is not None and checkout is not None
     if MASK in redone.blueprint.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(
-            f"{redone.match.run} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
+            f"{run_id} was given a secret in its blueprint, which no record keeps: it says {MASK} there",
             hint=f"write it into {redone.blueprint} and start that",
             fix=f"autoresearch run {shlex.quote(str(redone.blueprint))}",
             code="secret_needed",
@@ -45,9 +45,9 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
     name = campaign_name(time.strftime("%Y%m%d", time.localtime(parts.clock())), f"repro-{old.slug}")
     home = Path(old.ledger).parent.parent
     directory = home / free_name(home, name)
-    if pattern := pattern_for(redone.checkout, home):
-        exclude(redone.checkout, pattern)
-    branch = branches.claim_branch(redone.checkout, branch_name(directory.name, old.slug), redone.follow_up)
+    if pattern := pattern_for(checkout, home):
+        exclude(checkout, pattern)
+    branch = branches.claim_branch(checkout, branch_name(directory.name, old.slug), redone.follow_up)
     campaign_run = CampaignRun(
         campaign=directory.name,
         directory=directory,
@@ -56,7 +56,7 @@ def run_again(redone: Redone, settings: Settings, parts: Parts) -> Launched:
         replicate=1,
         branch=branch,
         commit=redone.follow_up,
-        parent_commit=redone.commit,
+        parent_commit=redone.match.row.commit,
         parent_branch=old.branch,
         why="",
         timeout_s=old.limits.max_s,

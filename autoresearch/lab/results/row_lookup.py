@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import stdev
+from typing import Any
 
 from autoresearch.core.campaign.judgement import search_values
 from autoresearch.core.campaign.shown_value import ShownValue, shown_value
@@ -15,11 +15,12 @@ from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import measured
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
+from autoresearch.core.statistics.comparable import Measured
 from autoresearch.core.statistics.noise import mean
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
+from autoresearch.lab.recipes.recipe_of_run import CommittedRun
 from autoresearch.lab.runs import sessions
 from autoresearch.records import campaign_records, spec_file
 from autoresearch.records.campaign_records import CampaignDir
@@ -31,25 +32,22 @@ _ROW = re.compile(r"(?P<campaign>.+):(?P<index>\d{1,9})(?:\.(?P<replicate>\d{1,9
 
 @dataclass(frozen=True, slots=True)
 class LedgerMatch:
-    """A run, its row once it is over, and the rows of its idea."""
+    """A run with the rows of its idea. The row of one that is not over has no status, and no values."""
 
     name: str  # as requested
-    row: LedgerRow | None
-    rows: tuple[LedgerRow, ...]  # of the idea, `row` among them
-    spec: RunSpec | None  # None where the run directory is gone
-    campaign: CampaignSpec | None  # None for a lone run
-    values: tuple[float, ...] = ()  # the metric of each run that counts for the idea
-    shown: ShownValue | None = None  # what to show of the idea; None without a campaign
+    ran: CommittedRun
+    values: tuple[float, ...]  # the metric of each run that counts for the idea
+    shown: ShownValue | None  # what to show of the idea; None without a campaign
 
     @property
-    def run(self) -> str:
-        """The run id."""
-        return self.row.run_id if self.row else self.spec.run if self.spec else ""
+    def row(self) -> LedgerRow:
+        """Its row, in which the run directory is where it is now."""
+        return self.ran.row
 
     @property
-    def commit(self) -> str:
-        """The commit that ran."""
-        return (self.row.commit if self.row else "") or (self.spec.commit if self.spec else "")
+    def spec(self) -> RunSpec | None:
+        """Its spec; None where the run directory is gone."""
+        return self.ran.spec
 
     @property
     def mean(self) -> float | None:
@@ -57,29 +55,43 @@ class LedgerMatch:
         return mean(self.values) if self.values else None
 
     @property
-    def sd(self) -> float | None:
-        """Standard deviation of the idea's runs; None for fewer than two."""
-        return stdev(self.values) if len(self.values) > 1 else None
-
-    @property
     def host(self) -> str:
         """The machine that it ran on; "" if its Runner did not record it."""
         record = read_json(RunDir(Path(self.spec.run_dir)).runner) if self.spec else None
         return str((record or {}).get("host", ""))
 
-    def checkout(self) -> Checkout | None:
-        """The repository that holds its commit; None if it is gone."""
-        places = [self.campaign.repository] if self.campaign else []
-        places += [self.spec.cwd, self.spec.run_dir] if self.spec else []
-        for place in places:
-            if (path := Path(place)).is_dir() and (found := repository.find(path)):
-                return found
-        ledger = Path(self.row.run_dir).parent if self.row and self.row.run_dir else None
-        while ledger is not None and ledger != ledger.parent:
-            if (ledger / ".git").exists():
-                return repository.find(ledger)
-            ledger = ledger.parent
-        return None
+    @property
+    def measured_by(self) -> Measured:
+        """Its metric and the trainer that produces it."""
+        return Measured(self.row.trainer, self.row.metric_name)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Its measured values, and those of its idea."""
+        row = self.row
+        return {
+            "run": row.run_id,
+            "status": row.shown_status or None,
+            "ending": row.ending or None,
+            "last": row.metric_value,
+            "best": row.best_value,
+            "mean": self.mean,
+            "sd": stdev(self.values) if len(self.values) > 1 else None,
+            "n": len(self.values),
+            "shown": self.shown.to_json() if self.shown else None,
+            **{name: getattr(row, name) for name in ("steps", "elapsed_min", "memory_gb", "seed")},
+        }
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Host, programs and recorded variables; secrets stay masked."""
+        spec = self.spec
+        if spec is None:
+            return {"trainer": self.row.trainer, "launcher": self.row.launcher}
+        known = {name: getattr(spec, name) for name in ("trainer", "interpreter", "launcher")}
+        known |= {"host": self.host, "gpus": len(spec.gpus)}
+        known |= {name: "; ".join(getattr(spec, name)) for name in ("prepare", "evaluate", "cleanup")}
+        return known | {f"${name}": value for name, value in spec.environment.items()}
 
 
 def find(name: str, parts: Parts) -> LedgerMatch:
@@ -87,55 +99,62 @@ def find(name: str, parts: Parts) -> LedgerMatch:
     refusal: NotFoundError | None = None
     if asked := _ROW.match(name):
         try:
-            return _by_index(name, _campaign(asked["campaign"], parts), asked["index"], asked["replicate"])
+            directory = _campaign(asked["campaign"], parts)
+            row = _by_index(directory / "results.tsv", int(asked["index"]), asked["replicate"])
+            return _match(name, directory, row, _spec_in(row.run_dir))
         except NotFoundError as error:
             refusal = error  # it may be a path with a colon
     try:
-        rundir = sessions.find(name, parts)
+        found = sessions.find(name, parts)
     except NotFoundError as unknown:
         hint = f"{unknown.hint}; or CAMPAIGN:INDEX[.REPLICATE] as in `20261121-sort:3.2`"
         raise refusal or NotFoundError(unknown.message, hint=hint, fix=unknown.fix) from None
-    spec = sessions.spec_of(rundir)
-    place = Path(spec.ledger).parent
-    ledger = Ledger(Path(spec.ledger))
-    own = ledger.find(spec.run)
-    campaign = _spec_beside(place)
-    rows = [row for row in ledger.rows() if row.index == spec.index]
-    values, shown = _of_idea(place, spec.index, rows, campaign)
-    return LedgerMatch(name, own[-1] if own else None, tuple(rows), spec, campaign, values, shown)
+    spec = sessions.spec_of(found)
+    own = Ledger(Path(spec.ledger)).find(spec.run)
+    return _match(name, Path(spec.ledger).parent, own[-1] if own else LedgerRow.of_spec(spec), spec)
 
 
-def _by_index(name: str, path: Path, index: str, replicate: str | None) -> LedgerMatch:
-    rows = [row for row in Ledger(path / "results.tsv").rows() if row.index == int(index)]
-    chosen = [row for row in rows if replicate is None or row.replicate == int(replicate)]
-    if not chosen:
-        have = ", ".join(str(row.replicate) for row in rows if row.replicate is not None)
-        what = f"replicate {replicate} of idea {index} (there is {have})" if rows else f"idea {index}"
-        raise NotFoundError(
-            f"{path / 'results.tsv'} has no row of {what}",
-            hint="a run that is not over has no row yet",
-            fix=f"autoresearch ledger show {path / 'results.tsv'}",
-            code="no_row",
-        )
-    row = chosen[0]
-    campaign = _spec_beside(path)
-    values, shown = _of_idea(path, int(index), rows, campaign)
-    return LedgerMatch(name, row, tuple(rows), _spec_of(row), campaign, values, shown)
+def _match(name: str, directory: Path, row: LedgerRow, spec: RunSpec | None) -> LedgerMatch:
+    """The run of a row in the ledger of this directory, with its idea.
 
-
-def _of_idea(
-    path: Path, index: int, rows: Sequence[LedgerRow], campaign_spec: CampaignSpec | None
-) -> tuple[tuple[float, ...], ShownValue | None]:
-    """The metric of each run that counts for the idea (in a campaign, smoke and confirmation runs do not, nor those
-    that collapsed), and what to show of it.
+    Of the idea's runs, in a campaign, those for a smoke test or a confirmation do not count, nor those that collapsed.
     """
-    if campaign_spec is not None:
+    campaign_dir = CampaignDir(directory)
+    campaign = campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
+    rows = (one for one in Ledger(campaign_dir.ledger).rows() if one.index == row.index)
+    values, shown = tuple(v for one in rows if (v := measured(one)) is not None), None
+    if campaign is not None:
         from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
-        state = CampaignHistory(CampaignDir(path)).state()
-        if idea := next((one for one in state.ideas if one.index == index), None):
-            return tuple(search_values(state, idea)), shown_value(state, idea)
-    return tuple(v for row in rows if (v := measured(row)) is not None), None
+        now = CampaignHistory(campaign_dir).state()
+        if idea := next((one for one in now.ideas if one.index == row.index), None):
+            values, shown = tuple(search_values(now, idea)), shown_value(now, idea)
+    ran = CommittedRun(row, spec, campaign, _checkout(row, spec, campaign))
+    return LedgerMatch(name, ran, values, shown)
+
+
+def _checkout(row: LedgerRow, spec: RunSpec | None, campaign: CampaignSpec | None) -> repository.Checkout | None:
+    places = [campaign.repository] if campaign else []
+    places += [spec.cwd, spec.run_dir] if spec else []
+    for path in map(Path, places):
+        if path.is_dir() and (found := repository.find(path)):
+            return found
+    above = Path(row.run_dir).parents if row.run_dir else ()
+    return next((repository.find(one) for one in above if (one / ".git").exists()), None)
+
+
+def _by_index(path: Path, index: int, replicate: str | None) -> LedgerRow:
+    rows = [row for row in Ledger(path).rows() if row.index == index]
+    if chosen := [row for row in rows if replicate is None or row.replicate == int(replicate)]:
+        return chosen[0]
+    have = ", ".join(str(row.replicate) for row in rows if row.replicate is not None)
+    what = f"replicate {replicate} of idea {index} (there is {have})" if rows else f"idea {index}"
+    raise NotFoundError(
+        f"{path} has no row of {what}",
+        hint="a run that is not over has no row yet",
+        fix=f"autoresearch ledger show {path}",
+        code="no_row",
+    )
 
 
 def _campaign(name: str, parts: Parts) -> Path:
@@ -145,25 +164,16 @@ def _campaign(name: str, parts: Parts) -> Path:
     try:
         return campaign_registry.find(name, parts).path
     except NotFoundError:
-        direct = Path(name)
-        if (direct / "results.tsv").is_file():
-            return direct.absolute()
-        for entry in parts.index.recent(1000, str(repository.current_project())):
-            place = Path(entry.run_dir).parent
-            if place.name == name:
-                return place
+        if (Path(name) / "results.tsv").is_file():
+            return Path(name).absolute()
+        runs = parts.index.recent(1000, str(repository.current_project()))
+        if found := next((one for entry in runs if (one := Path(entry.run_dir).parent).name == name), None):
+            return found
         raise
 
 
-def _spec_beside(directory: Path) -> CampaignSpec | None:
-    campaign_dir = CampaignDir(directory)
-    return campaign_records.read_spec(campaign_dir) if campaign_dir.spec.is_file() else None
-
-
-def _spec_of(row: LedgerRow) -> RunSpec | None:
+def _spec_in(run_dir: str) -> RunSpec | None:
     """The spec in a row's run directory; None if it is gone or damaged."""
-    if not row.run_dir:
-        return None
     with contextlib.suppress(OSError, NotFoundError):
-        return spec_file.read(RunDir(Path(row.run_dir)))
+        return spec_file.read(RunDir(Path(run_dir))) if run_dir else None
     return None
