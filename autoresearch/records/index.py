@@ -2,7 +2,7 @@
 
     runs.jsonl     every run ever started from this account, one object per line, append-only
     live/<run>     the same object for each run without finished records
-    locks/<key>    held by flock while a command launches from one blueprint
+    locks/<hash>   held by flock while a command launches from one blueprint
 
 It lies in `$XDG_STATE_HOME/autoresearch`. It is only a hint: the run directories are authoritative.
 """
@@ -10,6 +10,7 @@ It lies in `$XDG_STATE_HOME/autoresearch`. It is only a hint: the run directorie
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -18,16 +19,13 @@ from pathlib import Path
 
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.branch_and_run_names import RUN_ID
-from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import lines
 from autoresearch.records.appending import append_line
-from autoresearch.records.rundir import is_locked, locked, write_atomically
+from autoresearch.records.rundir import locked, write_atomically
 
 NAME_MAX = 4096  # no path is longer
 FOUND_MAX = 20
-IDLE_S = 24 * 3600.0  # a lock that was not taken for so long
-_LOCK_KEY = later(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,36 +179,16 @@ class Index:
 
     @contextlib.contextmanager
     def launch_lock(self, key: str) -> Iterator[None]:
-        """Hold the lock of a blueprint, so that two commands do not launch from it at the same time."""
-        if not _LOCK_KEY.match(key):
-            import hashlib
+        """Hold the lock of a blueprint, so that two commands do not launch from it at the same time.
 
-            key = hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()
-        path = self.directory / "locks" / key
-        while True:
-            with self._usable():
-                self._made("locks")
-                path.touch()
-                inode = path.stat().st_ino
-            with locked(path):
-                if _inode(path) == inode:  # `remove_idle_locks` may have removed the file that was just locked
-                    yield
-                    return
-
-    def idle_locks(self, now: float) -> list[Path]:
-        """The files of launch locks that nobody has taken for a day, and nobody holds."""
-        paths = (self.directory / "locks").glob("*")
-        return [path for path in paths if now - _mtime(path, now) > IDLE_S and not is_locked(path)]
-
-    def remove_idle_locks(self, now: float) -> int:
-        """Remove them, each while it is held; returns how many."""
-        removed = 0
-        for path in self.idle_locks(now):
-            with contextlib.suppress(OSError), locked(path, blocking=False) as alone:
-                if alone:
-                    path.unlink()
-                    removed += 1
-        return removed
+        There are 4096 of them; should two blueprints ever share one, the second waits for the launch of the first.
+        """
+        path = self.directory / "locks" / hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:3]
+        with self._usable():
+            self._made("locks")
+            path.touch()
+        with locked(path):
+            yield
 
     def _made(self, name: str) -> Path:
         directory = self.directory / name
@@ -228,20 +206,6 @@ class Index:
                 fix='export XDG_STATE_HOME="$PWD/.state"',
                 code="state_unusable",
             ) from error
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return 0
-
-
-def _mtime(path: Path, missing: float) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return missing
 
 
 def _names(directory: Path) -> list[str]:

@@ -142,18 +142,16 @@ def _is_session_of(was_info: SessionInfo | None, rundir: RunDir, session: Sessio
 
 
 def _records(parts: Parts) -> Iterator[Leftover]:
-    """Locks that nobody holds, files that were never renamed, old logs of --debug; each kind is one leftover."""
+    """Files that were never renamed, old logs of --debug; each kind is one leftover."""
     now, home = parts.clock(), state_home(parts.environ)
     groups: list[tuple[str, str, Callable[[], list[Path]]]] = [
-        ("locks", "locks of blueprints, unused for a day", partial(parts.index.idle_locks, now)),
         (".*.tmp", "files of commands that were killed while they wrote", partial(_abandoned, home, now)),
         ("debug", "{} of --debug, unused for a week", partial(_old_debug_logs, home, now)),
     ]
     for name, words, find in groups:
         if paths := find():
             why = words.format(counted(len(paths), "log")) if "{}" in words else f"{len(paths)} {words}"
-            remove = partial(_remove_locks, parts, now) if name == "locks" else partial(_unlink, find)
-            yield Leftover(LeftoverKind.RECORD, str(home / name), why, disk_usage(paths).bytes, remove)
+            yield Leftover(LeftoverKind.RECORD, str(home / name), why, disk_usage(paths).bytes, partial(_unlink, find))
 
 
 def _abandoned(home: Path, now: float) -> list[Path]:
@@ -174,11 +172,6 @@ def _old_debug_logs(home: Path, now: float) -> list[Path]:
             if now - path.stat().st_mtime > DEBUG_LOG_S:
                 found.append(path)
     return found
-
-
-def _remove_locks(parts: Parts, now: float) -> str:
-    parts.index.remove_idle_locks(now)
-    return ""
 
 
 def _unlink(find: Callable[[], list[Path]]) -> str:
