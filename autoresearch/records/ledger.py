@@ -16,13 +16,15 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from autoresearch.core.run.ledger_row import COLUMNS, NEMO_COLUMNS, LedgerRow, integer
 from autoresearch.errors import ConflictError
 from autoresearch.records import lines, tsv
-from autoresearch.records.appending import hold_lock, sync_directory, unwritable
+from autoresearch.records.appending import append_line, hold_lock, sync_directory, unwritable
 from autoresearch.records.rundir import write_atomically
 from autoresearch.records.secrets import clean_text
 
@@ -48,7 +50,7 @@ class Ledger:
                 self._check(fd)
                 _mend_tail(fd, self.path)
                 header = _header(fd)
-                if header and _holds(fd, header, row.run_id):
+                if self.holds(row.run_id):
                     return False
                 self._write(fd, header, row)
         except OSError as error:
@@ -75,9 +77,7 @@ class Ledger:
                 _put_aside(self.path, "foreign", b"".join(others))
                 kept = [line for line in every if line not in others]
                 first = os.pread(fd, _body(fd), 0)
-                cells = row.cells()
-                ours = tsv.join(cells.get(name, "") for name in header)
-                write_atomically(self.path, first + b"".join(kept) + ours)
+                write_atomically(self.path, first + b"".join(kept) + _line(header, row.cells()))
         except OSError as error:
             raise unwritable(self.path, error) from error
         return True
@@ -85,7 +85,8 @@ class Ledger:
     def _same(self, theirs: LedgerRow, ours: LedgerRow) -> bool:
         """Whether two rows are equal in the columns that this file has."""
         header = self.header()
-        return all(a == b for name, a, b in _pairs(theirs, ours) if name in header)
+        cells, other_cells = theirs.cells(), ours.cells()
+        return all(cells[name] == other_cells[name] for name in cells if name in header)
 
     def _check(self, fd: int) -> None:
         """Raise ConflictError for a file that is not an autoresearch ledger, before anything in it is repaired."""
@@ -110,8 +111,7 @@ class Ledger:
 
     def _write(self, fd: int, header: tuple[str, ...], row: LedgerRow) -> None:
         cells = {name: clean_text(cell) for name, cell in row.cells().items()}
-        data = b"" if header else tsv.join(COLUMNS)
-        data += tsv.join(cells.get(name, "") for name in header or COLUMNS)
+        data = _line(header, cells) if header else tsv.join(COLUMNS) + _line(COLUMNS, cells)
         before = os.fstat(fd).st_size
         try:
             if os.write(fd, data) != len(data):
@@ -130,12 +130,7 @@ class Ledger:
 
     def records(self) -> Iterator[dict[str, str]]:
         """Yield every row with every column of the file, including unknown ones; surplus cells are left out."""
-        with lines.reading(self.path) as fd:
-            if fd is None or not (header := _header(fd)):
-                return
-            for line in lines.forwards(fd, _body(fd)):
-                if record := _record(header, line):
-                    yield record
+        return self._records(lines.forwards)
 
     def rows(self) -> Iterator[LedgerRow]:
         """Yield every row, oldest first, reading lazily."""
@@ -144,39 +139,31 @@ class Ledger:
     @staticmethod
     def rows_in(header: tuple[str, ...], whole: Iterable[bytes]) -> Iterator[LedgerRow]:
         """Yield the rows in some lines of a ledger with this header, for callers that follow a growing ledger."""
-        for line in whole:
-            if record := _record(header, line):
-                yield LedgerRow.from_cells(record)
+        return map(LedgerRow.from_cells, filter(None, (_record(header, line) for line in whole)))
 
     def tail(self, count: int) -> list[LedgerRow]:
         """The last `count` rows, oldest first, read from the end: as fast with a million rows as with ten."""
-        with lines.reading(self.path) as fd:
-            if fd is None or not (header := _header(fd)):
-                return []
-            found: list[dict[str, str]] = []
-            for line in lines.backwards(fd, _body(fd)):
-                if len(found) >= count:
-                    break
-                if record := _record(header, line):
-                    found.append(record)
+        found = list(islice(self._records(lines.backwards), count))
         return [LedgerRow.from_cells(record) for record in reversed(found)]
 
     def find(self, run_id: str) -> list[LedgerRow]:
         """The rows of one run: none, one, or several if a line was copied by hand."""
-        needle = tsv.escape(run_id).encode()
-        with lines.reading(self.path) as fd:
-            if fd is None or not needle or not (header := _header(fd)):
-                return []
-            records = [_record(header, line) for line in lines.backwards(fd, _body(fd), needle=needle)]
-        return [LedgerRow.from_cells(r) for r in reversed(records) if r.get("run_id") == run_id]
+        return [LedgerRow.from_cells(record) for record in reversed(list(self._of_run(run_id)))]
 
     def holds(self, run_id: str) -> bool:
         """Whether a run has a row; fast for recent rows."""
-        needle = tsv.escape(run_id).encode()
+        return any(self._of_run(run_id))
+
+    def _of_run(self, run_id: str) -> Iterator[dict[str, str]]:
+        """The rows of a run, newest first; lines without its id are not parsed."""
+        near = partial(lines.backwards, needle=tsv.escape(run_id).encode())
+        return (record for record in self._records(near) if run_id and record.get("run_id") == run_id)
+
+    def _records(self, read: Callable[[int, int], Iterator[bytes]]) -> Iterator[dict[str, str]]:
         with lines.reading(self.path) as fd:
-            if fd is None or not needle or not (header := _header(fd)):
-                return False
-            return _holds(fd, header, run_id)
+            header = () if fd is None else _header(fd)
+            if fd is not None and header:
+                yield from filter(None, (_record(header, line) for line in read(fd, _body(fd))))
 
     def was_torn(self) -> bool:
         """Whether the ledger's end is torn, or was and is in `<ledger>.torn`: rows of runs may be missing."""
@@ -250,22 +237,11 @@ def _is_complete(header: tuple[str, ...], line: bytes, *, first: bool) -> bool:
     return bool(header) and header[-1] == "schema" and len(cells) == len(header) and cells[-1] != ""
 
 
-def _pairs(row: LedgerRow, other_row: LedgerRow) -> Iterator[tuple[str, str, str]]:
-    cells = other_row.cells()
-    return ((name, text, cells[name]) for name, text in row.cells().items())
-
-
 def _put_aside(path: Path, word: str, tail: bytes) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
-    fd = os.open(path.with_name(f"{path.name}.{word}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        what = "torn tail of" if word == "torn" else "not written by us:"
-        data = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
-        if os.write(fd, data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    what = "torn tail of" if word == "torn" else "not written by us:"
+    line = f"# {stamp} {what} {len(tail)} bytes\n".encode() + tail.removesuffix(b"\n") + b"\n"
+    append_line(path.with_name(f"{path.name}.{word}"), line)
 
 
 def _torn_path(path: Path) -> Path:
@@ -285,15 +261,13 @@ def _torn_header(fd: int) -> tuple[str, ...]:
     return () if not start.strip(b"\0") or tsv.join(COLUMNS).startswith(start) else tuple(tsv.split(start))
 
 
+def _line(header: tuple[str, ...], cells: Mapping[str, str]) -> bytes:
+    return tsv.join(cells.get(name, "") for name in header)
+
+
 def _body(fd: int) -> int:
     """The byte offset of the second line."""
     return os.pread(fd, HEADER_MAX, 0).find(b"\n") + 1
-
-
-def _holds(fd: int, header: tuple[str, ...], run_id: str) -> bool:
-    needle = tsv.escape(run_id).encode()
-    near = lines.backwards(fd, _body(fd), needle=needle)
-    return any(_record(header, line).get("run_id") == run_id for line in near)
 
 
 def _record(header: tuple[str, ...], line: bytes) -> dict[str, str]:
