@@ -27,7 +27,7 @@ from autoresearch.core.metrics.swarm_evaluations import COLLECTED_REWARD, PREFIX
 from autoresearch.core.run.chat_template import thinking_is_dropped
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.scaffold import Endpoint, ScaffoldOptions, ScaffoldResult, Templates
-from autoresearch.core.run.trainer import Circumstances, LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Circumstances, LogReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 
 HOLD_S = 120.0  # a booting engine reports every 30 s, an evaluation's progress bar more often
@@ -65,7 +65,7 @@ _COMMON = "ajet.trainer_common"
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJetSwarm(ServerHooks):
+class AgentJetSwarm(ServerHooks, Trainer):
     """Reads the client's evaluations, the server's step lines, and the engine status printed by autoresearch.
 
     Implements `HasServer` and `HasPrograms` (core/run/server.py) by `ServerHooks`, and `HasScaffold`
@@ -73,7 +73,6 @@ class AgentJetSwarm(ServerHooks):
     """
 
     name: str = "agentjet_swarm"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """Matches client scripts named as in AgentJet's skills and tutorials, and AJET_SWARM_URL in the command."""
@@ -108,14 +107,6 @@ class AgentJetSwarm(ServerHooks):
         """The chat template of the model in the recipe, or of REMOTE_MODEL_PATH, which AgentJet's clients read."""
         model = text_of(recipe, "ajet.model.path") or here.environment.get("REMOTE_MODEL_PATH", "")
         return tuple(thinking_is_dropped(model, here))
-
-    def seed(self, recipe: Recipe) -> int | None:
-        """None: ajet's recipe sets no seed, and the client decides the order of the tasks."""
-        return None
-
-    @property
-    def seed_key(self) -> str:
-        return ""
 
     def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
         """The table of steps, and the experiment's name, which checkpoints and tracker runs share."""

@@ -13,9 +13,6 @@ from autoresearch.core.metrics.metric_keys import readings as split
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import (
-    FindsMetrics,
-    NamesTags,
-    ReadsLogs,
     ReportsUnread,
     Source,
     SourceFormat,
@@ -115,11 +112,10 @@ def read_source(
 def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, ended: bool) -> SourceReadings:
     if source.format is not SourceFormat.CONSOLE:
         return SourceReadings(source, tuple(merged(_read_file(source, path, offset, trainer))))
-    if isinstance(trainer, FindsMetrics) and trainer.finds:
+    if trainer.finds:
         found = find_metrics(path, trainer.metrics, offset, ended=ended)
         return SourceReadings(source, merged(found.readings), summary=found.summary)
-    if isinstance(trainer, ReadsLogs):
-        reader = trainer.reader()
+    if (reader := trainer.reader()) is not None:
         lines = read_whole_log(path, reader, offset, ended=ended)
         readings = merged(part for reading in lines for part in _parts(reading))
         unread = reader.unread if isinstance(reader, ReportsUnread) else {}
@@ -138,7 +134,7 @@ def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Ite
     if source.format is SourceFormat.SWARM_VAL:
         return read_swarm_val(path, offset)
     if source.format is SourceFormat.TENSORBOARD:
-        return read_tensorboard(path, offset, trainer.key_of if isinstance(trainer, NamesTags) else str)
+        return read_tensorboard(path, offset, trainer.key_of)
     if source.format is SourceFormat.TRAINER_STATE:
         return read_trainer_state(path)
     if source.format not in TRACKERS:

@@ -26,7 +26,16 @@ from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Circumstances, Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import (
+    Circumstances,
+    Continuation,
+    Output,
+    Recipe,
+    Recording,
+    Source,
+    SourceFormat,
+    Trainer,
+)
 from autoresearch.trainers import agentjet_lint, shared_patterns
 from autoresearch.trainers.agentjet_lint import COMMON, FLAGS, GPUS, NAME, TRAINING, VALIDATION
 from autoresearch.trainers.command_settings import with_flags
@@ -74,11 +83,10 @@ REFUSED = SignalPattern(
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJet:
+class AgentJet(Trainer):
     """AgentJet's launcher, recipe, console and files."""
 
     name: str = "agentjet"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """`python -m ajet.launcher ...`, or `ajet ...`; not a swarm's server or clients (see `agentjet_swarm`)."""

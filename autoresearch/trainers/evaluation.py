@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.core.run.trainer import LogReader, ReadsLogs, Trainer
+from autoresearch.core.run.trainer import LogReader, Trainer
 from autoresearch.runner.metric_lines import Tables, as_declared, bars, body, by_same_name, parse
 
 
@@ -22,8 +22,7 @@ class Evaluation:
     metrics: tuple[str, ...] = ()
 
     def reader(self) -> LogReader:
-        own = self.trainer.reader() if isinstance(self.trainer, ReadsLogs) else None
-        return EvaluationLog(self.trainer, own, self.step, by_same_name(self.metrics))
+        return EvaluationLog(self.trainer, self.trainer.reader(), self.step, by_same_name(self.metrics))
 
 
 @dataclass(frozen=True, slots=True)

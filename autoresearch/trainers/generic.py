@@ -7,17 +7,14 @@ restarts the default one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.diagnosis import fatal_lines
 from autoresearch.core.metrics import metric_keys, step_line
 from autoresearch.core.metrics.metric_keys import NO_STEP
-from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.python_values import NUMBER
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.trainer import LogReader, Output, Recipe, Source
+from autoresearch.core.run.trainer import LogReader, Recipe, Trainer
 from autoresearch.runner import metric_lines
 from autoresearch.trainers.declared import PADDING, WHOLE, DeclaredLine, declared
 
@@ -56,7 +53,7 @@ _USUAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Generic:
+class Generic(Trainer):
     """Any framework without a module of its own.
 
     lines: declared by the blueprint, see `trainers.declared`. metrics: the names that its objective needs.
@@ -94,14 +91,6 @@ class Generic:
         """The declared lines, else the training lines of all known frameworks; plus NaN and fatal lines."""
         return (*self.signals_declared, step_line.NAN, fatal_lines.TRACEBACK, fatal_lines.OUT_OF_MEMORY)
 
-    def objective(self, recipe: Recipe) -> Objective | None:
-        """None: the blueprint must name the metric."""
-        return None
-
-    def sources(self, recipe: Recipe) -> tuple[Source, ...]:
-        """(): the blueprint may declare some."""
-        return ()
-
     def read_line(self, line: str, unread: dict[str, str] | None = None) -> Reading | None:
         """Read a declared line, a line in verl's format, or any line that names a step and a usual metric.
 
@@ -112,10 +101,6 @@ class Generic:
         usual = step_line.read(line) or _read(line)
         return None if usual is None or self.declares(usual.kind) else usual
 
-    def lint(self, recipe: Recipe) -> tuple[Finding, ...]:
-        """(): without knowledge of the recipe's keys, nothing can be checked."""
-        return ()
-
     def seed(self, recipe: Recipe) -> int | None:
         """An integer under `seed` at the top level of the recipe."""
         value = recipe.get("seed")
@@ -125,14 +110,6 @@ class Generic:
     def seed_key(self) -> str:
         """The most common name of the key; a recipe without it has no seed that can be set."""
         return "seed"
-
-    def outputs(self, recipe: Recipe) -> tuple[Output, ...]:
-        """(): no output keys are known; only the blueprint's declared sources exist."""
-        return ()
-
-    def space(self, recipe: Recipe) -> Mapping[str, object]:
-        """{}: no key is known to be safe to vary."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

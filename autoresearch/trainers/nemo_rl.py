@@ -29,7 +29,16 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import (
+    Continuation,
+    LogReader,
+    Output,
+    Recipe,
+    Recording,
+    Source,
+    SourceFormat,
+    Trainer,
+)
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import nemo_rl_lint, nrl_k8s, shared_patterns
 from autoresearch.trainers.command_settings import hydra_words, with_hydra
@@ -109,11 +118,10 @@ _FAULTS = SignalPattern(
 
 
 @dataclass(frozen=True, slots=True)
-class NemoRl:
+class NemoRl(Trainer):
     """NeMo-RL's console, TensorBoard files and recipe."""
 
     name: str = "nemo_rl"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """Matches `uv run examples/run_grpo.py ...` and similar scripts, a path with nemo_rl, and nrl-k8s."""

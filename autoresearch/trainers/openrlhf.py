@@ -28,7 +28,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, number, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -122,11 +122,10 @@ def read_event(line: str) -> Reading | None:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRlhf:
+class OpenRlhf(Trainer):
     """OpenRLHF's console, TensorBoard files and flags."""
 
     name: str = "openrlhf"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """`python -m openrlhf.cli.train_ppo_ray ...`, mostly after `ray job submit`, or `deepspeed --module ...`."""

@@ -30,7 +30,16 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import (
+    Continuation,
+    LogReader,
+    Output,
+    Recipe,
+    Recording,
+    Source,
+    SourceFormat,
+    Trainer,
+)
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import ray_job, shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -104,11 +113,10 @@ def read_event(line: str) -> Reading | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Slime:
+class Slime(Trainer):
     """slime's console, TensorBoard files and flags."""
 
     name: str = "slime"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """Matches scripts in a checkout named slime, and train.py with flags that only slime has."""

@@ -11,7 +11,7 @@ from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import text_of, whole_number
-from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 
 HOLD_S = 120.0
@@ -41,11 +41,10 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class TinyGrpo:
+class TinyGrpo(Trainer):
     """The trainer of the quickstart and of autoresearch's own tests."""
 
     name: str = "tinygrpo"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """Matches `python -m autoresearch.tinygrpo ...`, or a path to it."""

@@ -24,7 +24,7 @@ from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.python_values import NUMBER, numbers, python_dict
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, real_at, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, LogReader, Output, Recipe, Source, SourceFormat, Trainer
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import shared_patterns
 from autoresearch.trainers.command_settings import flag_words, with_flags
@@ -81,11 +81,10 @@ _NO_SERVER = SignalPattern(
 
 
 @dataclass(frozen=True, slots=True)
-class Trl:
+class Trl(Trainer):
     """TRL's console, trainer state and flat recipe."""
 
     name: str = "trl"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """`trl grpo ...`, `python -m trl.scripts.grpo` or TRL's examples; other scripts need `trainer: trl`."""

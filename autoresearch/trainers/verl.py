@@ -26,7 +26,7 @@ from autoresearch.core.metrics import step_line
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
-from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat
+from autoresearch.core.run.trainer import Continuation, Output, Recipe, Recording, Source, SourceFormat, Trainer
 from autoresearch.core.text.counted import counted
 from autoresearch.core.text.regex import later
 from autoresearch.trainers import ray_job, shared_patterns
@@ -93,11 +93,10 @@ _ACTOR = "actor_rollout_ref.actor"
 
 
 @dataclass(frozen=True, slots=True)
-class Verl:
+class Verl(Trainer):
     """verl's console, JSONL logger and recipe (hydra YAML, nested or as dotted keys)."""
 
     name: str = "verl"
-    named: bool = True
 
     def recognises(self, command: str) -> bool:
         """Matches `python -m verl.trainer.main_ppo ...` and verl's other training scripts."""

@@ -10,7 +10,7 @@ import yaml
 
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, StopsItself, Trainer
+from autoresearch.core.run.trainer import ReadsCommands, Source, SourceFormat, Trainer
 from autoresearch.readers.read import read_source
 from autoresearch.runner.line_patterns import LinePattern, Scanner, group
 from autoresearch.runner.log_follower import LogFollower
@@ -187,7 +187,7 @@ def test_the_example_of_a_framework(name: str) -> None:
     usual = trainer.objective(recipe)
     assert usual is not None
     assert (usual.metric, usual.direction) == (blueprint.notes.metric, blueprint.notes.direction)
-    if isinstance(trainer, StopsItself) and (limit := trainer.time_limit(recipe)) is not None:
+    if (limit := trainer.time_limit(recipe)) is not None:
         assert limit < blueprint.max_time_s
 
 

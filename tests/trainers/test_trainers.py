@@ -53,10 +53,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
-@pytest.mark.parametrize("protocol", [Trainer, HasServer, HasPrograms, HasScaffold])
+@pytest.mark.parametrize("protocol", [HasServer, HasPrograms, HasScaffold])
 def test_every_trainer_has_the_methods_of_its_protocols(trainer: Trainer, protocol: Any) -> None:
-    """The registry names classes by strings, so that no type checker compares them with the protocols."""
-    if protocol is not Trainer and not isinstance(trainer, protocol):
+    """The registry names classes by strings, so that no type checker compares these with the protocols."""
+    if not isinstance(trainer, protocol):
         return
     for name, member in vars(protocol).items():
         if name.startswith("_"):

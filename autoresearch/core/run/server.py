@@ -1,4 +1,4 @@
-"""The hooks of a trainer whose engine is a server beside the run, and the answers of all other trainers.
+"""The hooks of a trainer whose engine is a server beside the run.
 
 The order is that of a run: chosen by its notes, checked, planned, launched, and stopped if its Runner died.
 """
@@ -21,55 +21,52 @@ EndProcesses = Callable[[str, float], int]
 
 @runtime_checkable
 class HasServer(Protocol):
-    """A trainer that needs a server beside the run."""
+    """A trainer that needs a server beside the run. What a method returns here is the answer of all other trainers."""
 
     def declared_by(self, notes: Notes) -> bool:
         """Whether these notes describe its server, so that the trainer need not be named."""
+        return False
 
     def recorded_metric(self, metric: str, notes: Notes) -> str:
         """The name under which a metric of the notes or of the command line is recorded."""
+        return metric
 
     def server_elsewhere(self, notes: Notes) -> bool:
         """Whether the server, with its GPUs, is not started by the run."""
+        return False
 
     def check_server(
         self, blueprint: Blueprint, targets: Sequence[Target] = (), parallel: int = 1
     ) -> tuple[Finding, ...]:
         """Findings before anything is written; an error if the server cannot serve these targets or so many runs."""
+        return ()
 
     def with_server(self, spec: RunSpec, blueprint: Blueprint) -> RunSpec:
         """The planned run with its server, the steps before and after the client, and the metric's name."""
+        return spec
 
     def check_port(self, spec: RunSpec) -> None:
         """Raise ConflictError if the port of the server to be started is in use."""
+        return
 
     def with_server_metrics(self, spec: RunSpec) -> RunSpec:
         """The run, in its final directories, with the metrics files of server and client."""
+        return spec
 
     def start_command(self, spec: RunSpec) -> str:
         """The shell command that the Runner starts instead of the run's own; "" for that one."""
+        return ""
 
     def stop_server(self, run_dir: str, end_processes: EndProcesses, say: Say) -> bool:
         """End the server and free its port, whatever is left of the run; whether nothing remains."""
+        return True
 
 
-@dataclass(frozen=True, slots=True)
-class NoServer:
+@dataclass(frozen=True)
+class NoServer(HasServer):
     """The hooks of a trainer without a server: nothing is added, nothing is to be ended."""
 
     trainer_name: str
-
-    def declared_by(self, notes: Notes) -> bool:
-        """Never."""
-        return False
-
-    def recorded_metric(self, metric: str, notes: Notes) -> str:
-        """The same name."""
-        return metric
-
-    def server_elsewhere(self, notes: Notes) -> bool:
-        """There is none."""
-        return False
 
     def check_server(
         self, blueprint: Blueprint, targets: Sequence[Target] = (), parallel: int = 1
@@ -81,25 +78,6 @@ class NoServer:
         hint = "take `trainer:` out of the notes, or them"
         line = blueprint.lines.get("notes", 0)
         return (Finding(Severity.WARNING, "swarm_ignored", message, hint, blueprint.name, line),)
-
-    def with_server(self, spec: RunSpec, blueprint: Blueprint) -> RunSpec:
-        """The same run."""
-        return spec
-
-    def check_port(self, spec: RunSpec) -> None:
-        """No port is needed."""
-
-    def with_server_metrics(self, spec: RunSpec) -> RunSpec:
-        """The same run."""
-        return spec
-
-    def start_command(self, spec: RunSpec) -> str:
-        """The run's own."""
-        return ""
-
-    def stop_server(self, run_dir: str, end_processes: EndProcesses, say: Say) -> bool:
-        """Nothing remains."""
-        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,92 @@ class Trainer(Protocol):
         """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""
         return {}
 
+    # What only some trainers can do. A recipe is as `ask.settings` returns it.
+
+    def reader(self) -> LogReader | None:
+        """A new reader for one log, if readings span several lines: blocks of bullets, a progress bar with the step."""
+        return None
+
+    def key_of(self, tag: str) -> str:
+        """The name, in the console and other files, of the metric with this tag in TensorBoard."""
+        return tag
+
+    def declares(self, kind: SignalKind) -> bool:
+        """Whether the blueprint of an unknown trainer declares lines of this kind; then no other line counts as one."""
+        return False
+
+    @property
+    def finds(self) -> bool:
+        """Whether steps and metrics are found in the log by their spelling; see `runner.step_finder`."""
+        return False
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of metrics that are read wherever they stand, where it `finds` them."""
+        return ()
+
+    def time_limit(self, recipe: Recipe) -> float | None:
+        """Seconds after which it stops itself, checked once a step, saves and exits normally; None for no limit."""
+        return None
+
+    def seed_key_in(self, recipe: Recipe) -> str:
+        """The dotted key of the seed in this recipe, where it depends on the kind of recipe."""
+        return self.seed_key
+
+    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
+        """Paths, or patterns of paths, that make it resume without being told to, if they exist at the start.
+
+        Absolute, or relative to the directory that the trainer runs in.
+        """
+        return ()
+
+    def continuation(self, recipe: Recipe) -> Continuation | None:
+        """How to go on from what an interrupted run with this recipe has saved; None if it saves nowhere in particular.
+        """
+        return None
+
+    def gpus(self, recipe: Recipe) -> int | None:
+        """Total GPUs on all nodes; None if the recipe does not set it."""
+        return None
+
+    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
+        """How to make it write metrics below this absolute directory; None if unnecessary or impossible."""
+        return None
+
+    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
+        """Findings in a recipe that may be valid under some circumstances and not under these."""
+        return ()
+
+    def companions(self) -> tuple[str, ...]:
+        """Patterns of files that contain the ID of a daemon's process group each and are named `*.HASH.HOST.*`.
+
+        HASH is the value of `ScriptHash` in the environment of all processes of the group. Relative to the directory
+        that the trainer runs in.
+        """
+        return ()
+
+    def confessions(self) -> tuple[str, ...]:
+        """Patterns for the start of the line that it prints, at the end of its log, if it crashed and exits with 0."""
+        return ()
+
+    def harmless(self) -> tuple[str, ...]:
+        """Patterns of printed errors that are not fatal, searched for in stripped lines; see `core.diagnosis.root`."""
+        return ()
+
+
+@runtime_checkable
+class ReadsCommands(Protocol):
+    """A trainer that takes settings on its command line, overriding a recipe or without one."""
+
+    def settings(self, recipe: Recipe, command: str) -> Recipe:
+        """The recipe with the settings of this launch command applied; pass it to the other methods of a Trainer."""
+
+    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
+        """Arguments that set these recipe keys, to be appended to the trainer's own command."""
+
+    def lint_command(self, command: str) -> tuple[Finding, ...]:
+        """Findings in the command itself."""
+
 
 class LogReader(Protocol):
     """Reads one log from its beginning, with state for readings that span several lines."""
@@ -133,84 +219,6 @@ class ReportsUnread(Protocol):
         """Names whose values were found but could not be parsed, each with the first such text."""
 
 
-@runtime_checkable
-class ReadsLogs(Protocol):
-    """A trainer whose readings span several lines: blocks of bullets, a progress bar that has the step."""
-
-    def reader(self) -> LogReader:
-        """A new reader for one log."""
-
-
-@runtime_checkable
-class DeclaresLines(Protocol):
-    """An unknown trainer, whose blueprint may declare the format of its lines."""
-
-    def declares(self, kind: SignalKind) -> bool:
-        """Whether the blueprint declares lines of this kind; then no other line counts as one."""
-
-
-@runtime_checkable
-class FindsMetrics(Protocol):
-    """An unknown trainer, whose steps and metrics are found in its log by their spelling; see `runner.step_finder`."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of metrics that are read wherever they stand."""
-
-    @property
-    def finds(self) -> bool:
-        """Whether lines are found; False if the blueprint declares the lines of a step."""
-
-
-@runtime_checkable
-class NamesTags(Protocol):
-    """A trainer whose TensorBoard tags differ from the names of the same metrics in its console and other files."""
-
-    def key_of(self, tag: str) -> str:
-        """The metric's name in the console and other files."""
-
-
-@runtime_checkable
-class StopsItself(Protocol):
-    """A trainer that may have its own time limit, at which it saves and exits normally."""
-
-    def time_limit(self, recipe: Recipe) -> float | None:
-        """Seconds after which it stops itself, checked once a step; None for no limit."""
-
-
-@runtime_checkable
-class ReadsCommands(Protocol):
-    """A trainer that takes settings on its command line, overriding a recipe or without one."""
-
-    def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """The recipe with the settings of this launch command applied; pass it to the other methods of a Trainer."""
-
-    def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
-        """Arguments that set these recipe keys, to be appended to the trainer's own command."""
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Findings in the command itself."""
-
-
-@runtime_checkable
-class SeedsByRecipe(Protocol):
-    """A trainer whose seed key depends on the kind of recipe."""
-
-    def seed_key_in(self, recipe: Recipe) -> str:
-        """The dotted key of the seed in this recipe; it takes precedence over `seed_key`."""
-
-
-@runtime_checkable
-class Resumes(Protocol):
-    """A trainer that resumes from what an earlier run left without being told to."""
-
-    def resumes(self, recipe: Recipe) -> tuple[str, ...]:
-        """Paths, or patterns of paths, that make it resume if they exist at the start; () for none.
-
-        Absolute, or relative to the directory that the trainer runs in.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """What makes a run go on from the last checkpoint of an earlier one."""
@@ -218,22 +226,6 @@ class Continuation:
     settings: Mapping[str, object]
     checkpoints: str  # absolute path or pattern; the last match in natural order is the last checkpoint
     checkpoint_key: str = ""  # the key that takes the path of the last checkpoint, if it must be named
-
-
-@runtime_checkable
-class Continues(Protocol):
-    """A trainer that can go on from the last checkpoint of an interrupted run."""
-
-    def continuation(self, recipe: Recipe) -> Continuation | None:
-        """How to go on from what a run with this recipe has saved; None if it saves nowhere in particular."""
-
-
-@runtime_checkable
-class NeedsGpus(Protocol):
-    """A trainer whose recipe sets the number of GPUs it uses."""
-
-    def gpus(self, recipe: Recipe) -> int | None:
-        """Total GPUs on all nodes; None if the recipe does not set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +236,6 @@ class Recording:
     environment: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, object] = field(default_factory=dict)  # dotted recipe keys, if there is a recipe
     arguments: tuple[str, ...] = ()  # appended to the trainer's own command, if there is no recipe
-
-
-@runtime_checkable
-class Records(Protocol):
-    """A trainer with a metric writer that can be switched on from outside."""
-
-    def recording(self, recipe: Recipe, directory: str) -> Recording | None:
-        """How to make it write metrics below this absolute directory; None if unnecessary or impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,39 +249,3 @@ class Circumstances:
     exists: Callable[[str], bool]  # whether an absolute path exists on the run's host
     # whether the chat template of the model in this absolute directory removes the thinking of earlier turns
     drops_thinking: Callable[[str], bool] = lambda _: False
-
-
-@runtime_checkable
-class ReadsCircumstances(Protocol):
-    """A trainer whose recipes may be valid under some circumstances and not under others."""
-
-    def lint_here(self, recipe: Recipe, here: Circumstances) -> tuple[Finding, ...]:
-        """Findings in this recipe under these circumstances."""
-
-
-@runtime_checkable
-class StartsCompanions(Protocol):
-    """A trainer that starts daemons and records their process groups in files."""
-
-    def companions(self) -> tuple[str, ...]:
-        """Patterns of files that contain the ID of a process group each and are named `*.HASH.HOST.*`.
-
-        HASH is the value of `ScriptHash` in the environment of all processes of the group. Relative to the directory
-        that the trainer runs in.
-        """
-
-
-@runtime_checkable
-class ExitsWithZero(Protocol):
-    """A trainer that may exit with 0 although it crashed."""
-
-    def confessions(self) -> tuple[str, ...]:
-        """Patterns for the start of the line that it then prints; searched for at the end of its log."""
-
-
-@runtime_checkable
-class KnowsHarmless(Protocol):
-    """A trainer that prints errors that are not fatal."""
-
-    def harmless(self) -> tuple[str, ...]:
-        """Patterns of such lines, searched for in stripped lines; see `core.diagnosis.root`."""
