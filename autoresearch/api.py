@@ -144,7 +144,7 @@ class Run:
         from autoresearch.lab.runs.settled import settled
 
         _, outcome = settled(self._rundir, real_parts())
-        return None if outcome is None else as_payload(outcome, self._rundir)
+        return None if outcome is None else as_payload(outcome)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end and its records, at most so many seconds; whether it has ended. It goes on regardless."""

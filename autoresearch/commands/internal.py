@@ -59,7 +59,7 @@ def collect(
     except (AutoresearchError, OSError) as error:
         _announce_full_disk(rundir, error)
         raise
-    show_outcome("collect", outcome, rundir, as_json=as_json)
+    show_outcome("collect", outcome, as_json=as_json)
     return 0
 
 

@@ -13,17 +13,14 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.runs.outcome import Outcome, as_payload, where_now
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import RunDir
 
 WHAT = "what was repaired"  # stands in a line to type for the words of whoever repaired it
 
 
-def show_outcome(
-    command: str, outcome: Outcome, rundir: RunDir, *, as_json: bool, more: Mapping[str, Any] | None = None
-) -> None:
+def show_outcome(command: str, outcome: Outcome, *, as_json: bool, more: Mapping[str, Any] | None = None) -> None:
     """The table of what happened and where the records are, or its JSON object with `more` keys."""
-    spec, end = outcome.spec, outcome.exit
-    payload = {**as_payload(outcome, rundir), "exit_code": outcome.exit_code, "next": _next(outcome), **(more or {})}
+    spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
+    payload = {**as_payload(outcome), "exit_code": outcome.exit_code, "next": _next(outcome), **(more or {})}
     if as_json:
         output.emit(command, payload, as_json=True)
         return

@@ -271,6 +271,6 @@ def follow_to_end(
     except KeyboardInterrupt:
         output.remark(f"the run goes on without this terminal: autoresearch wait {spec.run}")
         raise
-    show_outcome(command, outcome, rundir, as_json=as_json, more=more)
+    show_outcome(command, outcome, as_json=as_json, more=more)
     ring(f"{spec.slug}: {outcome.exit.ending.wording}")
     return outcome.exit_code

@@ -17,7 +17,6 @@ from autoresearch.errors import ConflictError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.runs.outcome import Outcome
-    from autoresearch.records.rundir import RunDir
 
 ALONE = 3
 
@@ -48,7 +47,7 @@ def stop(
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        return _closed(outcome, rundir, parts, as_json=as_json)
+        return _closed(outcome, parts, as_json=as_json)
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
     if outcome is None:
@@ -63,7 +62,7 @@ def stop(
                 attend(rundir, parts)
         state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        show_outcome("stop", outcome, rundir, as_json=as_json)
+        show_outcome("stop", outcome, as_json=as_json)
         return 0
     more = [f"autoresearch wait {spec.run} --for 100s"]
     payload = {"run": spec.run, "run_dir": str(rundir.path), "state": state.value, "next": more}
@@ -80,7 +79,7 @@ def stop(
     return 0
 
 
-def _closed(outcome: Outcome, rundir: RunDir, parts: Parts, *, as_json: bool) -> int:
+def _closed(outcome: Outcome, parts: Parts, *, as_json: bool) -> int:
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
     from autoresearch.commands.outcome import show_outcome
     from autoresearch.lab.runs import sessions
@@ -91,10 +90,10 @@ def _closed(outcome: Outcome, rundir: RunDir, parts: Parts, *, as_json: bool) ->
     if outcome.spec.swarm is not None:
         lines: list[str] = []
         server = ask.server(registry.by_name(outcome.spec.trainer))
-        down = server.stop_server(str(rundir.path), end_processes, lines.append if as_json else output.say)
+        down = server.stop_server(str(outcome.rundir.path), end_processes, lines.append if as_json else output.say)
         more = {"down": down, "said": lines}
-    more["closed"] = sessions.close_session(rundir, parts)
-    show_outcome("stop", outcome, rundir, as_json=as_json, more=more)
+    more["closed"] = sessions.close_session(outcome.rundir, parts)
+    show_outcome("stop", outcome, as_json=as_json, more=more)
     if not as_json:
         session = outcome.spec.session
         output.prose(f"closed {session}" if more["closed"] else f"{session} was closed already")

@@ -37,7 +37,7 @@ def _one(run: str, parts: Parts, *, as_json: bool) -> int:
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
 
-        show_outcome("status", outcome, rundir, as_json=as_json)
+        show_outcome("status", outcome, as_json=as_json)
         return 0
     info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
     payload = {

@@ -129,7 +129,7 @@ def _wait_for_event(
     if outcome is not None:
         from autoresearch.commands.outcome import show_outcome
 
-        show_outcome("wait", outcome, rundir, as_json=as_json)
+        show_outcome("wait", outcome, as_json=as_json)
         ring(f"{spec.slug}: {outcome.exit.ending.wording}")
         return 1 if as_exit_code else 0
     event = news[-1].event if news else "tick"

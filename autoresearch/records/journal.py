@@ -193,12 +193,14 @@ def _line(text: str) -> str:
 
 def _opening(spec: RunSpec) -> str:
     """The log's opening: title, command, purpose, settings and notes."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", spec.command)), default=0))
+    log = f"{spec.run_dir}/run.log"
+    places = [("run directory", spec.run_dir), ("log", log)]
+    places += [("result directory", spec.result_dir), ("ledger", spec.ledger)]
     parts = [
         f"# Experiment log: {spec.run}",
-        f"Command:\n\n{fence}bash\n{spec.command}\n{fence}",
+        f"Command:\n\n{command_block(spec)}",
         "Purpose:\n\n" + _quoted(spec.purpose or "(none given)"),
-        "\n".join(f"- {name}: {_line(value)}" for name, value in _facts(spec) if value),
+        "\n".join(f"- {name}: {_line(value)}" for name, value in (*facts(spec), *places)),
     ]
     if spec.notes.strip():
         parts.append("Notes of the blueprint:\n\n" + _quoted(spec.notes.strip()))
@@ -210,35 +212,38 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {_line(line)}".rstrip() for line in text.splitlines())
 
 
-def _facts(spec: RunSpec) -> list[tuple[str, str]]:
-    stall = "reported only" if spec.limits.stall_s is None else f"{spec.limits.stall_s:g} s"
-    strict = " (strict)" if spec.limits.strict_first_step else ""
-    strict = " (since the last output)" if spec.limits.first_step_since_output else strict
-    return [
-        ("blueprint", f"{spec.blueprint} (sha256 {spec.blueprint_sha[:12]})"),
-        ("recipe", spec.recipe),
-        ("branch", spec.branch),
-        ("repaired rerun of", spec.fix_of),
-        ("session", spec.session),
-        ("runs in", spec.cwd),
-        ("interpreter", spec.interpreter),
-        ("trainer", spec.trainer),
-        ("metric", f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else ""),
-        (
-            "limits",
-            f"first step {spec.limits.first_step_s:g} s{strict}, in all {spec.limits.max_s:g} s, "
-            f"stall {stall}, grace {spec.limits.grace_s:g} s",
-        ),
-        ("metrics files", ", ".join(f"{source.format} {source.path}" for source in spec.sources)),
-        ("seed", "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})"),
-        ("GPUs", ", ".join(spec.gpus)),
-        ("prepare", "; ".join(spec.prepare)),
-        ("evaluation", "; ".join(spec.evaluate)),
-        ("cleanup", "; ".join(spec.cleanup)),
-        ("environment", ", ".join(f"{k}={v}" for k, v in spec.environment.items())),
-        ("driven by", spec.driven_by),
-        ("run directory", spec.run_dir),
-        ("log", f"{spec.run_dir}/run.log"),
-        ("result directory", spec.result_dir),
-        ("ledger", spec.ledger),
-    ]
+def command_block(spec: RunSpec) -> str:
+    """The command as a block of markdown."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", spec.command)), default=0))
+    return f"{fence}bash\n{spec.command}\n{fence}"
+
+
+def facts(spec: RunSpec) -> list[tuple[str, str]]:
+    """What was decided about a run before it started, by name; what does not apply is left out."""
+    limits = spec.limits
+    stall = "reported only" if limits.stall_s is None else f"{limits.stall_s:g} s"
+    strict = " (strict)" if limits.strict_first_step else ""
+    strict = " (since the last output)" if limits.first_step_since_output else strict
+    first = f"first step {limits.first_step_s:g} s{strict}"
+    known = {
+        "blueprint": f"{spec.blueprint} (sha256 {spec.blueprint_sha[:12]})",
+        "recipe": spec.recipe,
+        "branch": f"{spec.branch} at {spec.commit[:12]}" if spec.commit else spec.branch,
+        "parent": f"{spec.parent_branch or 'detached'} at {spec.parent_commit[:12]}" if spec.parent_commit else "",
+        "repaired rerun of": spec.fix_of,
+        "session": spec.session,
+        "runs in": spec.cwd,
+        "interpreter": spec.interpreter,
+        "trainer": spec.trainer,
+        "metric": f"{spec.objective.metric}, {spec.objective.direction}" if spec.objective else "",
+        "limits": f"{first}, in all {limits.max_s:g} s, stall {stall}, grace {limits.grace_s:g} s",
+        "metrics files": ", ".join(f"{source.format} {source.path}" for source in spec.sources),
+        "seed": "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})",
+        "GPUs": ", ".join(spec.gpus),
+        "prepare": "; ".join(spec.prepare),
+        "evaluation": "; ".join(spec.evaluate),
+        "cleanup": "; ".join(spec.cleanup),
+        "environment": ", ".join(f"{k}={v}" for k, v in spec.environment.items()),
+        "driven by": spec.driven_by,
+    }
+    return [(name, value) for name, value in known.items() if value]

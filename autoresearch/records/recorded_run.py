@@ -1,4 +1,4 @@
-"""A run as its directory records it: where its files are, and its spec."""
+"""A run as its directory records it, read once: while it lives, and when it is over."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import spec_file
+from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run directory and the spec in it, read once. A project that was moved has other paths in its specs."""
+    """A run directory and the spec in it. A project that was moved has other paths in its specs."""
 
     rundir: RunDir
     spec: RunSpec
@@ -20,3 +21,10 @@ class RecordedRun:
     def read(cls, rundir: RunDir) -> RecordedRun:
         """Read it. Raises OSError if there is no spec.json, NotFoundError if it is damaged."""
         return cls(rundir, spec_file.read(rundir))
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun(RecordedRun):
+    """A run that is over, with how it ended."""
+
+    exit: ExitRecord

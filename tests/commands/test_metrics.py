@@ -17,7 +17,7 @@ import pytest
 from autoresearch import cli
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.lab.results.measure import measure
+from autoresearch.lab.results.measure import RunFiles
 from autoresearch.trainers import registry
 from tests.format_samples import HERE, Sample
 from tests.format_samples import SAMPLES as LOGS_OF_PROGRAMS
@@ -98,7 +98,7 @@ def test_a_file_gives_the_number_that_a_run_with_this_log_gives(ask: Ask, sample
     spec = RunSpec(**{**needed, "trainer": "generic", "objective": Objective(sample.metric)})  # type: ignore[arg-type]
     found = ask("--log", sample.path, "--metric", sample.metric)
     for trainer in ("generic", found["trainer"]):
-        run = measure(spec, registry.by_name(trainer, metrics=(sample.metric,)), sample.path)
+        run = RunFiles(spec, registry.by_name(trainer, metrics=(sample.metric,)), sample.path).measure()
         assert run.last and found["metric_value"] == run.last[1]
     assert found["step"] == run.last[0]
     other = ask("--log", sample.path, "--metric", f"max({sample.metric})", "--trainer", "generic")

@@ -298,7 +298,12 @@ def test_how_a_run_ended_is_told_without_what_a_terminal_obeys(
     account.index.discard_live("coloured")
     end = ExitRecord("coloured", Ending.LAUNCH_FAILED, "its last words: \x1b[31mpython: not found\x1b[2J")
     found = SimpleNamespace(
-        spec=spec_file.read(rundir), exit=end, metric_step=None, metric_value=None, standing=Verdict.CRASH
+        rundir=rundir,
+        spec=spec_file.read(rundir),
+        exit=end,
+        metric_step=None,
+        metric_value=None,
+        standing=Verdict.CRASH,
     )
     monkeypatch.setattr("autoresearch.lab.runs.outcome.load", lambda _: found)
     assert [line.reason for line in account.looker().look(ended=1).over] == ["its last words: python: not found"]

@@ -27,11 +27,10 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
 from autoresearch.lab.campaign_report.summary import IdeaLine, IdeaStatus, idea_lines
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
-from autoresearch.lab.results.measure import measure
+from autoresearch.lab.results.measure import RunFiles
 from autoresearch.lab.runs import outcome
-from autoresearch.records import spec_file
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import registry
 
 MOST_DIFFS = 12
 MOST_LOGS = 20  # runs whose failure's line is looked up
@@ -198,10 +197,8 @@ def _series(run_dir: str) -> dict[str, list[Point]]:
     """Every metric of a run, by name."""
     if not run_dir:
         return {}
-    rundir = RunDir(Path(run_dir))
     try:
-        spec = spec_file.read(rundir)
-        readings = measure(spec, registry.of_run(spec), rundir.log).readings
+        readings = RunFiles.of(RecordedRun.read(RunDir(Path(run_dir)))).measure().readings
     except (OSError, ValueError, AutoresearchError):
         return {}
     found: dict[str, list[Point]] = {}

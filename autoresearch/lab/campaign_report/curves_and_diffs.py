@@ -19,10 +19,9 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.summary import KEPT, IdeaLine, IdeaStatus
-from autoresearch.lab.results.measure import Measurement, measure, objective_series
-from autoresearch.records import spec_file
+from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import registry
 
 MOST_RUNS = 2000
 POINTS = 200  # of a curve at most
@@ -140,10 +139,9 @@ def _series(measurement: Measurement, metric: str) -> dict[str, Series]:
 
 
 def _objective_alone(row: LedgerRow, metric: str) -> dict[str, Series]:
-    rundir = RunDir(Path(row.run_dir))
     try:
-        spec = spec_file.read(rundir)
-        points = objective_series(spec, registry.of_run(spec), rundir.log, ended=row.returncode == 0)
+        recorded = RecordedRun.read(RunDir(Path(row.run_dir)))
+        points = RunFiles.of(recorded, ended=row.returncode == 0).objective_series()
     except (OSError, ValueError, AutoresearchError):
         return {}
     return {metric: kept} if (kept := _rounded(points)) else {}
@@ -167,10 +165,8 @@ def measured_again(row: LedgerRow) -> Measurement:
 
 def read_again(run_dir: str, *, ended: bool = False) -> Measurement:
     """The metrics in a run directory; nothing where it cannot be read."""
-    rundir = RunDir(Path(run_dir))
     try:
-        spec = spec_file.read(rundir)
-        return measure(spec, registry.of_run(spec), rundir.log, ended=ended)
+        return RunFiles.of(RecordedRun.read(RunDir(Path(run_dir))), ended=ended).measure()
     except (OSError, ValueError, AutoresearchError):
         return Measurement(())
 

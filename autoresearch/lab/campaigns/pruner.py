@@ -20,10 +20,10 @@ from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, Med
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.requests import stop_run
-from autoresearch.lab.results.measure import validations
-from autoresearch.records import events, spec_file
+from autoresearch.lab.results.measure import RunFiles
+from autoresearch.records import events
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import registry
 
 
 def _rule_named(name: str, warmup: int) -> PruningRule:
@@ -48,8 +48,7 @@ def compares(idea: Idea, idea_run: IdeaRun) -> bool:
 def _read_curve(rundir: RunDir) -> Curve:
     """The validations of a run so far; () if they cannot be read."""
     try:
-        spec = spec_file.read(rundir)
-        return validations(spec, registry.of_run(spec), rundir.log)
+        return RunFiles.of(RecordedRun.read(rundir)).validations()
     except (OSError, ValueError, AutoresearchError):
         return ()
 

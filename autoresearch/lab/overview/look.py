@@ -198,11 +198,11 @@ def _line(entry: IndexEntry) -> RunLine:
         return RunLine(
             entry.run, RunState.ENDED, slug=entry.slug, created=entry.created, run_dir=entry.run_dir, trouble=trouble
         )
-    return _ended_line(entry, rundir, found)
+    return _ended_line(entry, found)
 
 
-def _ended_line(entry: IndexEntry, rundir: RunDir, outcome: Outcome) -> RunLine:
-    spec, end, order = outcome.spec, outcome.exit, order_file.read(rundir)
+def _ended_line(entry: IndexEntry, outcome: Outcome) -> RunLine:
+    spec, end, order = outcome.spec, outcome.exit, order_file.read(outcome.rundir)
     place = order.place if order else LOCAL
     return RunLine(
         run=entry.run,

@@ -155,11 +155,10 @@ class WatchedRun:
             if spec.objective.metric in reading.metrics:
                 return reading.metrics[spec.objective.metric]
         if readings and (budget.once or (budget.files and now - self._files_at >= FILES_S)):
-            from autoresearch.lab.results.measure import so_far
-            from autoresearch.trainers import registry
+            from autoresearch.lab.results.measure import RunFiles
 
             self._files_at, budget.files = now, False
-            self._from_files = so_far(spec, registry.of_run(spec), self.rundir.log)
+            self._from_files = RunFiles.of(RecordedRun(self.rundir, spec)).so_far()
         return self._from_files
 
     def _clocks(self, run_status: RunStatus, now: float) -> tuple[float | None, float | None, str]:

@@ -19,16 +19,17 @@ from autoresearch.core.run.ending import NOTHING_MEASURED
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import Collected, collected_run
-from autoresearch.lab.results.finished_run import FinishedRun, examine, sha256
+from autoresearch.lab.results.finished_run import clear_secrets, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
 from autoresearch.lab.results.results_file import render_results
-from autoresearch.lab.runs.outcome import Outcome, collected, from_collected
+from autoresearch.lab.runs.outcome import Outcome, collected, write_collected
 from autoresearch.records import campaign_records, events, evidence, exit_record, finish_flag, journal, spec_file
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
+from autoresearch.records.recorded_run import FinishedRun
+from autoresearch.records.rundir import RunDir, locked, write_page
 
 VERDICT = "; verdict: "
 
@@ -36,59 +37,46 @@ VERDICT = "; verdict: "
 def collect(rundir: RunDir, index: Index) -> Outcome:
     """Write the missing records of a run; raises ConflictError while the run still lives."""
     with locked(rundir.collect_lock):
-        finished = _finished(rundir)
-        outcome = _recorded(finished)
-        if outcome is None:
-            with judging(finished.spec) as state:
+        spec = spec_file.read(rundir)
+        end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
+        if end is None:
+            raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
+        finished = FinishedRun(rundir, spec, end)
+        outcome = collected(finished)
+        if outcome is None or not _has_row(finished):
+            with judging(spec) as state:
                 outcome = _collect(finished, state)
-        finished.clear_secrets()
+        clear_secrets(finished)
         failpoint("collect.collected")
-        index.discard_live(finished.spec.run)
-        evidence.forget_key(finished.spec.run)
-        run_notices.forget(finished.spec.run)
+        index.discard_live(spec.run)
+        evidence.forget_key(spec.run)
+        run_notices.forget(spec.run)
     return outcome
-
-
-def _finished(rundir: RunDir) -> FinishedRun:
-    """The run with its exit record. Raises ConflictError if it is not over."""
-    spec = spec_file.read(rundir)
-    end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
-    if end is None:
-        raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
-    return FinishedRun(rundir, spec, end)
-
-
-def _recorded(finished: FinishedRun) -> Outcome | None:
-    """The outcome of a run whose records are complete; None if some are missing."""
-    done = read_json(finished.rundir.collected)
-    return from_collected(finished.spec, finished.end, done) if done and _has_row(finished) else None
 
 
 def _collect(finished: FinishedRun, state: CampaignState | None) -> Outcome:
     directory, foreign = _document_dir(finished)
     examined = replace(examine(finished, in_campaign=state is not None), foreign=foreign)
-    judgement = judge(examined.measured, state)
-    run = collected_run(examined, judgement, directory / "results.md")
+    run = collected_run(examined, judge(examined.measured, state), directory / "results.md")
     failpoint("collect.measured")
     run = replace(run, outcome=replace(run.outcome, results=_write_results(run)))
     failpoint("collect.results_written")
     with contextlib.suppress(EnvironmentUnusable):
-        _append_events(finished.rundir, run.outcome)
+        _append_events(run.outcome)
     _write_row(run, directory, state)
-    finish_flag.write(directory, _flag(run))
+    finish_flag.write(directory, _flag(run.outcome))
     failpoint("collect.flag_written")
     if state is None:  # before the last record: after a kill between the two, it is handed over again
         run_notices.announce_end(run.outcome)
         failpoint("collect.announced")
-    write_json(finished.rundir.collected, collected(run.outcome))
+    write_collected(run.outcome)
     return run.outcome
 
 
 def _write_row(collected: Collected, directory: Path, state: CampaignState | None) -> None:
     spec = collected.outcome.spec
-    if (
-        state is not None and not collected.judgement.judged and spec.why != "confirm"
-    ):  # first, as its row then counts less
+    unjudged = not collected.judgement.judged and spec.why != "confirm"
+    if state is not None and unjudged:  # first, as its row then counts less
         campaign_records.add(CampaignDir(Path(spec.ledger).parent).verdicts, "smoke", index=spec.index, run=spec.run)
     row, ledger = collected.row(state), Path(spec.ledger)
     fresh = Ledger(ledger).append_once(row) if state is None else evidence.record(ledger, row)
@@ -122,27 +110,19 @@ def _document_dir(finished: FinishedRun) -> tuple[Path, tuple[str, ...]]:
 
 def _write_results(collected: Collected) -> Path:
     """Write results.md and return its path: beside the log if the result directory is full or read-only."""
-    path, rundir = collected.outcome.results, collected.examined.finished.rundir
-    text = render_results(
-        collected.outcome,
-        collected.examined.measurement,
-        collected.examined.failure,
-        collected.examined.traceback,
-        rundir,
-    )
+    path, text = collected.outcome.results, render_results(collected)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_page(path, text)
         return path
     except OSError:
-        other = rundir.path / path.name
+        other = collected.outcome.rundir.path / path.name
         write_page(other, text.replace(str(path), str(other)))
         return other
 
 
-def _flag(collected: Collected) -> dict[str, Any]:
-    outcome, log = collected.outcome, collected.examined.finished.rundir.log
-    spec, end = outcome.spec, outcome.exit
+def _flag(outcome: Outcome) -> dict[str, Any]:
+    spec, end, log = outcome.spec, outcome.exit, outcome.rundir.log
     return {
         "schema": 1,
         "run": spec.run,
@@ -169,15 +149,14 @@ def _flag(collected: Collected) -> dict[str, Any]:
     }
 
 
-def _append_events(rundir: RunDir, outcome: Outcome) -> None:
+def _append_events(outcome: Outcome) -> None:
     """One event per warning of the measurement and per URL that trackers printed; each once, after any kill."""
     texts = [("warning", text) for text in outcome.warnings] + [("run_url", url) for url in outcome.run_urls]
-    if not texts:
-        return
-    known = {(event.event, event.get("text")) for event in events.last(rundir.events, 4 * len(texts) + 40)}
+    path = outcome.rundir.events
+    known = {(one.event, one.get("text")) for one in events.last(path, 4 * len(texts) + 40)} if texts else set()
     for word, text in texts:
         if (word, text) not in known:
-            events.append(rundir.events, word, text=text)
+            events.append(path, word, text=text)
 
 
 def _append_journal(directory: Path, outcome: Outcome) -> None:

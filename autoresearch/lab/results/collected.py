@@ -21,11 +21,12 @@ from autoresearch.core.run.ending import (
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.lab.results.diagnosis import BADLY
-from autoresearch.lab.results.finished_run import ExaminedRun, FinishedRun
+from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.lab.results.judge import Judgement
 from autoresearch.lab.runs.outcome import Outcome
 from autoresearch.readers.run_urls import urls_in
 from autoresearch.records import order_file
+from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.secrets import mask_text
 
 APART, APART_SD = 0.05, 3.0  # as a part of the larger, and in standard deviations: less is noise
@@ -44,37 +45,49 @@ class Collected:
 
     def row(self, state: CampaignState | None) -> LedgerRow:
         """Its row in the ledger. `state`: of its campaign; None for a single run."""
-        examined = self.examined
-        idle, hung = examined.finished.end.idle_gpus, HUNG_AFTER_END if examined.hung_after_end else ""
-        flags = (*examined.tampered, *examined.foreign, examined.changed, self.doubt, self.judgement.copy, idle, hung)
-        row = _row(self.outcome, self.judgement, self.examined)
-        return charged(replace(row, flags="; ".join(filter(None, flags))), state)
+        examined, outcome = self.examined, self.outcome
+        spec, end = outcome.spec, outcome.exit
+        memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
+        doubts = (self.doubt, self.judgement.copy, end.idle_gpus, HUNG_AFTER_END if examined.hung_after_end else "")
+        row = replace(
+            LedgerRow.of_spec(spec),
+            metric_value=outcome.metric_value,
+            memory_gb=round(memory / 1e9, 3) if memory else None,
+            elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
+            job_id=_job_id(outcome),
+            log_path=str(outcome.rundir.log),
+            status=outcome.verdict.value,
+            standing=outcome.standing,
+            description=_description(outcome, self.judgement.reason),
+            ending=end.ending.value,
+            returncode=end.returncode,
+            metric_noise=self.judgement.noise,
+            metric_step=outcome.metric_step,
+            best_value=outcome.best_value,
+            steps=examined.steps,
+            first_step_s=end.first_step_s,
+            failure=outcome.failure,
+            run_dir=str(outcome.rundir.path),
+            started=end.started or spec.created,
+            ended=end.ended,
+            run_urls=" ".join(outcome.run_urls),
+            flags="; ".join(filter(None, (*examined.tampered, *examined.foreign, examined.changed, *doubts))),
+        )
+        return charged(row, state)
 
 
 def collected_run(examined: ExaminedRun, judgement: Judgement, results: Path) -> Collected:
     """The outcome of a judged run. `results`: where its document will be."""
-    spec, measurement, idle = examined.finished.spec, examined.measurement, examined.idle
-    doubt = doubt_of(examined, judgement.noise)
-    end = examined.finished.end  # of a run that ended well although its trainer has a name for what it printed
+    finished, measurement, doubt = examined.finished, examined.measurement, _doubt(examined, judgement.noise)
+    spec, end = finished.spec, finished.exit
+    # of a run that ended well although its trainer has a name for what it printed
     error = f"{end.error_kind}: {end.error}" if end.ending is Ending.FINISHED and end.error_kind else ""
     hung = HUNG_AFTER_END if examined.hung_after_end else ""
     own = filter(None, (spec.unkept, doubt, error, end.idle_gpus, hung))
     warnings = (*own, *examined.foreign, *measurement.warnings)
-    examined = replace(examined, measurement=replace(measurement, warnings=warnings))
-    outcome = _outcome(examined, judgement, results)
-    if idle and not outcome.failure:
-        outcome = replace(outcome, failure=NO_SIGNAL, failure_line=idle)
-    if examined.tampered and not outcome.failure:
-        line = examined.tampered[0].removeprefix(TAMPERED)
-        outcome = replace(outcome, failure="tampered", failure_line=line)
-    return Collected(examined, judgement, outcome, doubt)
-
-
-def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outcome:
-    finished, measurement, failure = examined.finished, examined.measurement, examined.failure
-    spec, end = finished.spec, finished.end
-    family = failure.family.value if failure and end.cause not in FROM_ITS_PLACE else ""
-    return Outcome(
+    failure, line = _failure(examined, judgement)
+    outcome = Outcome(
+        rundir=finished.rundir,
         spec=spec,
         exit=end,
         verdict=judgement.verdict,
@@ -84,16 +97,18 @@ def _outcome(examined: ExaminedRun, judgement: Judgement, results: Path) -> Outc
         metric_step=measurement.last[0] if measurement.last else None,
         best_value=measurement.best[1] if measurement.best else None,
         metric_source=measurement.source,
-        failure=family or judgement.failure or _cause(finished),
-        failure_line=failure.line if failure else "",
+        failure=failure,
+        failure_line=line,
         results=results,
         steps_read=mask_text(measurement.summary),
-        warnings=tuple(mask_text(text)[:500] for text in measurement.warnings[:MOST_WARNINGS]),
+        warnings=tuple(mask_text(text)[:500] for text in warnings[:MOST_WARNINGS]),
         run_urls=urls_in(Path(spec.run_dir) / "run.log"),
     )
+    examined = replace(examined, measurement=replace(measurement, warnings=warnings))
+    return Collected(examined, judgement, outcome, doubt)
 
 
-def doubt_of(examined: ExaminedRun, noise: float | None) -> str:
+def _doubt(examined: ExaminedRun, noise: float | None) -> str:
     """A warning if the training printed another metric value than was measured, beyond noise; otherwise ""."""
     objective, measurement = examined.finished.spec.objective, examined.measurement
     if objective is None or measurement.printed is None or measurement.last is None:
@@ -104,9 +119,23 @@ def doubt_of(examined: ExaminedRun, noise: float | None) -> str:
     return f"the training printed {objective.metric} = {printed:g}, the evaluation measured {measured:g}"
 
 
+def _failure(examined: ExaminedRun, judgement: Judgement) -> tuple[str, str]:
+    """The class of its failure, and the line that shows it; ("", "") if nothing failed."""
+    found, end = examined.failure, examined.finished.exit
+    line = found.line if found else ""
+    family = found.family.value if found and end.cause not in FROM_ITS_PLACE else ""
+    if family := family or judgement.failure or _cause(examined.finished):
+        return family, line
+    if examined.idle:
+        return NO_SIGNAL, examined.idle
+    if examined.tampered:
+        return "tampered", examined.tampered[0].removeprefix(TAMPERED)
+    return "", line
+
+
 def _cause(finished: FinishedRun) -> str:
     """The failure class of a bad ending that no log line explains: the signal, the limit, the launch's cause."""
-    end = finished.end
+    end = finished.exit
     if end.ending is Ending.MAX_TIME:
         return finished.spec.timed_by or "exp_max_time"
     if end.ending not in BADLY:
@@ -115,47 +144,17 @@ def _cause(finished: FinishedRun) -> str:
         return end.error_kind  # the trainer's own name for it, if only a code is known
     if end.cause:
         return end.cause
-    if end.signal:
-        return f"signal_{end.signal}"
-    if end.returncode is not None and 128 < end.returncode <= 192:  # a shell reports its last command so
-        return f"signal_{end.returncode - 128}"
+    code = end.returncode or 0
+    if number := end.signal or (code - 128 if 128 < code <= 192 else 0):  # a shell reports its last command so
+        return f"signal_{number}"
     return end.ending.value if end.ending is not Ending.CRASHED else "exit_code"
 
 
-def _row(outcome: Outcome, judgement: Judgement, examined: ExaminedRun) -> LedgerRow:
-    finished = examined.finished
-    spec, end, rundir = outcome.spec, outcome.exit, finished.rundir
-    memory = end.gpu_memory_bytes if end.gpu_memory_bytes else end.peak_memory_bytes
-    return replace(
-        LedgerRow.of_spec(spec),
-        metric_value=outcome.metric_value,
-        memory_gb=round(memory / 1e9, 3) if memory else None,
-        elapsed_min=round((end.duration_s + float((end.evaluation or {}).get("seconds", 0.0))) / 60, 3),
-        job_id=_job_id(finished),
-        log_path=str(rundir.log),
-        status=outcome.verdict.value,
-        standing=outcome.standing,
-        description=describe(outcome, judgement.reason),
-        ending=end.ending.value,
-        returncode=end.returncode,
-        metric_noise=judgement.noise,
-        metric_step=outcome.metric_step,
-        best_value=outcome.best_value,
-        steps=examined.steps,
-        first_step_s=end.first_step_s,
-        failure=outcome.failure,
-        run_dir=str(rundir.path),
-        started=end.started or spec.created,
-        ended=end.ended,
-        run_urls=" ".join(outcome.run_urls),
-    )
-
-
-def _job_id(finished: FinishedRun) -> str:
+def _job_id(outcome: Outcome) -> str:
     """The launcher's name for it: the local tmux session, or the remote job; "" if it was never submitted."""
-    order = order_file.read(finished.rundir)
+    order = order_file.read(outcome.rundir)
     if order is None:
-        return finished.spec.session
+        return outcome.spec.session
     return order.handle.native if order.handle else ""
 
 
@@ -176,7 +175,7 @@ def charged(row: LedgerRow, state: CampaignState | None) -> LedgerRow:
     return replace(row, agent_usd=cost.usd, agent_tokens=cost.tokens, flags=flags, standing=standing)
 
 
-def describe(outcome: Outcome, reason: str = "") -> str:
+def _description(outcome: Outcome, reason: str) -> str:
     """One line for the ledger: the purpose, what went wrong if something did, else the numbers of the decision."""
     purpose = " ".join(outcome.spec.purpose.split())[:200]
     if outcome.exit.ending in BADLY and not outcome.hung_after_end:

@@ -23,7 +23,7 @@ from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.shell.commands import ShellReading
 from autoresearch.core.text.regex import later
-from autoresearch.lab.results.measure import Measurement, evaluation, failure_of
+from autoresearch.lab.results.measure import Measurement, RunFiles, failure_of
 from autoresearch.readers.console import tail_lines
 from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
 from autoresearch.records.events import Event
@@ -120,7 +120,7 @@ def failed_evaluation(spec: RunSpec, end: ExitRecord, log: Path, trainer: Traine
     if reason:
         line = (said.line if (said := failure_of(own, trainer)) else "") or _last_line(own)
         return Failure(FailureFamily.EVALUATION_FAILED, mask_text(f"{reason}: {line}")[:MAX_LINE] if line else reason)
-    if spec.objective is None or spec.objective.value(evaluation(spec, trainer, log).readings):
+    if spec.objective is None or spec.objective.value(RunFiles(spec, trainer, log).evaluation().readings):
         return None
     told = f"the evaluation printed no {spec.objective.metric}"
     return Failure(FailureFamily.EVALUATION_FAILED, told + _nearest(spec.objective, own))

@@ -23,7 +23,7 @@ from autoresearch.lab.results.diagnosis import (
     why_unmeasured,
     words_of_run,
 )
-from autoresearch.lab.results.measure import measure
+from autoresearch.lab.results.measure import RunFiles
 from autoresearch.readers.log_end import LastWords, last_words
 from autoresearch.records import events, order_file
 from autoresearch.records.events import Event
@@ -110,7 +110,7 @@ def explain_run(recorded: RecordedRun, end: ExitRecord | None, trainer: Trainer,
     else:
         found = diagnose(spec, end, rundir.log, trainer, hung=open_stall(happened) is not None)
         if found.cause is None and end.ending is Ending.FINISHED:
-            measurement = measure(spec, trainer, rundir.log, ended=True)
+            measurement = RunFiles(spec, trainer, rundir.log, ended=True).measure()
             found = replace(found, cause=why_unmeasured(spec, end, trainer, rundir.log, measurement))
         death = _death(end, happened, rundir.log)
     failed = found.cause is not None and found.cause.family is FailureFamily.EVALUATION_FAILED

@@ -9,52 +9,16 @@ from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Failure
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, Ending
-from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.comparable import no_signal
 from autoresearch.lab.resolve.trainer_settings import copy_of
 from autoresearch.lab.results.diagnosis import BADLY, diagnose, open_stall, why_unmeasured
 from autoresearch.lab.results.judge import MeasuredRun
-from autoresearch.lab.results.measure import Measurement, measure, traceback_of
+from autoresearch.lab.results.measure import Measurement, RunFiles, traceback_of
 from autoresearch.records import events, spec_file
-from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.hostile import read_own, write_atomically
-from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir
+from autoresearch.records.recorded_run import FinishedRun
 from autoresearch.records.secrets import masked_file
 from autoresearch.trainers import registry
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A run that is over, as its directory records it."""
-
-    rundir: RunDir
-    spec: RunSpec
-    end: ExitRecord
-
-    @property
-    def trainer(self) -> Trainer:
-        """The trainer that ran."""
-        return registry.of_run(self.spec)
-
-    @property
-    def hung(self) -> bool:
-        """Whether a stall was reported before its end, and no signal followed."""
-        return open_stall(events.read(self.rundir.events)[0]) is not None
-
-    def clear_secrets(self) -> None:
-        """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
-        for path in (self.rundir.spec, self.rundir.far / "spec.json"):
-            with contextlib.suppress(OSError):
-                spec_file.clear(path)
-        if self.spec.recipe:
-            result_dir = Path(self.spec.result_dir)
-            copy = copy_of(result_dir, Path(self.spec.recipe))
-            with contextlib.suppress(OSError):
-                data = read_own(copy, root=result_dir)
-                if (masked := masked_file(data, yaml=True)) != data:
-                    write_atomically(copy, masked, root=result_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +36,13 @@ class ExaminedRun:
     @property
     def value(self) -> float | None:
         """The metric that counts; None where it was tampered with, or where only the log shows a crash."""
-        crashed = self.finished.end.ending is Ending.FINISHED and self.failure is not None
+        crashed = self.finished.exit.ending is Ending.FINISHED and self.failure is not None
         return self.measurement.last[1] if self.measurement.last and not (crashed or self.tampered) else None
 
     @property
     def steps(self) -> int | None:
         """The last training step: the Runner may have ended with the client, before a server printed it."""
-        end = self.finished.end
+        end = self.finished.exit
         seen = end.last_step if end.last_step is not None else (end.steps_seen or None)
         measured = [reading.step for reading in self.measurement.steps[-1:] if reading.step >= 0]
         return max([*measured, *([] if seen is None else [seen])], default=None)
@@ -96,7 +60,7 @@ class ExaminedRun:
     @property
     def measured(self) -> MeasuredRun:
         """What the judge is to know of it."""
-        spec, end = self.finished.spec, self.finished.end
+        spec, end = self.finished.spec, self.finished.exit
         return MeasuredRun(
             spec,
             replace(end, ending=Ending.FINISHED) if self.hung_after_end else end,
@@ -110,16 +74,17 @@ class ExaminedRun:
 
 def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     """Measure a run, find out why it failed, and whether its records are its own."""
-    spec, end, log, trainer = finished.spec, finished.end, finished.rundir.log, finished.trainer
+    spec, end, log, trainer = finished.spec, finished.exit, finished.rundir.log, registry.of_run(finished.spec)
+    hung = open_stall(events.read(finished.rundir.events)[0]) is not None
     ran = end.ending is not Ending.LAUNCH_FAILED  # otherwise another run measured what lies there
-    measurement = measure(spec, trainer, log, ended=end.returncode == 0) if ran else Measurement(())
-    failure = diagnose(spec, end, log, trainer, hung=finished.hung).cause
+    measurement = RunFiles(spec, trainer, log, end.returncode == 0).measure() if ran else Measurement(())
+    failure = diagnose(spec, end, log, trainer, hung=hung).cause
     traceback = traceback_of(log, trainer) if failure or end.ending in BADLY else ""
     tampered, changed = _tampered(finished), ""
     if in_campaign and spec.worktree:
         from autoresearch.lab.ideas import worktree_check
 
-        foreign, changed = worktree_check.after(RecordedRun(finished.rundir, spec))
+        foreign, changed = worktree_check.after(finished)
         tampered += [f"{TAMPERED}{foreign}"] if foreign else []
     if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
@@ -134,7 +99,7 @@ def _tampered(finished: FinishedRun) -> list[str]:
     flags, rundir = [], finished.rundir
     if rundir.foreign_exit.exists():
         flags.append(f"{TAMPERED}it had an exit record that its Runner did not write")
-    digest = (finished.end.evaluation or {}).get("sha256")
+    digest = (finished.exit.evaluation or {}).get("sha256")
     if digest and digest != sha256(rundir.evaluation):
         flags.append(f"{TAMPERED}its evaluation.log is not what the evaluation printed")
     return flags
@@ -147,3 +112,18 @@ def sha256(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
+
+
+def clear_secrets(finished: FinishedRun) -> None:
+    """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
+    rundir, spec = finished.rundir, finished.spec
+    for path in (rundir.spec, rundir.far / "spec.json"):
+        with contextlib.suppress(OSError):
+            spec_file.clear(path)
+    if spec.recipe:
+        result_dir = Path(spec.result_dir)
+        copy = copy_of(result_dir, Path(spec.recipe))
+        with contextlib.suppress(OSError):
+            data = read_own(copy, root=result_dir)
+            if (masked := masked_file(data, yaml=True)) != data:
+                write_atomically(copy, masked, root=result_dir)

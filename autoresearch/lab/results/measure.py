@@ -14,17 +14,17 @@ from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.readers.console import read_whole_log
 from autoresearch.readers.read import (
     TRACKERS,
-    Best,
     SourceReadings,
     best_of,
     changed_at,
     mark_of,
-    read_all,
     read_source,
     size_of,
 )
 from autoresearch.readers.step_numbers import merged
 from autoresearch.readers.tracker_dirs import is_several, newest
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.trainers import registry
 from autoresearch.trainers.evaluation import Evaluation
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
@@ -59,136 +59,125 @@ class Measurement:
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
 
 
-def measure(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> Measurement:
-    """Read the metrics of a run from its declared files, JSONL and console, in that order of trust.
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The files of a run that may hold its metrics: those that it declares, what its trackers wrote, its log.
 
-    `ended`: the trainer ended well, and has printed its last line to its end.
+    Output of earlier runs is left out. `ended`: the trainer ended well, and has printed its last line to its end.
     """
-    reads = read_run(spec, trainer, log, ended=ended)
-    told = _judge(best_of(reads, spec.objective), spec.objective)
-    if not spec.evaluate:
-        return told
-    found = _judge(best_of([evaluation(spec, trainer, log, reads)], spec.objective), spec.objective)
-    return replace(told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last)
 
+    spec: RunSpec
+    trainer: Trainer
+    log: Path
+    ended: bool = False
 
-def objective_series(
-    spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False
-) -> tuple[tuple[int, float], ...]:
-    """The objective's points as in `measure`, without its warnings and other metrics.
+    @classmethod
+    def of(cls, recorded: RecordedRun, *, ended: bool = False) -> RunFiles:
+        """Those of a run, read as its trainer writes them."""
+        return cls(recorded.spec, registry.of_run(recorded.spec), recorded.rundir.log, ended)
 
-    Once a source holds the metric, those of less authority are not read: the log of a run that also wrote a file is
-    most of the work.
-    """
-    objective, reads = spec.objective, list[SourceReadings]()
-    if objective is None or spec.evaluate:
-        return measure(spec, trainer, log, ended=ended).series
-    sources = sources_of(spec, log)
-    offsets = _offsets(spec, sources)
-    for source in sorted(sources, key=lambda source: source.authority):
-        reads.append(
-            read_source(source, Path(), offsets.get(source.path, 0), trainer, ended=ended, within=spec.within)
+    @property
+    def sources(self) -> list[Source]:
+        """The sources of its metrics, the most trusted first, its log last.
+
+        Files last written before the run are left out; a tracker's directory is narrowed to this run's own.
+        """
+        ours = [own for source in self.spec.sources if (own := self._own(source))]
+        console = Source(SourceFormat.CONSOLE, str(self.log), authority=100)
+        return [*sorted(ours, key=lambda source: source.authority), console]
+
+    def read(self, source: Source) -> SourceReadings:
+        """The readings of one of its sources."""
+        size, mark = self._before().get(source.path, (0, ""))
+        grown = size_of(source) > size and not (mark and mark != mark_of(source, size))  # else it was written anew
+        offset, within = size if grown else 0, self.spec.within
+        return read_source(source, Path(), offset, self.trainer, ended=self.ended, within=within)
+
+    def evaluation(self, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
+        """The readings of its evaluation, the only ones judged. `reads`: the training's, which give the last step."""
+        source = Source(SourceFormat.CONSOLE, str(self.log.with_name("evaluation.log")), authority=-200)
+        step = max((reading.step for read in reads for reading in read.readings), default=0)
+        keys = self.spec.objective.keys if self.spec.objective else ()
+        reader = Evaluation(self.trainer, step, keys).reader()
+        return SourceReadings(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
+
+    def measure(self) -> Measurement:
+        """Its metrics, from its declared files, JSONL and console, in that order of trust."""
+        reads = [self.read(source) for source in self.sources]
+        told = _judge(reads, self.spec.objective)
+        if not self.spec.evaluate:
+            return told
+        found = _judge([self.evaluation(reads)], self.spec.objective)
+        return replace(
+            told, series=found.series, last=found.last, best=found.best, source=found.source, printed=told.last
         )
-        if reads[-1].points(objective.metric):
-            break
-    return _judge(best_of(reads, objective), objective).series
 
+    def objective_series(self) -> tuple[tuple[int, float], ...]:
+        """The objective's points as in `measure`, without its warnings and other metrics.
 
-def evaluation(spec: RunSpec, trainer: Trainer, log: Path, reads: Sequence[SourceReadings] = ()) -> SourceReadings:
-    """The readings of a run's evaluation, the only ones judged. `reads`: the training's, which give the last step."""
-    source = Source(SourceFormat.CONSOLE, str(log.with_name("evaluation.log")), authority=-200)
-    step = max((reading.step for read in reads for reading in read.readings), default=0)
-    reader = Evaluation(trainer, step, spec.objective.keys if spec.objective else ()).reader()
-    return SourceReadings(source, merged(read_whole_log(Path(source.path), reader, ended=True)))
+        Once a source holds the metric, those of less authority are not read: the log of a run that also wrote a file is
+        most of the work.
+        """
+        objective, reads = self.spec.objective, list[SourceReadings]()
+        if objective is None or self.spec.evaluate:
+            return self.measure().series
+        for source in self.sources:
+            reads.append(self.read(source))
+            if reads[-1].points(objective.metric):
+                break
+        return _judge(reads, objective).series
 
+    def validations(self) -> tuple[tuple[int, float], ...]:
+        """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
 
-def read_run(spec: RunSpec, trainer: Trainer, log: Path, *, ended: bool = False) -> list[SourceReadings]:
-    """Every source of a run, the most trusted first; output of earlier runs is left out."""
-    sources = sources_of(spec, log)
-    return read_all(sources, _offsets(spec, sources), trainer=trainer, ended=ended, within=spec.within)
-
-
-def sources_of(spec: RunSpec, log: Path) -> list[Source]:
-    """The sources of a run's metrics, the most trusted first, its log last.
-
-    Files last written before the run are left out; a tracker's directory is narrowed to this run's own.
-    """
-    console = Source(SourceFormat.CONSOLE, str(log), authority=100)
-    ours = [own for source in spec.sources if (own := _own(spec, source))]
-    return [*sorted(ours, key=lambda source: source.authority), console]
-
-
-def _own(spec: RunSpec, source: Source) -> Source | None:
-    if is_several(source):
-        found = newest(SourceFormat(source.format), Path(source.path), spec.created)
-        if found is None or source.format in TRACKERS:
-            return replace(source, path=str(found)) if found else None
-        source = replace(source, path=str(found))
-    grown = size_of(source) != _before(spec).get(source.path, (0, ""))[0]
-    return source if grown or changed_at(source) > spec.created else None
-
-
-def _before(spec: RunSpec) -> dict[str, tuple[int, str]]:
-    """Bytes that each file held before the run, and their fingerprint; of several, the file that was the newest."""
-    marks = (*spec.source_marks, *[""] * len(spec.sources))
-    held = {}
-    for source, size, mark in zip(spec.sources, spec.source_offsets, marks, strict=False):
-        digest, _, newest_then = mark.partition(" ")
-        held[newest_then or source.path] = size, digest
-    return held
-
-
-def validations(spec: RunSpec, trainer: Trainer, log: Path) -> tuple[tuple[int, float], ...]:
-    """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
-
-    Sources are not compared with each other, and the log is read only if no file holds the metric.
-    """
-    objective = spec.objective
-    if objective is None:
+        Sources are not compared with each other, and the log is read only if no file holds the metric.
+        """
+        objective = self.spec.objective
+        for source in self.sources if objective else ():
+            found = [reading for reading in self.read(source).readings if reading.kind is SignalKind.VALIDATION]
+            if objective and (series := objective.series(found)):
+                return tuple(series)
         return ()
-    sources = sources_of(spec, log)
-    offsets = _offsets(spec, sources)
-    for source in sources:
-        readings = read_source(source, Path(), offsets.get(source.path, 0), trainer, within=spec.within).readings
-        series = objective.series(r for r in readings if r.kind is SignalKind.VALIDATION)
-        if series:
-            return tuple(series)
-    return ()
+
+    def so_far(self) -> float | None:
+        """The objective's present value in a running run; None if unknown, or too costly to read.
+
+        Sources over MOST_SO_FAR bytes are left out, and sources are not compared.
+        """
+        if self.spec.objective is None:
+            return None
+        cheap = [self.read(source) for source in self.sources if size_of(source) <= MOST_SO_FAR]
+        found = best_of(cheap, self.spec.objective)
+        point = self.spec.objective.value(found.readings) if found.sources else None
+        return point[1] if point else None
+
+    def _own(self, source: Source) -> Source | None:
+        if is_several(source):
+            found = newest(SourceFormat(source.format), Path(source.path), self.spec.created)
+            if found is None or source.format in TRACKERS:
+                return replace(source, path=str(found)) if found else None
+            source = replace(source, path=str(found))
+        grown = size_of(source) != self._before().get(source.path, (0, ""))[0]
+        return source if grown or changed_at(source) > self.spec.created else None
+
+    def _before(self) -> dict[str, tuple[int, str]]:
+        """Bytes that each file held before the run, and their fingerprint; of several, the file that was the newest."""
+        spec, held = self.spec, {}
+        marks = (*spec.source_marks, *[""] * len(spec.sources))
+        for source, size, mark in zip(spec.sources, spec.source_offsets, marks, strict=False):
+            digest, _, newest_then = mark.partition(" ")
+            held[newest_then or source.path] = size, digest
+        return held
 
 
-def so_far(spec: RunSpec, trainer: Trainer, log: Path) -> float | None:
-    """The objective's present value in a running run; None if unknown, or too costly to read.
-
-    Sources over MOST_SO_FAR bytes are left out, and sources are not compared.
-    """
-    if spec.objective is None:
-        return None
-    cheap = [source for source in sources_of(spec, log) if size_of(source) <= MOST_SO_FAR]
-    found = best_of(read_all(cheap, _offsets(spec, cheap), trainer=trainer, within=spec.within), spec.objective)
-    point = spec.objective.value(found.readings) if found.sources else None
-    return point[1] if point else None
-
-
-def _offsets(spec: RunSpec, sources: Sequence[Source]) -> dict[str, int]:
-    """Bytes at the start of each source that an earlier run wrote; none for a rewritten file."""
-    offsets = {}
-    for source in sources:
-        size, mark = _before(spec).get(source.path, (0, ""))
-        if size_of(source) > size and not (mark and mark != mark_of(source, size)):
-            offsets[source.path] = size
-    return offsets
-
-
-def _judge(best: Best, objective: Objective | None) -> Measurement:
-    readings = tuple(best.readings)
-    if objective is None:
-        return Measurement(readings, source=best.where, warnings=best.warnings, summary=best.summary)
-    series = objective.series(readings)
+def _judge(reads: Sequence[SourceReadings], objective: Objective | None) -> Measurement:
+    best = best_of(reads, objective)
+    series = tuple(objective.series(best.readings)) if objective else ()
     return Measurement(
-        readings=readings,
-        series=tuple(series),
-        last=objective.value(readings),
-        best=objective.best(series),
+        readings=best.readings,
+        series=series,
+        last=objective.value(best.readings) if objective else None,
+        best=objective.best(series) if objective else None,
         source=best.where,
         warnings=best.warnings,
         summary=best.summary,

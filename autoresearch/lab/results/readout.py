@@ -15,11 +15,11 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.lab.results.measure import evaluation, failure_of, read_run, sources_of
+from autoresearch.lab.results.measure import RunFiles, failure_of
 from autoresearch.lab.runs import outcome
 from autoresearch.plugins import PluginNames
 from autoresearch.readers.file_kind import check_text, sniff
-from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_all
+from autoresearch.readers.read import TRACKERS, Best, SourceReadings, best_of, disagreements, read_source
 from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import RecordedRun
@@ -79,15 +79,14 @@ def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Read
     objective = _objective(metric) or spec.objective
     trainer = registry.of_run(replace(spec, objective=objective))
     end = exit_record.read(rundir)
-    ended = end is not None and end.returncode == 0
+    files = RunFiles(spec, trainer, rundir.log, ended=end is not None and end.returncode == 0)
+    own = files.sources
     if source:
-        reads = read_all(_picked(source, spec, rundir.log), {}, trainer=trainer, ended=ended)
-        if all(read.source in sources_of(spec, rundir.log) for read in reads):  # then what is not its own is known
-            wanted = {read.source for read in reads}
-            reads = [read for read in read_run(spec, trainer, rundir.log, ended=ended) if read.source in wanted]
+        picked = _picked(source, spec, own)
+        reads = [files.read(one) if one in own else read_source(one, Path(), 0, trainer) for one in picked]
     else:
-        reads = read_run(spec, trainer, rundir.log, ended=ended)
-        reads[:0] = [evaluation(spec, trainer, rundir.log, reads)] if end and end.evaluation else []
+        reads = [files.read(one) for one in own]
+        reads[:0] = [files.evaluation(reads)] if end and end.evaluation else []
     found = _readout(trainer, reads, objective, _failure_of_run(rundir, trainer))
     return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
 
@@ -105,7 +104,7 @@ def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "")
         _check_log(path)
     guessed = _guessed(path, objective) if kind is SourceFormat.CONSOLE and not trainer else ""
     reader = _reader(trainer or guessed or registry.NAMES[-1], objective)
-    reads = read_all([Source(kind, str(path))], {}, trainer=reader)
+    reads = [read_source(Source(kind, str(path)), Path(), 0, reader)]
     failure = failure_of(path, reader, ended_badly=False) if kind is SourceFormat.CONSOLE else None
     found = _readout(reader, reads, objective, (failure.family.value, failure.line) if failure else None)
     if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
@@ -200,7 +199,7 @@ def _reads_most(path: Path, objective: Objective | None, but: str) -> str:
     *named, generic = registry.NAMES
 
     def amount(name: str) -> tuple[bool, int]:
-        (read,) = read_all([Source(SourceFormat.CONSOLE, str(path))], {}, trainer=_reader(name, objective))
+        read = read_source(Source(SourceFormat.CONSOLE, str(path)), Path(), 0, _reader(name, objective))
         holds = objective is None or all(map(read.points, objective.keys_among(read.keys)))
         return holds, sum(len(reading.metrics) for reading in read.readings)
 
@@ -235,9 +234,8 @@ def _kind(word: str) -> str | None:
     return ours or (name if name in PluginNames("readers") else None)
 
 
-def _picked(word: str, spec: RunSpec, log: Path) -> list[Source]:
+def _picked(word: str, spec: RunSpec, own: Sequence[Source]) -> list[Source]:
     """The sources of a run for a word: a format, or a path."""
-    own = sources_of(spec, log)
     if (kind := _kind(word)) is None:
         place = Path(word) if Path(word).exists() else Path(spec.cwd) / word
         if not place.exists():

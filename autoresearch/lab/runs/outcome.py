@@ -10,16 +10,14 @@ from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, PENDI
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.records import earlier_runs, exit_record, journal, spec_file
-from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.recorded_run import FinishedRun
+from autoresearch.records.rundir import RunDir, read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A finished run, as its records describe it."""
+class Outcome(FinishedRun):
+    """A finished run that was measured and judged."""
 
-    spec: RunSpec
-    exit: ExitRecord
     verdict: Verdict
     results: Path
     metric_value: float | None = None
@@ -63,14 +61,13 @@ class Outcome:
         return exit_code(ending, measured=good, crashed=self.crashed)
 
 
-_COLLECTED = {one.name for one in fields(Outcome)} - {"spec", "exit"}
+_COLLECTED = {one.name for one in fields(Outcome)} - {one.name for one in fields(FinishedRun)}
 
 
 def load(rundir: RunDir) -> Outcome | None:
     """The outcome of a collected run; None while its records are unfinished."""
-    done = read_json(rundir.collected)
-    end = exit_record.read(rundir) if done else None
-    return from_collected(spec_file.read(rundir), end, done) if done and end else None
+    end = exit_record.read(rundir) if rundir.collected.exists() else None
+    return collected(FinishedRun(rundir, spec_file.read(rundir), end)) if end else None
 
 
 def where_now(spec: RunSpec, document: Path) -> Path:
@@ -82,26 +79,28 @@ def where_now(spec: RunSpec, document: Path) -> Path:
     return moved if moved.exists() else document
 
 
-def collected(outcome: Outcome) -> dict[str, Any]:
-    """The content of collected.json: all of an outcome that neither spec nor exit record hold."""
+def write_collected(outcome: Outcome) -> None:
+    """Write collected.json: all of an outcome that neither spec nor exit record hold."""
     own = {name: getattr(outcome, name) for name in _COLLECTED}
-    return {"schema": 1, "run": outcome.spec.run, **own, "results": str(outcome.results)}
+    record = {"schema": 1, "run": outcome.spec.run, **own, "results": str(outcome.results)}
+    write_json(outcome.rundir.collected, record)
 
 
-def from_collected(spec: RunSpec, end: ExitRecord, done: dict[str, Any]) -> Outcome | None:
-    """An outcome from the three records of a run; None if the last one is malformed."""
+def collected(finished: FinishedRun) -> Outcome | None:
+    """The outcome that collected.json holds; None if there is none, or if it is malformed."""
+    done = read_json(finished.rundir.collected) or {}
     known: dict[str, Any] = {name: done[name] for name in _COLLECTED & done.keys()}
     known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
     try:
-        known["verdict"], known["results"] = Verdict(done["verdict"]), where_now(spec, Path(done["results"]))
+        known["verdict"], known["results"] = Verdict(done["verdict"]), where_now(finished.spec, Path(done["results"]))
     except (KeyError, ValueError, TypeError):
         return None
-    return Outcome(spec=spec, exit=end, **known)
+    return Outcome(finished.rundir, finished.spec, finished.exit, **known)
 
 
-def as_payload(outcome: Outcome, rundir: RunDir) -> dict[str, Any]:
+def as_payload(outcome: Outcome) -> dict[str, Any]:
     """The JSON object for a finished run."""
-    spec, end = outcome.spec, outcome.exit
+    spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
     name = spec.objective.metric if spec.objective else None
     return {
         "run": spec.run,

@@ -150,14 +150,13 @@ class LiveReadings:
 
     def _ready(self) -> bool:
         if self._trainer is None:
-            from autoresearch.core.run.trainer import ReadsLogs
             from autoresearch.trainers import registry
 
             try:
                 self._trainer = registry.of_run(self.spec)
             except UsageError:  # a newer version's
                 return False
-            self._reader = self._trainer.reader() if isinstance(self._trainer, ReadsLogs) else None
+            self._reader = self._trainer.reader()
         return True
 
     def _at_the_end(self, size: int) -> LogFollower:
@@ -285,11 +284,9 @@ def tail_lines(path: Path, count: int) -> list[str]:
 
 def _so_far(recorded: RecordedRun) -> float | None:
     """The objective of a living run that is not in its last readings: an expression, or in a file."""
-    from autoresearch.lab.results.measure import so_far
-    from autoresearch.trainers import registry
+    from autoresearch.lab.results.measure import RunFiles
 
-    spec = recorded.spec
-    return so_far(spec, registry.of_run(spec), recorded.rundir.log)
+    return RunFiles.of(recorded).so_far()
 
 
 def as_payload(recorded: RecordedRun, now: RunStatus) -> dict[str, Any]:

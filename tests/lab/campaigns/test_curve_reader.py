@@ -14,10 +14,9 @@ from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.page_data import page_data
 from autoresearch.lab.campaign_report.summary import idea_lines
 from autoresearch.lab.live_report.live_data import LiveData
-from autoresearch.lab.results.measure import measure, objective_series
-from autoresearch.records import spec_file
+from autoresearch.lab.results.measure import RunFiles
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import registry
 
 pytestmark = pytest.mark.smoke
 
@@ -45,13 +44,12 @@ def test_the_log_is_not_read_where_a_file_has_the_metric(campaign: Any) -> None:
     made = campaign()
     row: LedgerRow = made.state().rows[1]
     place = RunDir(Path(row.run_dir))
-    spec = spec_file.read(place)
-    trainer = registry.of_run(spec)
-    judged = measure(spec, trainer, place.log, ended=True).series
+    files = RunFiles.of(RecordedRun.read(place), ended=True)
+    judged = files.measure().series
     place.log.unlink()
     place.log.mkdir()
-    assert objective_series(spec, trainer, place.log, ended=True) == judged and len(judged) == 5
-    assert len(read(CurveReader(), made).runs[1].series[spec.objective.metric]) == 5
+    assert files.objective_series() == judged and len(judged) == 5
+    assert len(read(CurveReader(), made).runs[1].series[row.metric_name]) == 5
 
 
 def test_what_there_is_no_time_to_read_comes_with_later_calls(lived: Any) -> None:
