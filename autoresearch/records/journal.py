@@ -200,7 +200,7 @@ def _opening(spec: RunSpec) -> str:
         f"# Experiment log: {spec.run}",
         f"Command:\n\n{command_block(spec)}",
         "Purpose:\n\n" + _quoted(spec.purpose or "(none given)"),
-        "\n".join(f"- {name}: {_line(value)}" for name, value in (*facts(spec), *places)),
+        "\n".join(f"- {name}: {_line(value)}" for name, value in (*facts(spec).items(), *places)),
     ]
     if spec.notes.strip():
         parts.append("Notes of the blueprint:\n\n" + _quoted(spec.notes.strip()))
@@ -218,7 +218,7 @@ def command_block(spec: RunSpec) -> str:
     return f"{fence}bash\n{spec.command}\n{fence}"
 
 
-def facts(spec: RunSpec) -> list[tuple[str, str]]:
+def facts(spec: RunSpec) -> dict[str, str]:
     """What was decided about a run before it started, by name; what does not apply is left out."""
     limits = spec.limits
     stall = "reported only" if limits.stall_s is None else f"{limits.stall_s:g} s"
@@ -246,4 +246,4 @@ def facts(spec: RunSpec) -> list[tuple[str, str]]:
         "environment": ", ".join(f"{k}={v}" for k, v in spec.environment.items()),
         "driven by": spec.driven_by,
     }
-    return [(name, value) for name, value in known.items() if value]
+    return {name: value for name, value in known.items() if value}

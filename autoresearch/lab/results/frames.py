@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import sessions
 from autoresearch.records import campaign_records, spec_file
+from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
@@ -116,26 +118,45 @@ def write(readings: Iterable[Reading], path: Path) -> int:
     """
     check_name(path)
     found, kind = tuple(readings), path.suffix.lower()
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary, library("parquet", "pyarrow"):
         if kind == ".jsonl":
             _write_lines(found, temporary)
         elif kind == ".parquet":
             of_readings(found).to_parquet(temporary, index=False)
         else:
             of_readings(found).to_csv(temporary, index=False, sep="\t" if kind == ".tsv" else ",")
+    return len(found)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name to write to, which becomes the file when the block ends well. EnvironmentUnusable if it cannot."""
+    if path.is_dir():
+        raise UsageError(f"--out {path} is a directory", hint="name the file that is to be written")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
         temporary.replace(path)
-    except ImportError:
-        raise EnvironmentUnusable(
-            "parquet needs pyarrow, which is not installed", hint="or --out FILE.csv", fix="pip install pyarrow"
-        ) from None
     except OSError as error:
-        raise EnvironmentUnusable(f"{path} cannot be written: {error.strerror or error}", code="unwritable") from error
+        raise unwritable(path, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    return len(found)
+
+
+@contextlib.contextmanager
+def library(form: str, package: str) -> Iterator[None]:
+    """Say which package a format needs, if it is not there. Raises EnvironmentUnusable."""
+    try:
+        yield
+    except ImportError as error:
+        raise EnvironmentUnusable(
+            f"{form} needs {package}, which is not installed here",
+            hint="or choose csv",
+            fix=f"pip install {package}",
+            code="package_missing",
+        ) from error
 
 
 def _write_lines(readings: Iterable[Reading], path: Path) -> None:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, UsageError
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.results import frames
 from autoresearch.records import campaign_records
+from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.ledger import Ledger
 
@@ -52,10 +53,7 @@ def export(name: str, form: str, out: Path, parts: Parts) -> Exported:
     rows = list(Ledger(path).rows())
     out = out.absolute()
     remarks: list[str] = []
-    try:
-        FORMS[form](rows, CampaignDir(path.parent), out, remarks)
-    except OSError as error:
-        raise EnvironmentUnusable(f"{out} cannot be written: {error.strerror or error}", code="unwritable") from error
+    FORMS[form](rows, CampaignDir(path.parent), out, remarks)
     return Exported(path, out, len(rows), tuple(remarks))
 
 
@@ -72,7 +70,7 @@ def _csv(rows: list[LedgerRow], campaign_dir: CampaignDir, out: Path, remarks: l
     for row in rows:
         record = frames.record_of(row, gpus)
         writer.writerow([_cell(record[name], kind) for name, kind in frames.COLUMNS.items()])
-    with _file(out) as temporary:
+    with frames.whole_file(out) as temporary:
         temporary.write_bytes(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
@@ -86,13 +84,13 @@ def _cell(value: Any, kind: str) -> str:
 
 def _parquet(rows: list[LedgerRow], campaign_dir: CampaignDir, out: Path, remarks: list[str]) -> None:
     frame = frames.of_rows(rows, _gpus(campaign_dir))
-    with _file(out) as temporary, _library("parquet", "pyarrow"):
+    with frames.whole_file(out) as temporary, frames.library("parquet", "pyarrow"):
         frame.to_parquet(temporary, index=False, engine="pyarrow")
 
 
 def _tensorboard(rows: list[LedgerRow], campaign_dir: CampaignDir, out: Path, remarks: list[str]) -> None:
     """One directory for each run: its metrics by step, what its idea changed as hyperparameters, its result."""
-    with _library("tensorboard", "tensorboardX"):
+    with frames.library("tensorboard", "tensorboardX"):
         from tensorboardX import SummaryWriter
         from tensorboardX.summary import hparams
     varied = _varied(campaign_dir)
@@ -144,47 +142,21 @@ def _plain(value: Any) -> bool | float | str:
 
 
 @contextmanager
-def _library(form: str, package: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise EnvironmentUnusable(
-            f"--to {form} needs {package}, which is not installed here",
-            hint="or --to csv",
-            fix=f"pip install {package}",
-            code="package_missing",
-        ) from error
-
-
-@contextmanager
-def _file(out: Path) -> Iterator[Path]:
-    """A name to write to, which becomes the file when the block ends well."""
-    if out.is_dir():
-        raise UsageError(f"--out {out} is a directory", hint="name the file that is to be written")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        yield temporary
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
 def _directory(out: Path) -> Iterator[Path]:
-    """The same for a directory; one of an earlier export is replaced, no other."""
+    """`whole_file` for a directory; one of an earlier export is replaced, no other."""
     if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise ConflictError(f"--out {out} is there already, and no earlier export", hint="name another directory")
-    out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
     before = out.with_name(f".{out.name}.{os.getpid()}.before")
     try:
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
         (temporary / MARK).write_text("written by `autoresearch ledger export`, which may replace this directory\n")
         yield temporary
         if out.exists():
             out.rename(before)
         temporary.rename(out)
+    except OSError as error:
+        raise unwritable(out, error) from error
     finally:
         for one in (temporary, before):
             shutil.rmtree(one, ignore_errors=True)

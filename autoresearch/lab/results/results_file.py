@@ -42,6 +42,7 @@ def render_results(collected: Collected) -> str:
     steps, validations = examined.measurement.steps, examined.measurement.validations
     names = {name for reading in examined.measurement.readings for name in reading.metrics}
     first = spec.objective.keys_among(names) if spec.objective else ()
+    facts = journal.facts(spec) | ({} if spec.commit else {"branch": "none (see the experiment log)"})
     stride = max(1, math.ceil(len(steps) / MAX_ROWS))
     return render(
         "results.md.j2",
@@ -49,7 +50,7 @@ def render_results(collected: Collected) -> str:
         spec=spec,
         end=end,
         elapsed=minutes(end.duration_s / 60),
-        facts=[*journal.facts(spec), ("return code", "unknown" if end.returncode is None else str(end.returncode))],
+        facts=facts | {"return code": "unknown" if end.returncode is None else str(end.returncode)},
         hint=table().remedy(examined.failure.family) if examined.failure else "",
         traceback=examined.traceback.replace("```", "'''"),
         command=journal.command_block(spec),
