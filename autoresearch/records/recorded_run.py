@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.records import spec_file
+from autoresearch.errors import ConflictError
+from autoresearch.records import exit_record, spec_file
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
 
@@ -28,3 +29,12 @@ class FinishedRun(RecordedRun):
     """A run that is over, with how it ended."""
 
     exit: ExitRecord
+
+    @classmethod
+    def checked(cls, rundir: RunDir) -> FinishedRun:
+        """Read it, and move an exit record aside that its Runner did not write. ConflictError if it is not over."""
+        spec = spec_file.read(rundir)
+        end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
+        if end is None:
+            raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
+        return cls(rundir, spec, end)

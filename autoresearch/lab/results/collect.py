@@ -16,14 +16,14 @@ from typing import Any
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.run.ending import NOTHING_MEASURED
-from autoresearch.errors import ConflictError, EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import Collected, collected_run
 from autoresearch.lab.results.finished_run import clear_secrets, examine, sha256
 from autoresearch.lab.results.judge import judge, judging
 from autoresearch.lab.results.results_file import render_results
 from autoresearch.lab.runs.outcome import Outcome, collected, write_collected
-from autoresearch.records import campaign_records, events, evidence, exit_record, finish_flag, journal, spec_file
+from autoresearch.records import campaign_records, events, evidence, finish_flag, journal
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.index import Index
@@ -37,11 +37,8 @@ VERDICT = "; verdict: "
 def collect(rundir: RunDir, index: Index) -> Outcome:
     """Write the missing records of a run; raises ConflictError while the run still lives."""
     with locked(rundir.collect_lock):
-        spec = spec_file.read(rundir)
-        end = None if exit_record.set_aside(rundir, spec.run) else exit_record.read(rundir)
-        if end is None:
-            raise ConflictError(f"{spec.run} is not over: it has no exit record", fix=f"autoresearch wait {spec.run}")
-        finished = FinishedRun(rundir, spec, end)
+        finished = FinishedRun.checked(rundir)
+        spec = finished.spec
         outcome = collected(finished)
         if outcome is None or not _has_row(finished):
             with judging(spec) as state:

@@ -90,16 +90,17 @@ def compare(match: LedgerMatch, other_match: LedgerMatch) -> Comparison:
     return Comparison(match, other_match, chosen, anyway, *_code(match.ran, other_match.ran))
 
 
-def _code(ran: CommittedRun, other: CommittedRun) -> tuple[str, str, str]:
+def _code(committed_run: CommittedRun, other_run: CommittedRun) -> tuple[str, str, str]:
     """(a summary, the bounded diff, the command for the whole diff); recipes are compared by key, not here."""
-    a, b, here, there = ran.row.commit, other.row.commit, ran.checkout, other.checkout
+    a, here = committed_run.row.commit, committed_run.checkout
+    b, there = other_run.row.commit, other_run.checkout
     if not (a and b):
         return "unknown: a commit is not recorded", "", ""
     if a == b:
         return "the same commit", "", ""
     if here is None or there is None or here.common_dir != there.common_dir:
         return "unknown: the commits are not in one repository", "", ""
-    ours = {OURS, ran.recipe_path(), other.recipe_path()} - {""}
+    ours = {OURS, committed_run.recipe_path(), other_run.recipe_path()} - {""}
     try:
         stat = diffstat(here, a, b, ignoring=ours)
         text = diff(here, a, b, ignoring=ours)

@@ -234,7 +234,7 @@ def _kind(word: str) -> str | None:
     return ours or (name if name in PluginNames("readers") else None)
 
 
-def _picked(word: str, spec: RunSpec, own: Sequence[Source]) -> list[Source]:
+def _picked(word: str, spec: RunSpec, sources: Sequence[Source]) -> list[Source]:
     """The sources of a run for a word: a format, or a path."""
     if (kind := _kind(word)) is None:
         place = Path(word) if Path(word).exists() else Path(spec.cwd) / word
@@ -245,7 +245,7 @@ def _picked(word: str, spec: RunSpec, own: Sequence[Source]) -> list[Source]:
                 code="no_source",
             )
         return [Source(sniff(place), str(place.absolute()))]
-    if picked := [source for source in own if source.format == kind]:
+    if picked := [source for source in sources if source.format == kind]:
         return picked
     if kind in TRACKERS:
         for home in (spec.environment.get("WANDB_DIR", ""), spec.cwd, spec.result_dir):
@@ -253,7 +253,7 @@ def _picked(word: str, spec: RunSpec, own: Sequence[Source]) -> list[Source]:
                 return [Source(kind, str(run))]
     raise NotFoundError(
         f"{spec.run} declares no source of the kind {kind}, and none was found where it ran",
-        hint=f"it has {', '.join(f'{s.format} {s.path}' for s in own)}; --source PATH reads any other",
+        hint=f"it has {', '.join(f'{s.format} {s.path}' for s in sources)}; --source PATH reads any other",
         code="no_source",
     )
 
