@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from autoresearch.core.blueprint.fields import BlueprintFields
 from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
 from autoresearch.core.run.swarm import Swarm, is_url
-from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
@@ -252,7 +252,7 @@ def blueprint(box: Blackbox, directory: Path, templates: Templates) -> str:
             trainer="agentjet_swarm",
             metric="swarm/mean_reward",
             direction="maximize",
-            source=(f"{SourceFormat.SWARM_VAL.value} {shlex.quote(str(result_dir / 'val_results.md'))}",),
+            source=(Source(SourceFormat.SWARM_VAL, str(result_dir / "val_results.md")),),
             env={"REMOTE_MODEL_PATH": model} if model.startswith("/") else {},  # lint looks at it
             requires_env=(box.reward.judge_key_env,) if box.reward.judge_key_env else (),
             swarm=Swarm(

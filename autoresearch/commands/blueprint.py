@@ -45,7 +45,7 @@ def new(
 ) -> int:
     """Render a blueprint from flags, a YAML file, or answers on a terminal."""
     from autoresearch.core.blueprint.fields import FIELD_NAMES
-    from autoresearch.lab.keys import ValueType
+    from autoresearch.core.keys import ValueType
     from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 
     given = {

@@ -39,7 +39,7 @@ def blackbox(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> int:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
-    from autoresearch.lab.keys import ValueType
+    from autoresearch.core.keys import ValueType
     from autoresearch.lab.yaml_files import parse_pairs
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.blueprint.note_keys import NOTE_KEYS, NoteKey
+from autoresearch.core.blueprint.note_keys import NOTE_KEYS
 from autoresearch.core.campaign.space import RANGE
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS
+from autoresearch.core.keys import DURATION, Key, Schema, ValueType
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
-from autoresearch.lab.keys import DURATION, TYPE_SCHEMAS, Key, Schema, ValueType
 from autoresearch.notifiers.notice import RECIPIENT
 from autoresearch.proposers.queue_entry import ENTRY
 
@@ -76,7 +76,7 @@ def _idea() -> Schema:
 
 
 def _campaign_key(key: Key) -> Schema:
-    made = key.schema(_plug_ins(key.plugins) if key.plugins else ())
+    made = key.schema(_plug_ins("proposers") if key.name == "proposer" else ())
     if key.type is ValueType.SPACE:
         return {**made, "additionalProperties": RANGE}
     return {**made, "items": _IDEA} if key.type is ValueType.QUEUE else made
@@ -155,14 +155,6 @@ def _only(options: Iterable[str]) -> Schema:
 
 
 def _notes() -> Schema:
-    return _closed("the notes of a blueprint", {key.name: _note(key) for key in NOTE_KEYS})
-
-
-def _note(note_key: NoteKey) -> Schema:
-    if note_key.name == "env":
-        made: Schema = {"type": ["string", "array", "object"], "items": {"type": "string"}}
-    elif note_key.choices:
-        made = {"enum": [*note_key.choices]}
-    else:
-        made = TYPE_SCHEMAS[ValueType.TEXTS if note_key.several else ValueType(note_key.type)]
-    return {"description": note_key.meaning, **made}
+    keys = {key.name: key.schema() for key in NOTE_KEYS}
+    keys["env"] |= {"type": ["string", "array", "object"]}
+    return _closed("the notes of a blueprint", keys)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 
 import autoresearch
 from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.core.blueprint.note_keys import LIST_KEYS
+from autoresearch.core.blueprint.notes import note_lines
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.blueprint.swarm_notes import COMMANDS, swarm_lines
 from autoresearch.core.blueprint.values import means_nothing
-from autoresearch.core.run.limits import EVALUATE_S
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
+
+_COMMANDS = ("command", "prepare", "evaluate", "cleanup", "swarm_server", "swarm_debug")
 
 
 def data_dir(name: str) -> Path:
@@ -112,7 +111,7 @@ def render_blueprint(fields: BlueprintFields) -> str:
     text = render(
         "blueprint.md.j2",
         fields=filled,
-        note_lines=_note_lines(fields),
+        note_lines=note_lines(fields),
         item=_item,
         code=_code,
         remarks=_remarks,
@@ -156,24 +155,6 @@ class _Filled:
         return getattr(self._fields, name)
 
 
-def _note_lines(fields: BlueprintFields) -> list[tuple[str, str]]:
-    """(key, text) of every declared note, in the order of the schema."""
-    names = ("slug", "trainer", "launcher", "metric", "direction", "first_step", "seed")
-    lines = [(key, str(getattr(fields, key))) for key in names]
-    lines = [(key, text) for key, text in lines if text]
-    lines += [(key, "true") for key in ("keep_children", "resume") if getattr(fields, key)]
-    lines += [] if fields.record_metrics else [("record_metrics", "false")]
-    lines += [("env", f"{name}={_quoted(value)}") for name, value in fields.env.items()]
-    lines += [(key, text) for key in LIST_KEYS if key != "env" for text in getattr(fields, key, ())]
-    lines += [] if fields.evaluate_s == EVALUATE_S else [("evaluate_time", spoken(fields.evaluate_s))]
-    return lines + swarm_lines(fields.swarm)
-
-
-def _quoted(value: str) -> str:
-    plain = re.fullmatch(r"[\w./:@%+=,-]+", value)
-    return value if plain else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _plain(text: str) -> bool:
     """Whether a text after `- key: ` on one line parses back unchanged."""
     if not text or text != text.strip() or "\n" in text or "<!--" in text or text.endswith("\\"):
@@ -196,7 +177,7 @@ def _code(key: str, text: str) -> str:
         raise BlueprintError(f"{key} holds a carriage return: {text[:60]!r}", hint="write it as an escape")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
-    info = "bash" if key in ("command", "prepare", "evaluate", "cleanup", *COMMANDS) else "text"
+    info = "bash" if key in _COMMANDS else "text"
     return "\n".join([f"- {key}:", f"  {fence}{info}", *(f"  {line}" for line in text.split("\n")), f"  {fence}"])
 
 

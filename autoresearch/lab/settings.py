@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoresearch.core.keys import Key, ValueType
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
 from autoresearch.core.run.targets import Declared, Target, check_declared, in_one_allocation, parse_pool, spelled
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.lab.keys import Key, ValueType
 from autoresearch.notifiers.notice import VARIABLE, split_variable
 from autoresearch.plugins import PluginNames
 

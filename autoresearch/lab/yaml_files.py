@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.keys import ValueType, unknown_key
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
-from autoresearch.lab.keys import ValueType, unknown_key
 from autoresearch.runner.debug_log import note
 
 MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint
-from autoresearch.core.blueprint.swarm_notes import COMMANDS, TEXTS, BadNote, read_swarm
-from autoresearch.core.run.limits import EVALUATE_S, MAX_TIME_S
-from autoresearch.core.run.swarm import Swarm
-from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.blueprint.model import RESULT_ROOT, Blueprint, Notes
+from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS
+from autoresearch.core.blueprint.notes import NoteValue, notes_of
+from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class BlueprintFields:
-    """The values of a new blueprint. Only title, purpose and launch_command have no default.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintFields(Notes):
+    """The values of a new blueprint, with those of its notes. Only title, purpose and launch_command have no default.
 
-    `source` has entries such as `jsonl runs/metrics.jsonl`. `remarks` is prose for readers.
+    `remarks` is prose for readers.
     """
 
     title: str
@@ -33,34 +34,24 @@ class BlueprintFields:
     result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
     max_time_s: float = MAX_TIME_S
     first_step_s: float | None = None  # None: the default of the project
-    slug: str = ""
-    trainer: str = ""
-    launcher: str = ""
-    metric: str = ""
-    direction: str = ""
-    first_step: str = ""
-    seed: str = ""
-    keep_children: bool = False
-    resume: bool = False
-    record_metrics: bool = True
-    prepare: tuple[str, ...] = ()
-    evaluate: tuple[str, ...] = ()
-    evaluate_s: float = EVALUATE_S
-    cleanup: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    requires_env: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
-    hide: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
-    source: tuple[str, ...] = ()
-    step_line: tuple[str, ...] = ()
-    validation_line: tuple[str, ...] = ()
-    swarm: Swarm | None = None
     remarks: str = ""
 
     def default_result_dir(self) -> str:
         """`result_dir`, or the default one for this slug or title."""
         return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
+
+
+_OF_NOTES = frozenset(f.name for f in fields(Notes))
+_OWN = {f.name: str(f.type) for f in fields(BlueprintFields) if f.name not in _OF_NOTES}
+_NAMES = {
+    "exp_purpose": "purpose", "exp_codebase_dir": "codebase_dir", "exp_venv_exe": "venv_exe",
+    "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
+    "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
+    "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
+    "evaluate_s": "evaluate_time",
+}  # fmt: skip
+FIELD_NAMES = (*_OWN, *BY_NAME, *_NAMES)
+"""Every name that `fields_from` accepts."""
 
 
 def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
@@ -69,17 +60,12 @@ def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
     If `result_dir` changes, paths below the old one in `env` and `source` are moved too, so that two runs never write
     the same file because the blueprint names it by its absolute path.
     """
-    notes = blueprint.notes
-    owners = {f.name: blueprint if hasattr(blueprint, f.name) else notes for f in fields(BlueprintFields)}
-    same: dict[str, Any] = {name: getattr(one, name) for name, one in owners.items() if name != "remarks"}
-    same["first_step_s"] = blueprint.first_step_s if blueprint.first_step_given else None
-    same["source"] = tuple(
-        f"{one.format} {one.path}".strip() if isinstance(one.format, SourceFormat) else f"{one.format}: {one.path}"
-        for one in notes.source
-    )
-    new = str(changes.get("result_dir", blueprint.result_dir))
-    same["env"] = {name: moved(value, blueprint.result_dir, new) for name, value in notes.env.items()}
-    same["source"] = tuple(moved(source, blueprint.result_dir, new) for source in same["source"])
+    notes, old, new = blueprint.notes, blueprint.result_dir, str(changes.get("result_dir", blueprint.result_dir))
+    same = {name: getattr(notes, name) for name in _OF_NOTES}
+    same |= {name: getattr(blueprint, name) for name in _OWN if name != "remarks"}
+    same["text"], same["first_step_s"] = "", blueprint.first_step_s if blueprint.first_step_given else None
+    same["env"] = {name: moved(value, old, new) for name, value in notes.env.items()}
+    same["source"] = tuple(replace(source, path=moved(source.path, old, new)) for source in notes.source)
     return BlueprintFields(**(same | changes))
 
 
@@ -96,76 +82,51 @@ def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
 
     Raises UsageError for an unknown name, a value of the wrong type, or a missing required field.
     """
-    known = {f.name: f for f in fields(BlueprintFields) if f.name != "swarm"}
-    values: dict[str, object] = {"swarm": _swarm(mapping)}
+    values, given = dict[str, Any](), dict[str, list[NoteValue]]()
     for key, value in mapping.items():
-        if key in (*COMMANDS, *TEXTS):
-            continue
         name = _NAMES.get(key, key)
-        if name not in known:
-            raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join(known)}")
-        if value is not None:
-            values[name] = _converted(name, value)
+        if name not in (*_OWN, *BY_NAME):
+            raise UsageError(f"{key!r} is not a field of a blueprint", hint=f"known: {', '.join((*_OWN, *BY_NAME))}")
+        if value is None:
+            continue
+        if name in BY_NAME:
+            given[name] = [NoteValue(0, text) for text in _texts(name, value)]
+        else:
+            values[name] = limit(name, value) if _OWN[name].startswith("float") else _text(name, value)
     for name in ("title", "purpose", "launch_command"):
-        if not str(values.get(name, "")).strip():
+        if not values.get(name, "").strip():
             option = {"purpose": "--purpose 'why it is run'", "launch_command": "--command 'python train.py'"}.get(name)
             raise UsageError(
                 f"a blueprint needs a {name.replace('_', ' ')}", hint=option or f"`{name}: TEXT` in the file of values"
             )
-    return BlueprintFields(**values)  # type: ignore[arg-type]
+    notes, findings = notes_of(given)
+    if wrong := errors(findings):
+        raise UsageError(wrong[0].message, hint=wrong[0].hint)
+    return BlueprintFields(**{name: getattr(notes, name) for name in _OF_NOTES}, **values)
 
 
-def _swarm(mapping: Mapping[str, object]) -> Swarm | None:
-    texts = {key: str(value) for key, value in mapping.items() if key in (*COMMANDS, *TEXTS) and value is not None}
+def _texts(name: str, value: object) -> list[str]:
+    """The texts of a note, as it would be written in a blueprint."""
+    if isinstance(value, Mapping) and name == "env":
+        return [f"{key}={json.dumps(str(one), ensure_ascii=False)}" for key, one in value.items()]
+    if isinstance(value, list | tuple) and name in LIST_KEYS:
+        return [str(one) for one in value]
+    return [str(value).lower() if isinstance(value, bool) else _text(name, value)]
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, list | tuple | Mapping):
+        raise UsageError(f"{name} must be a text")
+    return str(value)
+
+
+def limit(name: str, value: object) -> float:
+    """The duration of the limit `name` in seconds. UsageError if it is invalid or not possible as a limit."""
     try:
-        return read_swarm(texts, {key: [texts[key]] for key in COMMANDS if key in texts})
-    except BadNote as bad:
-        raise UsageError(f"{bad.args[0]}: {bad.args[1]}", hint=bad.args[2]) from None
-
-
-_NAMES = {
-    "exp_purpose": "purpose", "exp_codebase_dir": "codebase_dir", "exp_venv_exe": "venv_exe",
-    "exp_yaml_path": "yaml_path", "exp_launch_command": "launch_command", "exp_result_dir": "result_dir",
-    "exp_max_time": "max_time_s", "max_time": "max_time_s", "first_step_timeout": "first_step_s",
-    "command": "launch_command", "recipe": "yaml_path", "codebase": "codebase_dir", "notes": "remarks",
-    "evaluate_time": "evaluate_s",
-}  # fmt: skip
-
-
-FIELD_NAMES = (*(f.name for f in fields(BlueprintFields) if f.name != "swarm"), *_NAMES, *COMMANDS, *TEXTS)
-"""Every name that `fields_from` accepts."""
-
-
-def limit(name: str, text: str) -> float:
-    """Parse the duration of the limit `name` into seconds. UsageError if it is invalid or not possible as a limit."""
-    try:
-        seconds = parse_duration(text)
+        given = isinstance(value, int | float) and not isinstance(value, bool)
+        seconds = float(str(value)) if given else parse_duration(str(value))
     except ValueError as error:
         raise UsageError(f"{name}: {error}", hint="durations look like 20m, 24 hours or 1h30m") from None
     if trouble := problem(seconds):
-        raise UsageError(f"{name}: {text!r} {trouble}")
+        raise UsageError(f"{name}: {value!r} {trouble}")
     return seconds
-
-
-def _converted(name: str, value: object) -> object:
-    """The value converted to the type of its field; UsageError if it cannot be."""
-    match BlueprintFields.__annotations__[name].partition(" ")[0]:
-        case "float":
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                if trouble := problem(float(value)):
-                    raise UsageError(f"{name} {value} {trouble}")
-                return float(value)
-            return limit(name, str(value))
-        case "tuple[str,":
-            return tuple(str(v) for v in value) if isinstance(value, (list, tuple)) else (str(value),)
-        case "Mapping[str,":
-            if not isinstance(value, Mapping):
-                raise UsageError(f"{name} must be a mapping of names to values")
-            return {str(k): str(v) for k, v in value.items()}
-        case "bool":
-            if not isinstance(value, bool):
-                raise UsageError(f"{name} must be true or false")
-            return value
-    if isinstance(value, (list, tuple, Mapping)):
-        raise UsageError(f"{name} must be a text")
-    return str(value)

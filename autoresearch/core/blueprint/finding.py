@@ -39,11 +39,11 @@ def errors(findings: Sequence[Finding]) -> list[Finding]:
     return [f for f in findings if f.severity is Severity.ERROR]
 
 
-def error(line: int, code: str, message: str, hint: str = "") -> Finding:
-    """An error in this line of a blueprint; the parser adds the name of the file to all its findings at the end."""
-    return Finding(Severity.ERROR, code, message, hint, line=line)
+def error(line: int, code: str, message: str, hint: str = "", where: str = "") -> Finding:
+    """An error in this line of a file; the parser of blueprints adds the file's name to all its findings at the end."""
+    return Finding(Severity.ERROR, code, message, hint, where, line)
 
 
-def warning(line: int, code: str, message: str, hint: str = "") -> Finding:
-    """A warning about this line of a blueprint, without the name of the file as in `error`."""
-    return Finding(Severity.WARNING, code, message, hint, line=line)
+def warning(line: int, code: str, message: str, hint: str = "", where: str = "") -> Finding:
+    """A warning about this line of a file, whose name may come later, as in `error`."""
+    return Finding(Severity.WARNING, code, message, hint, where, line)

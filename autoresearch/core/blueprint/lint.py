@@ -9,19 +9,22 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Blueprint
-from autoresearch.core.blueprint.swarm_notes import lint_swarm, lint_wrong_command
 from autoresearch.core.blueprint.values import looks_like_command
+from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell.commands import ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import FAR, nested_argv
 from autoresearch.core.shell.reading import read_shell
 from autoresearch.core.text.durations import spoken
 
+_WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it
+_DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
+_LOOPBACK = re.compile(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]):")
 DEADLY = frozenset({"autokill", "kills_by_name", "kills_tmux", "stops_ray", "kills_all"})
 WIPES = "wipes_records"
 RECORDS = "reports/auto_research"  # in the repository of the code
@@ -32,6 +35,9 @@ _AUTOKILL = re.compile(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)
 _AUTOKILL_CUT = re.compile(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
 _KILL = re.compile(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
 _OWN = re.compile(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
+_BY_NAME = frozenset({"pkill", "killall", "killall5", "skill", "slay"})
+_SEARCH = re.compile(r"\b(?:pgrep|pidof|grep)\b")
+_RAY_STOP = re.compile(r"(?:ray|python[\d.]* (?:.* )?-m ray(?:\.scripts){0,2}) stop(?: |\Z)")
 _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_path")
 
 
@@ -50,9 +56,8 @@ def lint_blueprint(
         if "\n" not in command and not looks_like_command(command):
             message = f"{command[:60]!r} is run by a shell, but reads like a sentence"
             hint = "write `- note:` in front of what is meant for readers"
-            late = command in blueprint.notes.evaluate  # it would fail only after the training
-            severity = Severity.ERROR if late else Severity.WARNING
-            findings.append(Finding(severity, "not_a_command", message, hint, blueprint.name, notes_line))
+            report = error if command in blueprint.notes.evaluate else warning  # it would fail after the training
+            findings.append(report(notes_line, "not_a_command", message, hint, blueprint.name))
         findings += _deadly(read(command), blueprint.name, notes_line, records)
     findings += _swarm(blueprint, notes_line, read)
     return list(dict.fromkeys([*findings, *_limits(blueprint), *_relative(blueprint)]))
@@ -85,12 +90,12 @@ def lint_shell(
 
     In scripts only what harms other runs, or hides how the training ends. records: paths that it may not remove.
     """
-    findings = [f for command in shell_reading.commands for f in (*_kills(command), *_wipes(command, records))]
+    findings = [f for command in shell_reading.commands for f in (*_harms(command), *_wipes(command, records))]
     findings += _hidden_exit_code(shell_reading)
     findings += _out_of_sight(shell_reading)
     if re.match(r"\s*\$ ", shell_reading.text):
         hint = "take the `$ ` of the prompt out"
-        findings.append(Finding(Severity.WARNING, "prompt", "the command begins with a prompt", hint, line=1))
+        findings.append(warning(1, "prompt", "the command begins with a prompt", hint))
     placed = [f if f.where else replace(f, where=where, line=f.line + line - 1) for f in findings]
     facts = {(f.code, f.where, f.line): f for f in reversed(placed)}
     return sorted(facts.values(), key=lambda f: (f.where != where, f.where, f.line))
@@ -99,42 +104,63 @@ def lint_shell(
 def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[Finding]:
     """Findings in an AgentJet recipe; `text` is its source, for the line numbers."""
     findings: list[Finding] = []
+
+    def line(name: str) -> int:
+        match = re.search(rf"^[^#\n]*\b{re.escape(name)}[\"']?\s*:", text, re.MULTILINE)
+        return text.count("\n", 0, match.end()) + 1 if match else 0
+
     for key, value in _leaves(recipe):
         name = key.rsplit(".", 1)[-1]
         if name == "execute_test" and value not in (False, None, 0, "", "False", "false", "do_not_test"):
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
-            findings.append(_recipe_error("execute_test", message, "set it to False", text, name, where))
+            findings.append(error(line(name), "execute_test", message, "set it to False", where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
             message = f"{key} is {value!r}: a path without a directory makes the trainer crash at its first write"
             hint = "write it inside exp_result_dir, or as ./" + value
-            findings.append(_recipe_error("path_without_directory", message, hint, text, name, where))
+            findings.append(error(line(name), "path_without_directory", message, hint, where))
     return findings
 
 
-def _kills(simple: SimpleCommand) -> Iterator[Finding]:
+_HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
+    (
+        *("autokill", "--autokill kills every python and ray process on this host, our watcher included"),
+        lambda one: any(map(_AUTOKILL.match, one.words)) or (_is_ajet(one) and any(map(_AUTOKILL_CUT.match, one.argv))),
+    ),
+    (
+        *("kills_by_name", "--kill ends every process whose command line matches, other runs included"),
+        lambda one: _is_ajet(one) and any(map(_KILL.match, one.argv)),
+    ),
+    (
+        *("kills_by_name", "{name} ends processes by name, other people's runs included"),
+        lambda one: one.name in _BY_NAME and not any(map(_OWN.match, one.argv)),
+    ),
+    (
+        *("kills_by_name", "kill with a search for names ends other people's processes too"),
+        lambda one: one.name == "kill" and ("xargs" in one.words or bool(_SEARCH.search(" ".join(one.argv)))),
+    ),
+    (
+        *("kills_tmux", "tmux kill-server ends every tmux session of this user"),
+        lambda one: one.name == "tmux" and "kill-server" in one.argv,
+    ),
+    (
+        "kills_all",
+        "kill -1 signals every process of this user",
+        lambda one: one.name == "kill" and "-1" in one.argv[2:],
+    ),
+    (  # `python -m ray.scripts.scripts stop` is the same; `ray job stop ID` is not
+        *("stops_ray", "ray stop ends every Ray process on this host, other clusters included"),
+        lambda one: bool(_RAY_STOP.match(" ".join([one.name, *one.argv[1:]]))),
+    ),
+)
+
+
+def _harms(simple: SimpleCommand) -> Iterator[Finding]:
     """Errors for commands that end processes of other runs."""
-
-    def stop(code: str, message: str) -> Finding:
-        submitted = simple.parent is not None and simple.parent.name == "sbatch"
-        severity = Severity.WARNING if submitted else Severity.ERROR
-        place = ", on the nodes of the job" if submitted else ""
-        return Finding(severity, code, f"{message}{place}", _SPARE, simple.where, simple.line)
-
-    argv, name = simple.argv, simple.name
-    if any(map(_AUTOKILL.match, simple.words)) or (_is_ajet(simple) and any(map(_AUTOKILL_CUT.match, argv))):
-        yield stop("autokill", "--autokill kills every python and ray process on this host, our watcher included")
-    if _is_ajet(simple) and any(map(_KILL.match, argv)):
-        yield stop("kills_by_name", "--kill ends every process whose command line matches, other runs included")
-    if name in ("pkill", "killall", "killall5", "skill", "slay") and not any(map(_OWN.match, argv)):
-        yield stop("kills_by_name", f"{name} ends processes by name, other people's runs included")
-    if name == "tmux" and "kill-server" in argv:
-        yield stop("kills_tmux", "tmux kill-server ends every tmux session of this user")
-    if _stops_ray(simple):
-        yield stop("stops_ray", "ray stop ends every Ray process on this host, other clusters included")
-    if name == "kill" and "-1" in argv[2:]:
-        yield stop("kills_all", "kill -1 signals every process of this user")
-    if name == "kill" and ("xargs" in simple.words or re.search(r"\b(?:pgrep|pidof|grep)\b", " ".join(argv))):
-        yield stop("kills_by_name", "kill with a search for names ends other people's processes too")
+    submitted = simple.parent is not None and simple.parent.name == "sbatch"
+    report, place = (warning, ", on the nodes of the job") if submitted else (error, "")
+    for code, message, applies in _HARMS:
+        if applies(simple):
+            yield report(simple.line, code, f"{message.format(name=simple.name)}{place}", _SPARE, simple.where)
 
 
 def _wipes(simple: SimpleCommand, records: Sequence[str]) -> Iterator[Finding]:
@@ -144,7 +170,7 @@ def _wipes(simple: SimpleCommand, records: Sequence[str]) -> Iterator[Finding]:
             name = "git clean" if simple.name == "git" else simple.name
             message = f"{name} removes {lost}, which holds the records of runs"
             hint = "take it out, or let it remove only what you name"
-            yield Finding(Severity.ERROR, WIPES, message, hint, simple.where, simple.line)
+            yield error(simple.line, WIPES, message, hint, simple.where)
             return
 
 
@@ -184,18 +210,6 @@ def _covers(path: str, kept: str) -> bool:
     return all(map(fnmatchcase, kept.split("/"), parts))
 
 
-def _stops_ray(simple: SimpleCommand) -> bool:
-    """`ray stop`, and `python -m ray.scripts.scripts stop`, which is the same; not `ray job stop ID`."""
-    argv = simple.argv
-    if simple.name == "ray":
-        return argv[1:2] == ["stop"]
-    return simple.name.startswith("python") and any(
-        argv[n : n + 2] == ["-m", module] and argv[n + 2 : n + 3] == ["stop"]
-        for n in range(1, len(argv))
-        for module in ("ray.scripts.scripts", "ray.scripts", "ray")
-    )
-
-
 def _is_ajet(simple: SimpleCommand) -> bool:
     """Whether this is AgentJet's launcher or swarm command, with any interpreter."""
     return simple.name.startswith("ajet") or any(re.search(r"\bajet[./]", word) for word in simple.argv)
@@ -215,10 +229,10 @@ def _hidden_exit_code(shell_reading: ShellReading) -> Iterator[Finding]:
             if blind and trains and not (careful or after.pipefail):
                 message = f"the pipe into {after.name} hides the trainer's exit code: a crash looks like success"
                 hint = "the harness keeps a log itself; else begin with `set -o pipefail;`"
-                yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, after.line)
+                yield warning(after.line, "hidden_exit_code", message, hint, where)
             if before.end == "||" and before.may_train and after.name in ("true", ":"):
                 message = f"`|| {after.name}` hides the exit code: a crash looks like success"
-                yield Finding(Severity.WARNING, "hidden_exit_code", message, "take it out", where, after.line)
+                yield warning(after.line, "hidden_exit_code", message, "take it out", where)
 
 
 def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
@@ -231,60 +245,29 @@ def _not_last(commands: list[SimpleCommand], where: str) -> Iterator[Finding]:
     if behind and last.end not in ("|", "|&", "&&", "||", "&"):
         message = f"`{behind[0].name}` comes behind the trainer, whose exit code is lost: a crash looks like success"
         hint = "begin the script with `set -e`, or join them with `&&`"
-        yield Finding(Severity.WARNING, "hidden_exit_code", message, hint, where, behind[0].line)
-
-
-@dataclass(frozen=True, slots=True)
-class _Detaching:
-    """A command that returns before the training ends, or starts more than one."""
-
-    programs: tuple[str, ...]
-    means: str
-    instead: str
-    verbs: frozenset[str] = frozenset()  # one of them is among its arguments
-    option: str = ""  # and an argument like this
-    unless: str = ""  # and none like this
-
-    def is_in(self, name: str, args: Sequence[str]) -> bool:
-        """Whether a program with these arguments does it."""
-
-        def has(pattern: str) -> bool:
-            return any(re.fullmatch(pattern, word) for word in args)
-
-        verb = not self.verbs or not self.verbs.isdisjoint(args)
-        return name in self.programs and verb and not has(self.unless) and (not self.option or has(self.option))
+        yield warning(behind[0].line, "hidden_exit_code", message, hint, where)
 
 
 _UNSEEN = "starts the trainer where this run cannot see how it ends"
 _FINISHED = "returns while the job waits or runs, and the run would look finished at once"
 _SEVERAL = "starts several trainings, and all of them would be one row"
 _FOREGROUND = "start it in the foreground: the run survives the terminal anyway"
-_DETACHING = (
-    _Detaching(("setsid", "screen", "daemonize", "disown"), _UNSEEN, _FOREGROUND),
-    _Detaching(("tmux",), _UNSEEN, _FOREGROUND, frozenset({"new", "new-session", "send-keys"})),
-    _Detaching(("ray",), _FINISHED, "take out --no-wait", frozenset({"submit"}), option="--no-wait"),
-    _Detaching(("sbatch",), _FINISHED, "sbatch --wait, or `- launcher: slurm` in the notes", unless="--wait|-W"),
-    _Detaching(
-        *(("docker", "podman"), _UNSEEN, "take out -d", frozenset({"run", "exec", "up"})),
-        option=r"--detach(?:=true)?|-[a-z]*d[a-z]*",
+_NOT_WAITED_FOR = (  # how a command begins that returns before the training ends, or starts more than one; what helps
+    (r"(setsid|screen|daemonize|disown) ", _UNSEEN, _FOREGROUND),
+    (r"tmux (\S+ )*(new|new-session|send-keys) ", _UNSEEN, _FOREGROUND),
+    (r"ray (?=(\S+ )*submit )(\S+ )*--no-wait ", _FINISHED, "take out --no-wait"),
+    (r"sbatch (?!(\S+ )*(--wait|-W) )", _FINISHED, "sbatch --wait, or `- launcher: slurm` in the notes"),
+    (
+        r"(docker|podman) (?=(\S+ )*(run|exec|up) )(\S+ )*(--detach(=true)?|-[a-z]*d[a-z]*) ",
+        *(_UNSEEN, "take out -d"),
     ),
-    _Detaching(
-        *(
-            ("kubectl",),
-            _FINISHED,
-            "wait for the job's end in the same command, or `- launcher: kubernetes` in the notes",
-        ),
-        *(frozenset({"apply", "create"}), r"(?:-f|--filename|-k|--kustomize).*"),
+    (
+        r"kubectl (?=(\S+ )*(apply|create) )(\S+ )*(-f|--filename|-k|--kustomize)",
+        *(_FINISHED, "wait for the job's end in the same command, or `- launcher: kubernetes` in the notes"),
     ),
-    _Detaching(("sky",), _FINISHED, "take out -d", frozenset({"launch", "exec"}), option="-d|--detach-run|--async"),
-    _Detaching(("wandb",), _SEVERAL, "start one training, and let a campaign choose the values", frozenset({"agent"})),
+    (r"sky (?=(\S+ )*(launch|exec) )(\S+ )*(-d|--detach-run|--async) ", _FINISHED, "take out -d"),
+    (r"wandb (\S+ )*agent ", _SEVERAL, "start one training, and let a campaign choose the values"),
 )
-
-
-def _is_multirun(argv: Sequence[str]) -> bool:
-    """Hydra's `train.py -m lr=0.1,0.2`."""
-    args = argv[next((n for n, word in enumerate(argv) if word.endswith(".py")), len(argv)) :]
-    return "--multirun" in args or ("-m" in args and any(re.match(r"[^=,]+=[^=\[({\"']*,", word) for word in args))
 
 
 def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
@@ -293,18 +276,50 @@ def _out_of_sight(shell_reading: ShellReading) -> Iterator[Finding]:
     if meant and meant[-1].end == "&":
         message = "the command ends in the background: the run would look finished at once"
         hint = "take out the `&` (and nohup): the run survives the terminal anyway"
-        yield Finding(Severity.WARNING, "background", message, hint, line=meant[-1].line)
+        yield warning(meant[-1].line, "background", message, hint)
     for simple in shell_reading.commands:
-        if simple.depth or not simple.live or simple.python:
+        if simple.depth or not simple.live or simple.python or not simple.argv:
             continue
-        argv, name = simple.argv, "setsid" if "setsid" in simple.words[:3] else simple.name
-        args = argv[1 : len(argv) - len(nested_argv(argv))]
-        row = next((row for row in _DETACHING if row.is_in(name, args)), None)
-        words = " ".join(argv[:2] if name != "setsid" else [name, *argv[:1]])
-        if row is None and _is_multirun(argv):
-            row, words = _Detaching((), _SEVERAL, "give each key one value, and let a campaign vary them"), "a multirun"
-        if row is not None:
-            yield Finding(Severity.WARNING, "detached", f"{words} {row.means}", row.instead, simple.where, simple.line)
+        argv = ["setsid", *simple.argv] if "setsid" in simple.words[:3] else [simple.name, *simple.argv[1:]]
+        text = "".join(f"{word} " for word in argv[: len(argv) - len(nested_argv(argv))])
+        rows = (row for row in _NOT_WAITED_FOR if re.match(row[0], text))
+        if row := next(rows, None):
+            yield warning(simple.line, "detached", f"{' '.join(argv[:2])} {row[1]}", row[2], simple.where)
+        elif _is_multirun(simple.argv):
+            hint = "give each key one value, and let a campaign vary them"
+            yield warning(simple.line, "detached", f"a multirun {_SEVERAL}", hint, simple.where)
+
+
+def _is_multirun(argv: Sequence[str]) -> bool:
+    """Hydra's `train.py -m lr=0.1,0.2`."""
+    args = argv[next((n for n, word in enumerate(argv) if word.endswith(".py")), len(argv)) :]
+    return "--multirun" in args or ("-m" in args and any(re.match(r"[^=,]+=[^=\[({\"']*,", word) for word in args))
+
+
+def lint_wrong_command(command: str) -> Iterator[Finding]:
+    """An error if a command contains `ajet swarm server`, which does not exist."""
+    if _WRONG.search(command):
+        message = "`ajet swarm server` is no command of AgentJet's: it stops with unrecognized arguments"
+        yield error(0, "swarm_wrong_command", message, "write `ajet-swarm start --swarm-port=10086`")
+
+
+def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
+    """Findings in the swarm notes as a whole, their lines not yet set."""
+    yield from lint_wrong_command(swarm.server)
+    if swarm.server and swarm.ssh:
+        message = "swarm_server starts a server here, and swarm_ssh says that it is on another host"
+        hint = "keep one of them; a server on the other host is started there, in a tmux session of its own"
+        yield error(0, "swarm_two_servers", message, hint)
+    if swarm.server and swarm.url and re.search(r"//(?!127\.|localhost\b|\[::1\])", swarm.url):
+        message = f"swarm_server starts a server on this machine, but swarm_url is {swarm.url}"
+        yield error(0, "swarm_elsewhere", message, "write a url of 127.0.0.1, or none")
+    if swarm.container and _DETACHED.search(swarm.server.partition("ajet-swarm")[0]):  # only docker's own flags
+        message = "docker run -d returns at once: the server's end would never be seen"
+        yield error(0, "swarm_detached", message, "take -d out; the session is detached itself")
+    if swarm.server and not (swarm.container and _LOOPBACK.search(swarm.server)):
+        message = "the swarm server listens on 0.0.0.0 without authentication, and runs code that is sent to it"
+        way = "publish it as -p 127.0.0.1:PORT:PORT" if swarm.container else "keep its port behind a firewall"
+        yield warning(0, "swarm_open", message, f"{way}; from another host use swarm_ssh")
 
 
 def _limits(blueprint: Blueprint) -> Iterator[Finding]:
@@ -312,8 +327,7 @@ def _limits(blueprint: Blueprint) -> Iterator[Finding]:
     if blueprint.first_step_given and not blueprint.max_time_given and blueprint.first_step_s > blueprint.max_time_s:
         both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
         message, hint = f"the first step may take {both}", "give the time in all too"
-        line = blueprint.lines.get("exp_max_time", 0)
-        yield Finding(Severity.WARNING, "limits_crossed", message, hint, blueprint.name, line)
+        yield warning(blueprint.lines.get("exp_max_time", 0), "limits_crossed", message, hint, blueprint.name)
 
 
 def _relative(blueprint: Blueprint) -> Iterator[Finding]:
@@ -327,7 +341,7 @@ def _relative(blueprint: Blueprint) -> Iterator[Finding]:
         if value and key in blueprint.lines and not value.startswith(("/", "~/", "./")) and not bare:
             message = f"[{key}] is relative: {value}"
             hint = "it is taken from the root of the repository that holds the blueprint, else from its folder"
-            yield Finding(Severity.WARNING, "relative_path", message, hint, blueprint.name, blueprint.lines[key])
+            yield warning(blueprint.lines[key], "relative_path", message, hint, blueprint.name)
 
 
 def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -336,9 +350,3 @@ def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def _recipe_error(code: str, message: str, hint: str, text: str, key: str, where: str) -> Finding:
-    match = re.search(rf"^[^#\n]*\b{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
-    line = text.count("\n", 0, match.end()) + 1 if match else 0
-    return Finding(Severity.ERROR, code, message, hint, where, line)

@@ -2,6 +2,7 @@
 
 Keys are items (`- trainer: verl`, possibly with a list or a code block below) or are in a fenced yaml block, in any
 notes section. Prose is never run: the steps below a heading such as `### Preparatory Work` are left to the reader.
+What a key takes is declared in `note_keys`; here is how its text is found, read, and written.
 """
 
 from __future__ import annotations
@@ -10,65 +11,84 @@ import difflib
 import json
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from autoresearch.core.blueprint.document import NOTE_LINE, NOTES, OTHER, Document, Section, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Notes
-from autoresearch.core.blueprint.note_keys import LIST_KEYS, TEXT_KEYS
-from autoresearch.core.blueprint.swarm_notes import COMMANDS, BadNote, read_swarm
+from autoresearch.core.blueprint.note_keys import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS
+from autoresearch.core.keys import Key, ValueType
 from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
-from autoresearch.core.metrics.python_values import truth
-from autoresearch.core.run.limits import EVALUATE_S
-from autoresearch.core.run.swarm import Swarm
+from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.core.text.durations import parse_duration, problem
+from autoresearch.core.text.durations import spoken
 
 _DECLARED_FIRST = -100  # sources named in a blueprint take precedence over those known for the trainer
 _FORMATS = {source_format.value: source_format for source_format in SourceFormat}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*")
+_SEED = re.compile(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
+_RETRIES = re.compile(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
+_YAML_KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$")
+_BULLET = re.compile(r"\s*[-*+]\s+(.*\S.*)$")
+_PROSE = ("resume", "record_metrics", "seed")  # these keys are words of prose, too
+_ONE_A_LINE = ("include", "hide", "writable")
 _ALIASES = {
     "sources": "source", "metrics_file": "source", "metric_file": "source", "metric_source": "source",
     "required_env": "requires_env", "environment": "env", "prepares": "prepare", "objective": "metric",
     "framework": "trainer", "includes": "include",
 }  # fmt: skip
+_HINTS = {
+    ValueType.DURATION: "durations look like 90s, 20m or 1h30m",
+    ValueType.SWITCH: "write true or false",
+    "env": "a name is letters, digits and _",
+    "first_step": "limits go to [exp_max_time]",
+    "metric": f"write {EXPRESSIONS}",
+    "seed": "write one of them, or `random`, `fixed`",
+    "swarm_on_busy": "an engine is never used as it is",
+    "swarm_retries": "write it like `20 in 5m`",
+    "swarm_url": "write http://HOST:PORT",
+}
+_CODES = {"env": "bad_env", "requires_env": "bad_env", "metric": "bad_metric"}
 
 
 @dataclass(frozen=True, slots=True)
-class _NoteValue:
+class NoteValue:
     """One value of a key, not interpreted."""
 
-    line: int  # 0: the key is not declared
+    line: int
     text: str
 
 
 @dataclass(slots=True)
 class _NoteEntry:
-    """A key with the lines that belong to it, `first` on its own line."""
+    """A key with the lines that belong to it, `first` on its own line; `key` is "" for a word that is none."""
 
     key: str
+    word: str
     line: int
     first: str
     indent: int = 0
     more: list[SourceLine] = field(default_factory=list)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.first or self.more)
+    def goes_on(self, source_line: SourceLine) -> bool:
+        """Whether a line belongs to it: one that is further in, its code block, or one behind a backslash."""
+        last = self.more[-1] if self.more else None
+        written = self.first if last is None else "" if last.block else last.text
+        open_end = not (self.first or self.more) if source_line.block else written.endswith("\\")
+        return source_line.indent > self.indent or open_end
 
 
 def read_notes(document: Document) -> tuple[Notes, list[Finding]]:
     """The notes of all notes sections together, with findings."""
-    findings: list[Finding] = []
-    values: dict[str, list[_NoteValue]] = {}
+    findings, values = list[Finding](), dict[str, list[NoteValue]]()
     for section in document.sections:
         if section.key == NOTES:
             for entry in _entries(section, findings):
                 values.setdefault(entry.key, []).extend(_values(entry))
-    notes = _notes(values, _prose(document.sections), findings)
-    return notes, findings
+    notes, others = notes_of(values, _prose(document.sections))
+    return notes, [*findings, *others]
 
 
 def _prose(sections: Sequence[Section]) -> str:
@@ -83,326 +103,87 @@ def _prose(sections: Sequence[Section]) -> str:
 
 def _entries(section: Section, findings: list[Finding]) -> list[_NoteEntry]:
     """Declared keys of a section: items outside code, and fenced yaml that contains known keys."""
-    note_entries: list[_NoteEntry] = []
-    blocks: dict[int, list[SourceLine]] = {}
-    open_entry: _NoteEntry | None = None
+    entries, blocks, current = list[_NoteEntry](), dict[int, list[SourceLine]](), None
     for line in section.body:
-        if line.block and open_entry and (line.indent > open_entry.indent or open_entry.is_empty):
-            open_entry.more.append(line)
+        if current is not None and current.goes_on(line):
+            current.more.append(line)
         elif line.block:
             blocks.setdefault(line.block, []).append(line)
-        else:
-            open_entry = _prose_line(line, open_entry, note_entries, findings)
+        elif line.text.strip():
+            match, current = NOTE_LINE.match(line.text), None
+            if match and (key := _note_key(match["key"])):
+                current = _NoteEntry(key, match["key"], line.no, match["rest"].strip(), line.indent)
+                entries.append(current)
+            elif match and (close := _close(match["key"])):
+                message = f"{match['key']!r} is taken as prose, not as a key"
+                findings.append(warning(line.no, "unknown_note", message, f"did you mean `{close}:`?"))
     for block in blocks.values():
         if block[0].info in ("yaml", "yml"):
-            note_entries += _yaml_entries(block, findings)
-    return note_entries
+            entries += _yaml_entries(block, findings)
+    return entries
 
 
-def _prose_line(
-    source_line: SourceLine, open_entry: _NoteEntry | None, note_entries: list[_NoteEntry], findings: list[Finding]
-) -> _NoteEntry | None:
-    """Start a new entry with a line of prose, continue the previous one, or ignore the line; returns the open entry."""
-    if open_entry and (source_line.indent > open_entry.indent or _ends_open(open_entry)):
-        open_entry.more.append(source_line)
-        return open_entry
-    if not source_line.text.strip():
-        return open_entry
-    if match := NOTE_LINE.match(source_line.text):
-        if key := _note_key(match["key"]):
-            note_entries.append(_NoteEntry(key, source_line.no, (match["rest"] or "").strip(), source_line.indent))
-            return note_entries[-1]
-        findings += _misspelt(match["key"], source_line.no)
-    return None
+def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[_NoteEntry]:
+    """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
+    entries = list[_NoteEntry]()
+    for line in block:
+        if match := _YAML_KEY.match(line.text):
+            entries.append(_NoteEntry(_note_key(match["key"]), match["key"], line.no, (match["rest"] or "").strip()))
+        elif entries and (entries[-1].first.startswith("|") or not re.match(r"\s*(?:#|$)", line.text)):
+            indent = len(line.text) - len(line.text.lstrip())
+            entries[-1].more.append(SourceLine(line.no, line.text, indent))
+    known = [one for one in entries if one.key]
+    if not known or any(one.key in TEXT_KEYS and not one.first and one.more for one in known):
+        return []
+    hint = f"known: {', '.join(BY_NAME)}"
+    for one in entries:
+        if not one.key:
+            message = f"{one.word!r} is not a key that the notes know; it is ignored"
+            findings.append(warning(one.line, "unknown_note", message, hint))
+    return known
 
 
 def _note_key(word: str) -> str:
     """The key of the notes that a word names, directly or as an alias; "" for any other word."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
     key = _ALIASES.get(key, key)
-    return key if key in (*TEXT_KEYS, *LIST_KEYS) else ""
+    return key if key in BY_NAME else ""
 
 
-def _ends_open(note_entry: _NoteEntry) -> bool:
-    """Whether the last line of prose of the entry ends in a backslash."""
-    last = note_entry.more[-1] if note_entry.more else None
-    written = note_entry.first if last is None else "" if last.block else last.text
-    return written.endswith("\\")
-
-
-def _yaml_entries(block: Sequence[SourceLine], findings: list[Finding]) -> list[_NoteEntry]:
-    """The entries of a fenced yaml block; [] if it is an excerpt of something else."""
-    note_entries: list[_NoteEntry] = []
-    strange: list[tuple[str, int]] = []
-    current: _NoteEntry | None = None
-    for line in block:
-        if re.match(r"\s*(?:#|$)", line.text) and not (current and current.first.startswith("|")):
-            continue
-        match = re.match(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<rest>.*)|)$", line.text)
-        if match is None:
-            if current is not None:
-                current.more.append(SourceLine(line.no, line.text, len(line.text) - len(line.text.lstrip())))
-            continue
-        current = _NoteEntry(_note_key(match["key"]), line.no, (match["rest"] or "").strip())
-        if current.key:
-            note_entries.append(current)
-        else:
-            strange.append((match["key"], line.no))
-    nested = any(e.key in TEXT_KEYS and not e.first and e.more for e in note_entries)
-    if nested or not note_entries:
-        return []
-    for key, no in strange:
-        message = f"{key!r} is not a key that the notes know; it is ignored"
-        findings.append(warning(no, "unknown_note", message, f"known: {', '.join((*TEXT_KEYS, *LIST_KEYS))}"))
-    return note_entries
-
-
-def _misspelt(word: str, line: int) -> list[Finding]:
-    """A warning about a word that resembles a known key; any other word is prose."""
+def _close(word: str) -> str:
+    """The key that a word resembles; "" for any other word, which is prose."""
     key = re.sub(r"[ -]+", "_", word.strip().lower())
-    close = difflib.get_close_matches(key, (*TEXT_KEYS, *LIST_KEYS), n=1, cutoff=0.82)
-    if not close or key in ("sources", "notes"):
-        return []
-    message = f"{word!r} is taken as prose, not as a key"
-    return [warning(line, "unknown_note", message, f"did you mean `{close[0]}:`?")]
+    close = [] if key in ("sources", "notes") else difflib.get_close_matches(key, BY_NAME, n=1, cutoff=0.82)
+    return close[0] if close else ""
 
 
-def _values(note_entry: _NoteEntry) -> list[_NoteValue]:
+def _values(note_entry: _NoteEntry) -> list[NoteValue]:
     """The values of one entry: its text, its list items, or its block."""
-    code = [line for line in note_entry.more if line.block]
-    if code:
-        return [_NoteValue(code[0].no, "\n".join(line.text for line in code).strip("\n"))]
+    if code := [line for line in note_entry.more if line.block]:
+        return [NoteValue(code[0].no, "\n".join(line.text for line in code).strip("\n"))]
     more = note_entry.more
     while more and not more[-1].text.strip():
         more = more[:-1]
-    first, below = note_entry.first, textwrap.dedent("\n".join(line.text for line in more))
+    first, below = note_entry.first, textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
     if first in ("|", "|-", ">", ">-"):
-        return [_NoteValue(note_entry.line, below.strip("\n"))]
-    if first.startswith("[") and first.endswith("]") and note_entry.key in LIST_KEYS:
-        return [_NoteValue(note_entry.line, _scalar(part)) for part in _comma(first[1:-1]) if part.strip()]
-    if first.startswith("{") and first.endswith("}") and note_entry.key == "env":
-        return [_NoteValue(note_entry.line, part.strip()) for part in _comma(first[1:-1]) if part.strip()]
-    if not first:
-        return _list_items(note_entry, more)
-    return [_NoteValue(note_entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
-
-
-def _list_items(note_entry: _NoteEntry, more: Sequence[SourceLine]) -> list[_NoteValue]:
-    """Items of a bulleted list, with more deeply indented lines joined to them; without bullets, one text."""
-    bullets = [line for line in more if re.match(r"\s*[-*+]\s+\S", line.text)]
-    if not bullets:
-        if note_entry.key == "env":
-            return [_NoteValue(line.no, line.text.strip()) for line in more if line.text.strip()]
-        text = textwrap.dedent("\n".join(line.text for line in more)).strip("\n")
-        return [_NoteValue(note_entry.line, _scalar(text))] if text else []
-    margin = min(line.indent for line in bullets)
+        return [NoteValue(note_entry.line, below)]
+    brackets = {"env": ("[]", "{}")}.get(note_entry.key, ("[]",))
+    if first[:1] + first[-1:] in brackets and note_entry.key in LIST_KEYS:
+        parts = re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", first[1:-1])
+        return [NoteValue(note_entry.line, _scalar(part)) for part in parts if part.strip()]
+    if first:
+        return [NoteValue(note_entry.line, f"{first}\n{below}".strip() if more else _scalar(first))]
+    margin = min((line.indent for line in more if _BULLET.match(line.text)), default=None)
+    if margin is None:
+        return [NoteValue(note_entry.line, below if note_entry.key == "env" else _scalar(below))] if below else []
     items: list[tuple[int, list[str]]] = []
     for line in more:
-        bullet = re.match(r"\s*[-*+]\s+(.*)$", line.text)
+        bullet = _BULLET.match(line.text)
         if bullet and line.indent <= margin:
             items.append((line.no, [bullet[1].strip()]))
         elif items and line.text.strip():
             items[-1][1].append(line.text.strip())
-    return [_NoteValue(no, _scalar("\n".join(texts))) for no, texts in items]
-
-
-def _comma(text: str) -> list[str]:
-    return re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^,\"']|[\"'])+", text)
-
-
-def _notes(note_values: Mapping[str, Sequence[_NoteValue]], prose: str, findings: list[Finding]) -> Notes:
-    texts = {key: _single(key, note_values.get(key, ()), findings) for key in TEXT_KEYS}
-    lists = {key: _listed(key, note_values.get(key, ())) for key in LIST_KEYS}
-    plain = {key: tuple(value.text for value in lists[key]) for key in LIST_KEYS}
-    return Notes(
-        trainer=texts["trainer"].text.lower(),
-        launcher=texts["launcher"].text.strip("`\"' "),
-        metric=_metric(texts["metric"], findings),
-        direction=_direction(texts["direction"], findings),
-        slug=texts["slug"].text,
-        prepare=plain["prepare"],
-        evaluate=plain["evaluate"],
-        evaluate_s=_evaluate_s(texts["evaluate_time"], findings),
-        cleanup=plain["cleanup"],
-        env=_env(lists["env"], findings),
-        requires_env=_variables(lists["requires_env"], findings),
-        include=plain["include"],
-        hide=plain["hide"],
-        writable=plain["writable"],
-        seed=_seed(texts["seed"], findings),
-        first_step=_first_step(texts["first_step"], findings),
-        keep_children=_flag("keep_children", texts, findings),
-        resume=_flag("resume", texts, findings),
-        record_metrics=_flag("record_metrics", texts, findings, default=True),
-        source=_sources(lists["source"], findings),
-        swarm=_swarm(texts, note_values, plain, findings),
-        step_line=tuple(text.strip() for text in plain["step_line"]),
-        validation_line=tuple(text.strip() for text in plain["validation_line"]),
-        text=prose,
-    )
-
-
-def _single(key: str, note_values: Sequence[_NoteValue], findings: list[Finding]) -> _NoteValue:
-    """The single value of a key, without a trailing comment; two different values are an error."""
-    line = note_values[0].line if note_values else 0
-    texts = [(note.line, re.sub(r"(?<=\S)\s+#\s.*$", "", note.text).strip()) for note in note_values]
-    texts = [(no, text) for no, text in texts if text]
-    different = next((no for no, text in texts if text != texts[0][1]), 0)
-    if different:
-        message = f"the notes give two values for {key} (lines {texts[0][0]} and {different})"
-        findings.append(error(different, "note_twice", message, "keep one of them"))
-    if texts and "\n" in texts[0][1]:
-        findings.append(error(texts[0][0], "bad_note", f"{key} must be one line"))
-        return _NoteValue(line, "")
-    return _NoteValue(line, texts[0][1] if texts else "")
-
-
-def _listed(key: str, note_values: Sequence[_NoteValue]) -> list[_NoteValue]:
-    """The values of a key, split where one line may hold several."""
-    if key == "requires_env":
-        return [_NoteValue(v.line, word) for v in note_values for word in re.split(r"[\s,，、]+", v.text) if word]
-    if key in ("include", "hide", "writable"):
-        return [_NoteValue(v.line, text.strip()) for v in note_values for text in v.text.split("\n") if text.strip()]
-    return [note for note in note_values if note.text.strip()]
-
-
-def _env(note_values: Sequence[_NoteValue], findings: list[Finding]) -> dict[str, str]:
-    """Parse `NAME=value` or `NAME: value` lines; quoted values may contain anything."""
-    env: dict[str, str] = {}
-    for note in note_values:
-        for line in note.text.split("\n"):
-            name, mark, text = _assignment(re.sub(r"^(?:export\s+|[-*+]\s+)", "", line.strip()))
-            if not line.strip():
-                continue
-            if not mark or not _NAME.match(name):
-                message = f"env: {line.strip()[:60]!r} is not NAME=value"
-                findings.append(error(note.line, "bad_env", message, "a name is letters, digits and _"))
-            else:
-                env[name] = _scalar(text)
-    return env
-
-
-def _assignment(text: str) -> tuple[str, str, str]:
-    match = re.match(r"([^=:\s]*)\s*(=|:(?:\s|$))(.*)$", text)
-    return (match[1], match[2], match[3]) if match else (text, "", "")
-
-
-def _variables(note_values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[str, ...]:
-    for note in note_values:
-        if not _NAME.match(note.text.strip("`\"'$")):
-            message = f"requires_env: {note.text[:60]!r} is not the name of a variable"
-            findings.append(error(note.line, "bad_env", message))
-    return tuple(dict.fromkeys(note.text.strip("`\"'$") for note in note_values))
-
-
-def _metric(note: _NoteValue, findings: list[Finding]) -> str:
-    """The metric; an error if it is a malformed expression, a warning if it resembles one."""
-    try:
-        parse(note.text)
-    except ExpressionError as broken:
-        findings.append(error(note.line, "bad_metric", f"metric: {broken}", f"write {EXPRESSIONS}"))
-    if meant := near_miss(note.text):
-        message = f"metric: {note.text[:60]!r} is taken as the name of a metric"
-        findings.append(warning(note.line, "odd_metric", message, f"did you mean {meant}?"))
-    return note.text
-
-
-def _direction(note: _NoteValue, findings: list[Finding]) -> str:
-    word = note.text.lower().strip("`\"'. ")
-    if not word:
-        return ""
-    for direction, names in (
-        ("maximize", ("max", "maximize", "maximise", "higher", "up", "最大", "最大化")),
-        ("minimize", ("min", "minimize", "minimise", "lower", "down", "最小", "最小化")),
-    ):
-        if word in names or word in (f"{names[3]} is better",):
-            return direction
-    message = f"direction: {note.text[:60]!r} is neither maximize nor minimize"
-    findings.append(error(note.line, "bad_note", message))
-    return ""
-
-
-def _first_step(note: _NoteValue, findings: list[Finding]) -> str:
-    word = note.text.lower().strip("`\"'. ")
-    if word in ("", "any", "step", "metric", "auto"):
-        return ""
-    if word in ("kl", "kl_loss", "kl loss"):
-        return "kl"
-    message = f"first_step: {note.text[:60]!r} is neither kl nor any"
-    findings.append(error(note.line, "bad_note", message, "limits go to [exp_max_time]"))
-    return ""
-
-
-def _seed(note: _NoteValue, findings: list[Finding]) -> str:
-    word = note.text.strip("`\"' ")
-    if not word or _SEED.fullmatch(word):
-        return word
-    message = f"seed: {note.text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used"
-    findings.append(warning(note.line, "bad_note", message, "write one of them, or `random`, `fixed`"))
-    return ""
-
-
-def _evaluate_s(note: _NoteValue, findings: list[Finding]) -> float:
-    if not note.text:
-        return EVALUATE_S
-    try:
-        seconds = parse_duration(note.text.strip("`\"'. "))
-        trouble = problem(seconds)
-    except ValueError as wrong:
-        seconds, trouble = EVALUATE_S, f"is no time: {wrong}"
-    if trouble:
-        message, hint = f"evaluate_time: {note.text[:60]!r} {trouble}", "durations look like 90s, 20m or 1h30m"
-        findings.append(error(note.line, "bad_note", message, hint))
-    return seconds
-
-
-def _flag(key: str, texts: Mapping[str, _NoteValue], findings: list[Finding], *, default: bool = False) -> bool:
-    word = texts[key].text.lower().strip("`\"'. ")
-    flag = {"是": True, "否": False}.get(word, truth(word))
-    if flag is not None:
-        return flag
-    if word:
-        message = f"{key}: {texts[key].text[:60]!r} is neither true nor false"
-        report = error if key == "keep_children" else warning  # the other two are also words of prose
-        findings.append(report(texts[key].line, "bad_note", message, f"it counts as {str(default).lower()}"))
-    return default
-
-
-def _swarm(
-    texts: Mapping[str, _NoteValue],
-    note_values: Mapping[str, Sequence[_NoteValue]],
-    lists: Mapping[str, Sequence[str]],
-    findings: list[Finding],
-) -> Swarm | None:
-    try:
-        return read_swarm({key: note.text for key, note in texts.items()}, {key: lists[key] for key in COMMANDS})
-    except BadNote as bad:
-        key, message, hint = bad.args
-        line = note_values[key][0].line if note_values.get(key) else 0
-        findings.append(error(line, "bad_note", f"{key}: {message}", hint))
-        return None
-
-
-def _sources(note_values: Sequence[_NoteValue], findings: list[Finding]) -> tuple[Source, ...]:
-    for note in note_values:
-        word, blank, _ = note.text.strip().partition(" ")
-        if blank and word.isidentifier() and word.lower() not in _FORMATS:
-            message = f"`{word}` is no kind of source: it is taken for a part of the path"
-            findings.append(warning(note.line, "odd_source", message, f"known: {', '.join(_FORMATS)}"))
-    return tuple(_source(note.text, n) for n, note in enumerate(note_values))
-
-
-def _source(text: str, n: int) -> Source:
-    """Parse `jsonl path`, `dict_lines path`, `console`, `NAME: path` for a reader that is a plug-in, or a path alone,
-    whose suffix then determines the format.
-    """
-    word, _, rest = text.strip().partition(" ")
-    name = word.lower().rstrip(":")
-    of_plugin = name if rest and word.endswith(":") and name.isidentifier() else None
-    declared = _FORMATS.get(name, of_plugin)
-    path = (rest if declared else text).strip().strip("`\"'")
-    by_suffix = SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
-    return Source(declared or by_suffix, path, _DECLARED_FIRST + n)
+    return [NoteValue(no, _scalar("\n".join(texts))) for no, texts in items]
 
 
 def _scalar(text: str) -> str:
@@ -413,6 +194,189 @@ def _scalar(text: str) -> str:
             return str(json.loads(text))
         except ValueError:
             return text[1:-1]
-    if text[:1] in "'`" and text[-1:] == text[:1] and len(text) > 1 and text[0] not in text[1:-1]:
-        return text[1:-1]
+    quoted = text[:1] in ("'", "`") and text[-1:] == text[:1] and len(text) > 1 and text[0] not in text[1:-1]
+    return text[1:-1] if quoted else text
+
+
+# ------------------------------------------------------------------ from the texts of the keys to Notes
+
+
+class _BadNote(ValueError):  # noqa: N818 - it names what was found
+    """A value that a key cannot have: the message, and its line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> tuple[Notes, list[Finding]]:
+    """The notes whose keys have these values, with findings."""
+    known: dict[str, dict[str, Any]] = {"": {"text": text}, SWARM: {}}
+    findings = list[Finding]()
+    for key in NOTE_KEYS:
+        given = [note for note in note_values.get(key.name, ()) if note.text.strip()]
+        if not given:
+            continue
+        findings += _odd(key, given)
+        try:
+            read = _read(key, given)
+        except ValueError as wrong:
+            report = warning if key.name in _PROSE else error
+            hint = _HINTS.get(key.name) or _HINTS.get(key.type, "")
+            line, code = getattr(wrong, "line", given[0].line), _CODES.get(key.name, "bad_note")
+            findings.append(report(line, code, f"{key.name}: {wrong}", hint))
+        else:
+            known[SWARM if key.name.startswith(SWARM) else ""][key.spec_field or key.name] = read
+    if twice := next(((key, lines) for key, given in note_values.items() if (lines := _two(key, given))), None):
+        message = f"the notes give two values for {twice[0]} (lines {twice[1][0]} and {twice[1][1]})"
+        findings.append(error(twice[1][1], "note_twice", message, "keep one of them"))
+    return Notes(**known[""], swarm=Swarm(**known[SWARM]) if known[SWARM] else None), findings
+
+
+def _two(name: str, note_values: Sequence[NoteValue]) -> tuple[int, int] | None:
+    """The lines of two different values of a key that has one."""
+    one = name in TEXT_KEYS or name.startswith(SWARM)
+    texts = [(note.line, _plain(note.text)) for note in note_values if _plain(note.text)]
+    other = next((no for no, text in texts if text != texts[0][1]), 0) if one else 0
+    return (texts[0][0], other) if other else None
+
+
+def _plain(text: str) -> str:
+    """A value of one line without a comment behind it."""
+    return re.sub(r"(?<=\S)\s+#\s.*$", "", text).strip()
+
+
+def _read(key: Key, note_values: Sequence[NoteValue]) -> Any:
+    """The value of a key. ValueError, with one clause, where these are none."""
+    texts = [note.text for note in note_values]
+    match key.name:
+        case "env":
+            lines = [(note.line, line) for note in note_values for line in note.text.split("\n") if line.strip()]
+            return dict(_variable(line, no) for no, line in lines)
+        case "requires_env":
+            return tuple(dict.fromkeys(_names(note_values)))
+        case "source":
+            return tuple(source_of(text, n) for n, text in enumerate(texts))
+        case "swarm_server" | "swarm_debug":
+            return texts[0].strip()
+        case "step_line" | "validation_line":
+            return tuple(text.strip() for text in texts)
+    if key.name in _ONE_A_LINE:
+        return tuple(line.strip() for text in texts for line in text.split("\n") if line.strip())
+    if key.type is ValueType.TEXTS:
+        return tuple(texts)
+    text = _plain(texts[0])
+    if "\n" in text:
+        raise ValueError("it must be one line")
+    bare = text.strip("`\"'<> ")
+    match key.name:
+        case "trainer":
+            return text.lower()
+        case "metric":
+            return _metric(text)
+        case "seed":
+            if not _SEED.fullmatch(bare):
+                raise ValueError(f"{text[:60]!r} is no recipe key, no flag, no $NAME and no number: it is not used")
+            return bare
+        case "swarm_url":
+            if not is_url(bare):
+                raise ValueError(f"{bare[:80]!r} is no address of a server")
+            return bare.rstrip("/")
+        case "swarm_retries":
+            if (match := _RETRIES.match(bare)) is None:
+                raise ValueError(f"{bare[:60]!r} is no count and time")
+            return int(match[1]), BY_NAME["swarm_poll"].read(match[2], 0.0)
+        case "launcher":
+            return bare
+    if key.type is ValueType.TEXT:
+        return text
+    word = bare.strip(". ")
+    return key.read({"是": "true", "否": "false"}.get(word, word), 0.0)
+
+
+def _metric(text: str) -> str:
+    try:
+        parse(text)
+    except ExpressionError as broken:
+        raise ValueError(str(broken)) from None
     return text
+
+
+def _odd(key: Key, note_values: Sequence[NoteValue]) -> Iterator[Finding]:
+    """Warnings about values that are taken as they are, and may be meant otherwise."""
+    for note in note_values:
+        if key.name == "metric" and (meant := near_miss(_plain(note.text))):
+            message = f"metric: {note.text[:60]!r} is taken as the name of a metric"
+            yield warning(note.line, "odd_metric", message, f"did you mean {meant}?")
+        word, blank, _ = note.text.strip().partition(" ")
+        if key.name == "source" and blank and word.isidentifier() and word.lower() not in _FORMATS:
+            message = f"`{word}` is no kind of source: it is taken for a part of the path"
+            yield warning(note.line, "odd_source", message, f"known: {', '.join(_FORMATS)}")
+
+
+def _variable(line: str, no: int) -> tuple[str, str]:
+    """Name and value of `NAME=value` or `NAME: value`; a quoted value may contain anything."""
+    match = re.match(r"(?:export\s+|[-*+]\s+)?([^=:\s]*)\s*(?:=|:(?:\s|$))(.*)$", line.strip())
+    if match is None or not _NAME.match(match[1]):
+        raise _BadNote(f"{line.strip()[:60]!r} is not NAME=value", no)
+    return match[1], _scalar(match[2])
+
+
+def _names(note_values: Sequence[NoteValue]) -> Iterator[str]:
+    for note in note_values:
+        for word in filter(None, re.split(r"[\s,，、]+", note.text)):
+            if not _NAME.match(name := word.strip("`\"'$")):
+                raise _BadNote(f"{word[:60]!r} is not the name of a variable", note.line)
+            yield name
+
+
+def source_of(text: str, n: int = 0) -> Source:
+    """Parse `jsonl path`, `dict_lines path`, `console`, `NAME: path` for a reader that is a plug-in, or a path alone,
+    whose suffix then determines the format; it is the n-th of its blueprint.
+    """
+    word, _, rest = text.strip().partition(" ")
+    name = word.lower().rstrip(":")
+    of_plugin = name if rest and word.endswith(":") and name.isidentifier() else None
+    declared = _FORMATS.get(name, of_plugin)
+    path = (rest if declared else text).strip().strip("`\"'")
+    by_suffix = SourceFormat.JSONL if path.endswith((".jsonl", ".json", ".ndjson")) else SourceFormat.DICT_LINES
+    return Source(declared or by_suffix, path, _DECLARED_FIRST + n)
+
+
+# ------------------------------------------------------------------ and back
+
+
+def note_lines(notes: Notes) -> list[tuple[str, str]]:
+    """(key, text) of every note that is not its default, as `notes_of` reads it."""
+    lines = list[tuple[str, str]]()
+    for key in NOTE_KEYS:
+        owner, usual = (notes.swarm, Swarm()) if key.name.startswith(SWARM) else (notes, Notes())
+        name = key.spec_field or key.name
+        value = getattr(owner or usual, name)
+        if value != getattr(usual, name):
+            lines += [(key.name, text) for text in _written(value)]
+    return lines
+
+
+def _written(value: Any) -> list[str]:
+    match value:
+        case bool():
+            return [str(value).lower()]
+        case float():
+            return [spoken(value)]
+        case Mapping():
+            return [f"{name}={_quoted(text)}" for name, text in value.items()]
+        case (int(count), float(seconds)):
+            return [f"{count} in {spoken(seconds)}"]
+        case Source(format=SourceFormat()):
+            return [f"{value.format} {value.path}".strip()]
+        case Source():
+            return [f"{value.format}: {value.path}"]
+        case tuple():
+            return [text for one in value for text in _written(one)]
+    return [str(value)]
+
+
+def _quoted(value: str) -> str:
+    plain = re.fullmatch(r"[\w./:@%+=,-]+", value)
+    return value if plain else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoresearch.core.blueprint.model import RESULT_ROOT
-from autoresearch.core.blueprint.note_keys import NOTE_KEYS
+from autoresearch.core.blueprint.note_keys import LIST_KEYS, NOTE_KEYS
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.durations import spoken
 
@@ -60,6 +60,8 @@ _SECTIONS: tuple[tuple[str, str, str, str], ...] = (
         f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
     ),
 )
+
+
 def schema() -> dict[str, object]:
     """Sections, notes, defaults and an example, as JSON-serialisable data."""
     return {
@@ -70,7 +72,7 @@ def schema() -> dict[str, object]:
         ],
         "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
         "notes_heading": "## Other Notes",
-        "notes": [{"name": key.name, "meaning": key.meaning, "list": key.several} for key in NOTE_KEYS],
+        "notes": [{"name": key.name, "meaning": key.meaning, "list": key.name in LIST_KEYS} for key in NOTE_KEYS],
         "durations": "90s, 20m, 1h30m, 24 hours, 1.5 days, 01:30:00, 24小时",
         "labels": "24 hours in all, 20 minutes to the first step",
         "relative_paths": "from the root of the repository that holds the blueprint, else from its folder",

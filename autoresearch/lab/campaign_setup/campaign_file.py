@@ -10,10 +10,10 @@ from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
 from autoresearch.core.campaign.spec import LEAST_CONFIRM_RUNS, too_few_to_confirm
+from autoresearch.core.keys import unknown_key
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
-from autoresearch.lab.keys import unknown_key
 from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 

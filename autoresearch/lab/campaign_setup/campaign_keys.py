@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.blueprint.note_keys import DIRECTIONS
 from autoresearch.core.campaign.spec import BASELINE_RUNS, CONFIRM_RUNS
-from autoresearch.lab.keys import Key, ValueType
+from autoresearch.core.keys import Key, ValueType
+from autoresearch.plugins import PluginNames
 
 PROPOSERS = ("queue", "grid", "random", "tpe", "agent", "hybrid")
-DIRECTIONS = {"max": "maximize", "min": "minimize", "higher": "maximize", "lower": "minimize", "up": "maximize",
-              "down": "minimize"}  # fmt: skip
 
 
 def _of_agent(
@@ -35,7 +35,7 @@ _CAMPAIGN_KEYS = (
     Key("after", _T.TEXT, "", "begin when this campaign is over"),
     Key("if", _T.CHOICE, "ended", "with after: only if it confirmed an idea", choices=("ended", "confirmed")),
     Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
-    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins="proposers"),
+    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginNames("proposers")),
     Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     Key("seed", _T.COUNT, 0, "of the proposer"),

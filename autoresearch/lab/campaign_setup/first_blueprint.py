@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.blueprint.notes import source_of
 from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import programs
@@ -75,8 +76,7 @@ def _names(command: str, directory: Path) -> dict[str, str]:
 
 
 def recipe_named(command: str, directory: Path) -> str:
-    """The one YAML file of the project that the command's program names in its text, or that hydra reads; "" if none.
-    """
+    """The one YAML file of the project that the program's text names, or that hydra reads; "" if none."""
     named: dict[str, None] = {}
     for path in program_paths(command, directory):
         text = _text(path)
@@ -102,7 +102,7 @@ def first_blueprint(directory: Path, command: str, metric: str, purpose: str, pa
         yaml_path=recipe_named(command, directory),
         metric=metric,
         direction=direction.value if direction else "",
-        source=(TRACKERS[tracker],) if tracker else (),
+        source=(source_of(TRACKERS[tracker]),) if tracker else (),
     )
 
 

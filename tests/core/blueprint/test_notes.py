@@ -227,7 +227,7 @@ def test_other_words_are_prose(word: str) -> None:
         ("- env: 1A=2", "b.md:5: env: '1A=2' is not NAME=value"),
         ("- requires_env: a-b", "b.md:5: requires_env: 'a-b' is not the name of a variable"),
         ("- trainer: verl\n- trainer: trl", "b.md:6: the notes give two values for trainer (lines 5 and 6)"),
-        ("- metric:\n    a\n    b", "b.md:5: metric must be one line"),
+        ("- metric:\n    a\n    b", "b.md:5: metric: it must be one line"),
     ],
 )
 def test_what_cannot_be_understood(body: str, message: str) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.fields import fields_from, fields_like
-from autoresearch.core.blueprint.lint import lint_blueprint
-from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.blueprint.swarm_notes import BadNote, lint_swarm, lint_wrong_command, read_swarm, swarm_lines
+from autoresearch.core.blueprint.lint import lint_blueprint, lint_swarm, lint_wrong_command
+from autoresearch.core.blueprint.model import Notes
+from autoresearch.core.blueprint.notes import note_lines
+from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.errors import UsageError
 from autoresearch.lab.render import render_blueprint
@@ -41,17 +42,11 @@ def test_the_example_says_what_it_means_and_comes_back() -> None:
     ],
 )
 def test_the_notes_come_back(swarm: Swarm) -> None:
-    given = fields_from(
-        {"title": "t", "purpose": "p", "launch_command": "python agent_roll.py", **dict(swarm_lines(swarm))}
-    )
+    lines = dict(note_lines(Notes(swarm=swarm)))
+    given = fields_from({"title": "t", "purpose": "p", "launch_command": "python agent_roll.py", **lines})
     assert given.swarm == swarm
     text = render_blueprint(given)
     assert parse_blueprint(text.encode(), "x.md").notes.swarm == swarm, text
-
-
-def test_nothing_said_is_no_swarm() -> None:
-    assert read_swarm({}, {}) is None
-    assert swarm_lines(None) == []
 
 
 @pytest.mark.parametrize(
@@ -67,16 +62,14 @@ def test_nothing_said_is_no_swarm() -> None:
     ],
 )
 def test_values_that_cannot_be_meant(texts: dict[str, str], key: str) -> None:
-    with pytest.raises(BadNote) as caught:
-        read_swarm(texts, {})
-    assert caught.value.args[0] == key
     with pytest.raises(UsageError, match=key):
         fields_from({"title": "t", "purpose": "p", "launch_command": "c", **texts})
 
 
 def test_two_servers_are_one_too_many() -> None:
-    with pytest.raises(BadNote, match="given twice"):
-        read_swarm({}, {"swarm_server": ["a", "b"]})
+    text = b"## [exp_launch_command]\n- command: x\n## Notes\n- swarm_server: a\n- swarm_server: b\n"
+    with pytest.raises(BlueprintInvalid, match=r"b\.md:5: the notes give two values for swarm_server"):
+        parse_blueprint(text, "b.md")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def run(text: str, *arguments: str, **variables: str) -> list[list[str]]:
         ("f() { local A=$1; run $A; }; f x", ["x"]),
         ("A=b; eval \"run $A\"", ["b"]),
         ("if a; then A=x; elif b; then A=x; else A=x; fi; run $A", ["x"]),
-        ("if [ $# -lt 2 ]; then A=y; exit 1; fi; run $1", ["one"]),
+        ("A=x; if [ $# -lt 2 ]; then A=y; exit 1; fi; run $A - <<E\nE", ["x", "-"]),
         ("for i in x; do run $i; done", ["x"]),
         ("printf -v A x; run a{b,c} *.py $'a\\tb'", ["a{b,c}", "*.py", "a\tb"]),
     ],

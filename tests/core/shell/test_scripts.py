@@ -52,7 +52,7 @@ def test_a_subshell_and_a_text_leave_the_directory_as_it_was() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("ssh h 'cd X && bash Y.sh'", "cd $U && bash Y.sh", "bash $U/Y.sh", "cd - ; sh Y.sh"),
+        *("ssh h 'cd X && bash /Y.sh'", "cd $U && bash Y.sh", "bash $U/Y.sh", "cd - ; sh Y.sh"),
         "for d in a b; do bash $d/Y.sh; done",
     ],
 )

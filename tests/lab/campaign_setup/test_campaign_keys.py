@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import AgentSpec
+from autoresearch.core.keys import ValueType
 from autoresearch.errors import UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
-from autoresearch.lab.keys import ValueType
 from autoresearch.lab.yaml_files import parse_pairs
 
 NOW = 1_800_000_000.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -20,7 +20,6 @@ from typing import Any
 from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import UsageError
-from autoresearch.plugins import PluginNames
 
 Schema = dict[str, Any]
 
@@ -56,7 +55,7 @@ class Key:
     least: int = 0
     choices: tuple[str, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)  # other words -> the choice that each means; "": none
-    plugins: str = ""  # the group of plug-ins whose names may be chosen, too
+    plugins: Container[str] = ()  # names of plug-ins, which may be chosen, too
     spec_field: str = ""  # the field of the spec that takes the value as it is, if one does
 
     @property
@@ -116,7 +115,7 @@ class Key:
         known = self.others.get(word.lower(), word.lower())
         if word.lower() in self.others or known in self.choices or (not word and not self.default):
             return known
-        if self.plugins and word in PluginNames(self.plugins):
+        if word in self.plugins:
             return word
         neither = len(self.choices) == 2
         words = f"neither {' nor '.join(self.choices)}" if neither else f"not one of {', '.join(self.choices)}"
@@ -128,7 +127,7 @@ class Key:
 
     def schema(self, installed: Iterable[str] = ()) -> Schema:
         """Its JSON schema; `installed`: names of the plug-ins of its group."""
-        default = {} if self.default in (None, "", []) else {"default": self.default}
+        default = {} if self.default in (None, "", [], ()) else {"default": self.default}
         made = TYPE_SCHEMAS.get(self.type, {})
         if self.type is ValueType.COUNT:
             made = {"type": ["integer", "string", "null"], "minimum": self.least, "pattern": r"^\d+$"}
