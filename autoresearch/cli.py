@@ -18,107 +18,78 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-Entry = tuple[str, str]  # ("module:function", one line of help)
 
-COMMANDS: dict[str, Entry] = {
-    "demo": ("demo:demo", "See a run, or with --campaign a small campaign, in a scratch repository."),
-    "run": ("run:run", "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
-    "wait": ("wait:wait", "Wait for news of a run or a campaign; returns early on it."),
-    "status": ("status:status", "What a run, or every living run, is doing; records those that died."),
-    "queue": ("queue:queue", "One live screen of all runs at all targets; keys for logs, stop, attach."),
-    "logs": ("logs:logs", "The log of a run, or its events: the tail, a search, or followed live."),
-    "explain": ("explain:explain", "Why a run ended: class, proving line, hung or exited, what to try."),
-    "stop": ("run_control:stop", "End a run now, or after its step (--drain); close one that is over."),
-    "attach": ("run_control:attach", "Attach this terminal to the tmux session of a run."),
-    "metrics": ("metrics:metrics", "Metrics of a run or of any log, by step; as a table, JSON or a file."),
-    "compare": ("compare:compare", "Compare two runs: metrics, recipe by key, code, environment, limits."),
-    "report": ("report:report", "Write the report of a campaign, as it stands."),
-    "repro": ("repro:repro", "Check a row's commit out again, ready to be run; --run launches it."),
-    "note": ("note:note", "Write into the log of a run, or tell the agent of a campaign."),
-    "clean": ("clean:clean", "Remove worktrees, sessions and caches of what is over; lists them first."),
-    "doctor": ("doctor:doctor", "Check tmux, git, disk, GPUs and sandboxes on this machine."),
-    "init": ("init:init", "Write autoresearch.yaml, the defaults of this project."),
-    "mcp": ("for_agents:mcp", "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
-    "collect": ("internal:collect", "Write the records of a run that is over (the Runner calls this)."),
-    "follow": ("follow:follow", "Follow the runs of one target (a run that goes there starts this)."),
-    "before-training": (
-        "internal:before_training",
-        "See that a worktree holds the commit of its run (the Runner calls this).",
-    ),
-    "evaluation-place": (
-        "internal:evaluation_place",
-        "Make the worktree in which a run is evaluated afresh (the Runner calls this).",
-    ),
-}
+class CommandEntry(NamedTuple):
+    """A command, or with no function a group of them; one without a section is called by our own programs only."""
 
-GROUPS: dict[str, tuple[str, dict[str, Entry]]] = {
-    "blueprint": (
-        "Make and check blueprints.",
-        {
-            "new": ("blueprint:new", "Render a blueprint from flags, a YAML file or answers."),
-            "check": ("blueprint:check", "Parse and lint one blueprint."),
-        },
-    ),
-    "campaign": (
-        "Many hypotheses, one objective; `wait`, `note`, `report` take its name.",
-        {
-            "start": ("campaign:start", "Start a campaign (`campaign FILE` and `campaign --count N` mean this)."),
-            "status": (
-                "campaign_status:status",
-                "Where it stands; --full: everything needed to take over.",
-            ),
-            "pause": ("campaign_control:pause", "Begin nothing more; what runs goes on."),
-            "resume": ("campaign_control:resume", "Go on after a pause, a crash or a reboot."),
-            "stop": ("campaign_control:stop", "Stop what runs now, or let it finish (--drain); then end."),
-            "skip": ("campaign_ideas:skip", "Do not try an idea, or ideas of a kind."),
-            "approve": ("campaign_proofs:approve", "Let a code idea be edited; without one: what was proposed."),
-            "add": ("campaign_ideas:add", "Add an idea to the queue."),
-            "fix": ("campaign_ideas:fix", "Repair an idea that crashed, on its branch, and run it again."),
-            "set": ("campaign_control:set_rules", "Change the stop rules: count=40 deadline=10h; recorded."),
-            "confirm": ("campaign_proofs:confirm", "Put ideas to the proof: fresh seeds, fresh baselines."),
-            "control": ("internal:control_campaign", "Be the controller (start and resume call this)."),
-        },
-    ),
-    "ledger": (
-        "Read the ledger of runs.",
-        {
-            "show": ("ledger:show", "The rows of a ledger as a table, TSV, JSON or markdown."),
-            "export": ("ledger:export", "A ledger as CSV, Parquet, or TensorBoard's event files."),
-        },
-    ),
-    "swarm": (
-        "The server's half of a run in AgentJet's swarm mode (a run calls this).",
-        {
-            "up": ("swarm:up", "Start the server, see the engine off and one episode work (a run calls this)."),
-            "serve": ("swarm:serve", "Be the server's session (a run calls this)."),
-            "client": ("swarm:client", "Be the client's session (a run calls this)."),
-            "down": ("swarm:down", "Stop the engine, end the server, see its port free (a run calls this)."),
-        },
-    ),
-    "scaffold": (
-        "Write the files that train an agent, and check that they work.",
-        {
-            "blackbox": ("scaffold:blackbox", "For an agent given by its command line, with AgentJet's swarm."),
-            "check": ("scaffold:check", "Run the collector and one episode, before any GPU is taken."),
-        },
-    ),
-    "skill": (
-        "What a coding agent must know to drive this command.",
-        {
-            "show": ("for_agents:show", "A page of the skill, for this version; without a topic, the list."),
-            "install": ("for_agents:install", "Write the skill where coding agents look for it."),
-        },
-    ),
-    "config": (
-        "The defaults of this project, and the keys of its files.",
-        {
-            "show": ("config:show", "Every setting, its value, and where the value comes from."),
-            "schema": ("config:schema", "The keys of our files, or the JSON Schema of one."),
-        },
-    ),
-}
+    function: str  # `module:name`, in commands/
+    section: str  # of the help page
+    about: str  # one line of help
+
+
+_RUNS, _RESULTS, _MANY, _SETUP, _AGENTS = "Runs", "Results", "Many runs", "Setup", "Coding agents, AgentJet"
+_BEGIN, _STEER, _VERBS = "Start and watch", "Steer", "Commands"
+
+# In the order of the help pages.
+COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry in (
+    ("run", "run:run", _RUNS, "Run one blueprint: launched in tmux, watched, limited, measured, recorded."),
+    ("status", "status:status", _RUNS, "What a run, or every living run, is doing; records those that died."),
+    ("wait", "status:wait", _RUNS, "Wait for news of a run or a campaign; returns early on it."),
+    ("queue", "queue:queue", _RUNS, "One live screen of all runs at all targets; keys for logs, stop, attach."),
+    ("logs", "logs:logs", _RUNS, "The log of a run, or its events: the tail, a search, or followed live."),
+    ("metrics", "metrics:metrics", _RUNS, "Metrics of a run or of any log, by step; as a table, JSON or a file."),
+    ("explain", "logs:explain", _RUNS, "Why a run ended: class, proving line, hung or exited, what to try."),
+    ("stop", "run_control:stop", _RUNS, "End a run now, or after its step (--drain); close one that is over."),
+    ("attach", "run_control:attach", _RUNS, "Attach this terminal to the tmux session of a run."),
+    ("note", "logs:note", _RUNS, "Write into the log of a run, or tell the agent of a campaign."),
+    ("report", "results:report", _RESULTS, "Write the report of a campaign, as it stands."),
+    ("ledger", "", _RESULTS, "Read the ledger of runs."),
+    ("ledger show", "ledger:show", _VERBS, "The rows of a ledger as a table, TSV, JSON or markdown."),
+    ("ledger export", "ledger:export", _VERBS, "A ledger as CSV, Parquet, or TensorBoard's event files."),
+    ("compare", "results:compare", _RESULTS, "Compare two runs: metrics, recipe by key, code, environment, limits."),
+    ("repro", "results:repro", _RESULTS, "Check a row's commit out again, ready to be run; --run launches it."),
+    ("campaign", "", _MANY, "Many hypotheses, one objective; `wait`, `note`, `report` take its name."),
+    ("campaign start", "campaign:start", _BEGIN, "Start a campaign (`campaign FILE`, `campaign --count N` mean this)."),
+    ("campaign status", "campaign_view:status", _BEGIN, "Where it stands; --full: everything needed to take over."),
+    ("campaign pause", "campaign_control:pause", _STEER, "Begin nothing more; what runs goes on."),
+    ("campaign resume", "campaign_control:resume", _STEER, "Go on after a pause, a crash or a reboot."),
+    ("campaign stop", "campaign_control:stop", _STEER, "Stop what runs now, or let it finish (--drain); then end."),
+    ("campaign set", "campaign_control:set_rules", _STEER, "Change the stop rules: count=40 deadline=10h; recorded."),
+    ("campaign add", "campaign_ideas:add", _STEER, "Add an idea to the queue."),
+    ("campaign skip", "campaign_ideas:skip", _STEER, "Do not try an idea, or ideas of a kind."),
+    ("campaign fix", "campaign_ideas:fix", _STEER, "Repair an idea that crashed, on its branch, and run it again."),
+    ("campaign approve", "campaign_control:approve", _STEER, "Let a code idea be edited; unnamed: what was proposed."),
+    ("campaign confirm", "campaign_control:confirm", "Claims", "Put ideas to the proof: fresh seeds, fresh baselines."),
+    ("demo", "demo:demo", _SETUP, "See a run, or with --campaign a small campaign, in a scratch repository."),
+    ("doctor", "doctor:doctor", _SETUP, "Check tmux, git, disk, GPUs and sandboxes on this machine."),
+    ("init", "project:init", _SETUP, "Write autoresearch.yaml, the defaults of this project."),
+    ("config", "", _SETUP, "The defaults of this project, and the keys of its files."),
+    ("config show", "project:show", _VERBS, "Every setting, its value, and where the value comes from."),
+    ("config schema", "project:schema", _VERBS, "The keys of our files, or the JSON Schema of one."),
+    ("blueprint", "", _SETUP, "Make and check blueprints."),
+    ("blueprint new", "blueprint:new", _VERBS, "Render a blueprint from flags, a YAML file or answers."),
+    ("blueprint check", "blueprint:check", _VERBS, "Parse and lint one blueprint."),
+    ("clean", "project:clean", _SETUP, "Remove worktrees, sessions and caches of what is over; lists them first."),
+    ("skill", "", _AGENTS, "What a coding agent must know to drive this command."),
+    ("skill show", "for_agents:show", _VERBS, "A page of the skill, for this version; without a topic, the list."),
+    ("skill install", "for_agents:install", _VERBS, "Write the skill where coding agents look for it."),
+    ("mcp", "for_agents:mcp", _AGENTS, "Serve the same commands as MCP tools to a coding agent, on stdin and stdout."),
+    ("scaffold", "", _AGENTS, "Write the files that train an agent, and check that they work."),
+    ("scaffold blackbox", "scaffold:blackbox", _VERBS, "For an agent that is a command line, with AgentJet's swarm."),
+    ("scaffold check", "scaffold:check", _VERBS, "Run the collector and one episode, before any GPU is taken."),
+    ("collect", "internal:collect", "", "Write the records of a run that is over (the Runner calls this)."),
+    ("before-training", "internal:before_training", "", "See that a worktree holds the commit of its run."),
+    ("evaluation-place", "internal:evaluation_place", "", "Make the worktree in which a run is evaluated afresh."),
+    ("follow", "daemons:follow", "", "Follow the runs of one target (a run that goes there starts this)."),
+    ("campaign control", "daemons:control_campaign", "", "Be the controller (start and resume call this)."),
+    ("swarm", "", "", "The server's half of a run in AgentJet's swarm mode (a run calls this)."),
+    ("swarm up", "internal:up", "", "Start the server, see the engine off and one episode work."),
+    ("swarm serve", "internal:serve", "", "Be the server's session."),
+    ("swarm client", "internal:client", "", "Be the client's session."),
+    ("swarm down", "internal:down", "", "Stop the engine, end the server, see its port free."),
+)}  # fmt: skip
 
 FORMER = {  # merged into another command, or moved below `campaign`
     "top": "queue",
@@ -147,9 +118,6 @@ GONE = {  # what does it now
 MEANT = {"kill": "stop", "ls": "status", "ps": "status", "runs": "status", "list": "status", "start": "run",
          "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
 
-# What those meant that named nothing, where the command of today means a run.
-UNNAMED = {"tell": "last-campaign", "campaign tell": "last-campaign", "campaign wait": "last-campaign"}
-
 _MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
 _DENIED = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), _MAY_NOT),
@@ -157,26 +125,21 @@ _DENIED = {
 }
 DEBUG = "--debug"
 COMPLETES = "_AUTORESEARCH_COMPLETE"  # the completion script of `--install-completion` sets this
-CALLED_BY_US = ("collect", "follow", "before-training", "evaluation-place", "control", "up", "serve", "client", "down")
+CALLED_BY_US = frozenset(name for name, command in COMMANDS.items() if not command.section)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its exit code."""
-    warnings.showwarning = _show_warning
+    warnings.formatwarning = _warning_line
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: object = None,
-) -> None:
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
     """A plug-in that cannot be used is named in one sentence; what libraries warn of is shown with its place."""
     start = "warning: " if category.__name__ == "PluginWarning" else f"{filename}:{lineno}: {category.__name__}: "
-    sys.stderr.write(f"{start}{message}\n")
+    return f"{start}{message}\n"
 
 
 def run(argv: list[str]) -> int:
@@ -217,13 +180,14 @@ def _run(argv: list[str]) -> int:
 
         sys.stdout.write(f"autoresearch {__version__}\n")
         return 0
-    from autoresearch.commands import output
+    from autoresearch.commands.output import typed
 
-    output.typed[:] = argv
+    typed.begin(argv, command=" ".join(_known(argv)))
     try:
         _refuse_former(argv)
         _refuse_meant(argv)
         argv = _started(argv)
+        typed.command = " ".join(_known(argv))
         code = _app(argv)(argv, standalone_mode=False, prog_name="autoresearch")
         sys.stdout.flush()
     except AutoresearchError as error:
@@ -235,6 +199,11 @@ def _run(argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def verbs_of(group: str) -> list[str]:
+    """The verbs of a group; of "" the commands and groups of the first level."""
+    return [name.split()[-1] for name in COMMANDS if name.rpartition(" ")[0] == group]
+
+
 def _refuse_former(argv: Sequence[str]) -> None:
     """UsageError that says what to type instead of a command's former name: scripts and agents remember those."""
     from autoresearch.errors import UsageError
@@ -242,7 +211,7 @@ def _refuse_former(argv: Sequence[str]) -> None:
     for count in (1, 2):
         former = " ".join(argv[:count])
         if (now := FORMER.get(former)) and not os.path.lexists(argv[count - 1]):
-            line = shlex.join(_named(former, argv[count:]))
+            line = shlex.join(argv[count:])
             raise UsageError(f"`{former}` is `{now}` now", fix=f"autoresearch {now} {line}".rstrip())
         if hint := GONE.get(former):
             raise UsageError(f"there is no command `{former}` any more", hint=hint, code="no_such_command")
@@ -250,36 +219,27 @@ def _refuse_former(argv: Sequence[str]) -> None:
 
 def _refuse_meant(argv: Sequence[str]) -> None:
     """UsageError that names our verb for a word of other programs; in a group, the verb of that group."""
-    group = argv[0] if argv[:1] and argv[0] in GROUPS else ""
-    word, rest = (argv[1:2], argv[2:]) if group else (argv[:1], argv[1:])
+    group = [word for word in argv[:1] if verbs_of(word)]
+    word, rest = argv[len(group) : len(group) + 1], argv[len(group) + 1 :]
     now = MEANT.get(word[0]) if word else None
-    if now is None or os.path.lexists(word[0]):
+    verbs = verbs_of(" ".join(group))
+    if now is None or os.path.lexists(word[0]) or now not in verbs or word[0] in verbs:
         return
     if not group and word == ["start"] and any(one.endswith((".yaml", ".yml")) for one in rest):
         now = "campaign start"
-    verbs: Collection[str] = GROUPS[group][1] if group else COMMANDS
-    if now.partition(" ")[0] not in {*verbs, *(() if group else GROUPS)} or word[0] in verbs:
-        return
     from autoresearch.errors import UsageError
 
-    words = [*([group] if group else []), *now.split(), *rest]
-    there = " ".join([*([group] if group else []), word[0]])
-    raise UsageError(f"there is no command `{there}`. Did you mean `{' '.join(words[: len(words) - len(rest)])}`?",
-                     fix=f"autoresearch {shlex.join(words)}", code="no_such_command")  # fmt: skip
-
-
-def _named(former: str, words: Sequence[str]) -> list[str]:
-    """What followed a former name, with the name that it left out where today's command needs one."""
-    if former not in UNNAMED:
-        return list(words)
-    names = [word for word in words if not word.startswith("-")]
-    named = len(names) > 1 if former.endswith("tell") else words[:1] == names[:1] != []  # `tell` had words after it
-    return list(words) if named else [UNNAMED[former], *words]
+    words = [*group, *now.split()]
+    raise UsageError(
+        f"there is no command `{' '.join([*group, *word])}`. Did you mean `{' '.join(words)}`?",
+        fix=f"autoresearch {shlex.join([*words, *rest])}",
+        code="no_such_command",
+    )
 
 
 def _started(argv: list[str]) -> list[str]:
     """Expand `campaign FILE`, `campaign --count 24` to `campaign start ...`."""
-    named = argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], GROUPS["campaign"][1])
+    named = argv[1:2] in (["--help"], ["-h"], []) or _names_a_verb(argv[1], verbs_of("campaign"))
     return argv if argv[:1] != ["campaign"] or named else ["campaign", "start", *argv[1:]]
 
 
@@ -295,45 +255,39 @@ def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
 
 def _app(argv: Sequence[str]) -> Any:
     """A typer app with only the requested command, or with all commands for help."""
-    import typer
-
     from autoresearch.commands.help_pages import CONTEXT, PlainCommand
 
     if COMPLETES in os.environ:  # the words typed so far come in the environment
         argv = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
-    app = _typer("Run RL experiments from blueprints while nobody watches.", completes=True)
-    words = [a for a in argv if not a.startswith("-")]
-    wanted = words[0] if argv and words[:1] == list(argv[:1]) else ""
-    for name, entry in COMMANDS.items():
-        if name in CALLED_BY_US and name != wanted:
-            continue  # else typer would suggest it for a typo
-        if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
-            shown = {"help": entry[1], "short_help": entry[1], "hidden": name in CALLED_BY_US}
-            loaded = _load(entry, real=name == wanted)
-            app.command(name, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
-    for name, (text, entries) in GROUPS.items():
-        if wanted in ("", name) or wanted not in COMMANDS | GROUPS:
-            group = _typer(text)
-            for sub, entry in entries.items():
-                if sub in CALLED_BY_US and sub not in words[1:2]:
-                    continue
-                shown = {"help": entry[1], "short_help": entry[1], "hidden": sub in CALLED_BY_US}
-                loaded = _load(entry, real=name == wanted and sub in words[1:2])
-                group.command(sub, cls=PlainCommand, context_settings=CONTEXT, **shown)(loaded)
-            app.add_typer(group, name=name, short_help=text, hidden=all(sub in CALLED_BY_US for sub in entries))
-    assert isinstance(app, typer.Typer)
-    return app
+    apps = {"": _typer("Run RL experiments from blueprints while nobody watches.", "")}
+    first = argv[0] if argv and argv[0] in verbs_of("") else ""
+    known = " ".join(_known([word for word in argv if not word.startswith("-")])) if first else ""
+    for name, command in COMMANDS.items():
+        group, _, verb = name.rpartition(" ")
+        if first not in ("", name, group) or (name in CALLED_BY_US and name not in (first, known)):
+            continue  # else typer would suggest what our own programs call for a typo
+        shown = {"name": verb, "short_help": command.about, "hidden": name in CALLED_BY_US}
+        if not command.function:
+            apps[name] = _typer(command.about, name)
+            apps[group].add_typer(apps[name], **shown)
+        else:
+            function = _load(command.function, real=name == known)
+            options = {"cls": PlainCommand, "context_settings": CONTEXT, "help": command.about, **shown}
+            apps[group].command(**options)(function)
+    return apps[""]
 
 
-def _typer(text: str, *, completes: bool = False) -> Any:
+def _typer(about: str, name: str) -> Any:
+    """The app of a group, or with no name of the whole program."""
     import typer
 
-    from autoresearch.commands.help_pages import CONTEXT, SectionedGroup
+    from autoresearch.commands.help_pages import CONTEXT, grouped
 
+    own = {command.split()[-1]: COMMANDS[command].section for command in COMMANDS if command.rpartition(" ")[0] == name}
     app = typer.Typer(
-        cls=SectionedGroup,
+        cls=grouped(own),
         context_settings=CONTEXT,
-        add_completion=completes,
+        add_completion=not name,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
@@ -343,7 +297,7 @@ def _typer(text: str, *, completes: bool = False) -> Any:
     def root(debug: bool = no) -> None:
         """`run` has taken the option out."""
 
-    app.callback(help=text)(root if completes else _nothing)
+    app.callback(help=about)(_nothing if name else root)
     return app
 
 
@@ -351,30 +305,28 @@ def _nothing() -> None:
     pass
 
 
-def _load(entry: Entry, *, real: bool) -> Callable[..., Any]:
+def _load(function: str, *, real: bool) -> Callable[..., Any]:
     if not real:
         return lambda: None
-    module, _, function = entry[0].partition(":")
-    loaded = getattr(importlib.import_module(f"autoresearch.commands.{module}"), function)
-    assert callable(loaded)
-    return loaded  # type: ignore[no-any-return]
+    from autoresearch.commands.output import with_json
+
+    module, _, name = function.partition(":")
+    return with_json(getattr(importlib.import_module(f"autoresearch.commands.{module}"), name))
 
 
 def _fail(argv: Sequence[str], error: Any) -> int:
-    from autoresearch.commands.output import print_error
+    from autoresearch.commands.output import print_error, typed
     from autoresearch.runner.debug_log import note
 
     note("%s", error.message, traceback=error)
-    print_error(error, as_json="--json" in argv, command=" ".join(_known(argv)))
+    typed.as_json = "--json" in argv
+    print_error(error)
     return int(error.exit_code)
 
 
 def _known(argv: Sequence[str]) -> list[str]:
     """The words of a command line that name a known command; [] if there are none."""
-    name, sub = (*argv, "", "")[:2]
-    if name in GROUPS:
-        return [name, sub] if sub in GROUPS[name][1] else [name]
-    return [name] if name in COMMANDS else []
+    return next((list(argv[:count]) for count in (2, 1) if " ".join(argv[:count]) in COMMANDS), [])
 
 
 def _unexpected(argv: Sequence[str], error: Exception) -> int:

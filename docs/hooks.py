@@ -66,11 +66,9 @@ def shown_commands() -> Iterator[tuple[str, str]]:
     """Name and line of help of each command that help shows."""
     from autoresearch import cli
 
-    for name, (_, about) in cli.COMMANDS.items():
-        if name not in cli.CALLED_BY_US:
-            yield name, about
-    for group, (_, verbs) in cli.GROUPS.items():
-        yield from ((f"{group} {verb}", about) for verb, (_, about) in verbs.items() if verb not in cli.CALLED_BY_US)
+    for name, command in cli.COMMANDS.items():
+        if command.function and command.section:
+            yield name, command.about
 
 
 def _command(name: str, about: str) -> Iterator[str]:

@@ -9,7 +9,8 @@ from collections import Counter
 
 from typer.models import OptionInfo
 
-from autoresearch.cli import CALLED_BY_US, COMMANDS, GROUPS
+from autoresearch.cli import COMMANDS
+from autoresearch.commands.output import with_json
 from tests.test_house import (
     PACKAGE,
     ROOT,
@@ -26,15 +27,12 @@ from tests.test_house import (
 
 def commands_and_options() -> tuple[int, int]:
     """How many commands the help shows, and how many options they take together; groups are no commands."""
-    named = [*COMMANDS.items(), *(entry for _, entries in GROUPS.values() for entry in entries.items())]
-    shown = [entry[0] for name, entry in named if name not in CALLED_BY_US]
+    shown = [command.function for command in COMMANDS.values() if command.function and command.section]
     options = 0
     for where in shown:
         module, _, function = where.partition(":")
-        signature = inspect.signature(
-            getattr(importlib.import_module(f"{PACKAGE}.commands.{module}"), function), eval_str=True
-        )
-        for parameter in signature.parameters.values():
+        command = with_json(getattr(importlib.import_module(f"{PACKAGE}.commands.{module}"), function))
+        for parameter in inspect.signature(command).parameters.values():
             given = [*getattr(parameter.annotation, "__metadata__", ()), parameter.default]
             options += any(isinstance(one, OptionInfo) and not one.hidden for one in given)
     return len(shown), options

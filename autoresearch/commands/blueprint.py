@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
@@ -41,8 +42,7 @@ def new(
         typer.Option("--set", metavar="KEY=VALUE", help="Any other field, such as title, direction, venv_exe."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Render a blueprint from flags, a YAML file, or answers on a terminal."""
     from autoresearch.core.blueprint.fields import FIELD_NAMES
     from autoresearch.core.keys import ValueType
@@ -70,14 +70,12 @@ def new(
             f"autoresearch run {shlex.quote(path)} --dry-run",
         ],
     }
-    output.emit("blueprint new", payload, as_json=as_json, lines=[f"wrote {target}"])
-    return 0
+    return CommandResult(payload, [f"wrote {target}"])
 
 
 def check(
     path: Annotated[str, typer.Argument(metavar="BLUEPRINT", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.remote_files.remote_code import files_of
@@ -122,10 +120,10 @@ def check(
     bad = len(errors(found))
     lines = [*map(str, found), f"first step: {rule}"]
     lines.append(f"{path}: {counted(bad, 'error')}, {counted(len(found) - bad, 'warning')}")
-    if refusals:
-        payload["next"] = []
-    output.emit("blueprint check", payload, as_json=as_json, lines=lines, refusals=refusals)
-    return refusals[0].exit_code if refusals else 0
+    if not refusals:
+        return CommandResult(payload, lines)
+    payload["next"] = []  # people see what refuses it among the findings
+    return CommandResult(payload, lines, refusals[0].exit_code, refusals if output.typed.as_json else ())
 
 
 def ask_for_blueprint() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign_plan import agreed
-from autoresearch.commands.campaign_status import best_words, drawn, headlines, payload_of, seed_lines, state_of
+from autoresearch.commands.campaign_plan import unless_agreed
+from autoresearch.commands.campaign_view import changed, live_parts, stand_result, state_of
+from autoresearch.commands.live_line import live_line
 from autoresearch.commands.name_lookup import target_named
-from autoresearch.commands.terminal_notice import ring
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 
@@ -47,13 +47,13 @@ def start(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; change nothing.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return as soon as it runs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met.
 
     `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
     """
-    from autoresearch.commands.init import campaign_file_here
+    from autoresearch.commands.notice_checks import warn_of_recipients
+    from autoresearch.commands.project import campaign_file_here
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
@@ -73,52 +73,37 @@ def start(
         "gpus": gpus,
         "agent": agent,
     }
-    from autoresearch.commands.notice_checks import warn_of_recipients
-
     parts = real_parts()
-    asking = not (dry_run or yes or as_json or output.agent_or_pipe())
-    unasked = yes and not dry_run
-    campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=unasked)
+    asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
+    campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=yes and not dry_run)
     with _typed_again():
         proposed = resolve_campaign(campaign_file, parts)
         findings = preflight(proposed)
-    begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
-    refused = 0 if dry_run or asking else UsageError.exit_code
-    if (dry_run or not yes) and not agreed(
-        proposed, findings, begins, as_json=as_json, asking=asking, exit_code=refused
-    ):
-        return refused
+    if dry_run or not yes:
+        begins = f"when {campaign_file['after']} is over" if campaign_file["after"] else ""
+        code = 0 if dry_run or asking else UsageError.exit_code
+        if plan := unless_agreed(proposed, findings, begins, asking=asking, exit_code=code):
+            return plan
     if campaign_file["after"]:
-        return _begin_later(campaign_file, flags, set_ or (), as_json=as_json)
+        return _begin_later(campaign_file, flags, set_ or ())
     if not proposed.trainer_settings.steps_known:
         output.remark(f"first step: {proposed.first_step_rule}")
     if proposed.earlier:
         output.remark(proposed.earlier)
     if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
-        campaign_dir = proposed.campaign_dir
-        if not detach:
-            return follow(campaign_dir, as_json=as_json)
-        output.emit("campaign start", payload_of(campaign_dir, state_of(campaign_dir)), as_json=as_json)
-        return 0
+        return changed(proposed.campaign_dir, " runs already") if detach else follow(proposed.campaign_dir)
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     attach = start_campaign.start_and_wait(campaign_dir, parts)
     warn_of_recipients(Path(proposed.spec.blueprint).parent, parts.environ)
     if detach:
-        state = state_of(campaign_dir)
-        lines = [
-            f"{proposed.spec.name} in {campaign_dir.path} runs; attach: {attach}",
-            f"ledger: {campaign_dir.ledger}",
-        ]
-        output.emit(
-            "campaign start", payload_of(campaign_dir, state) | {"attach": attach}, as_json=as_json, lines=lines
-        )
-        return 0
+        result = changed(campaign_dir, f" runs; attach: {attach}", {"attach": attach})
+        return CommandResult(result.payload, [*result.lines, f"ledger: {campaign_dir.ledger}"])
     output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
-    return follow(campaign_dir, as_json=as_json)
+    return follow(campaign_dir)
 
 
-def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str], *, as_json: bool) -> int:
+def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: Sequence[str]) -> CommandResult:
     """Of a file with `after: NAME`: have the campaign started when the one that it waits for is over."""
     from autoresearch.lab.campaign_setup import campaign_registry, successors
     from autoresearch.lab.campaigns.campaign_status import has_ended
@@ -134,9 +119,7 @@ def _begin_later(campaign_file: CampaignFile, flags: Mapping[str, Any], pairs: S
         "campaign": successor.source,
         "next": [f"autoresearch wait {before.path.name} --for 100s"],
     }
-    lines = [f"{before.path.name} starts it at its end: {successor.words}"]
-    output.emit("campaign start", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, [f"{before.path.name} starts it at its end: {successor.words}"])
 
 
 @contextlib.contextmanager
@@ -146,60 +129,47 @@ def _typed_again() -> Iterator[None]:
         yield
     except AutoresearchError as error:
         if error.setting:
-            words = [word for word in output.typed if word != "--json"]
-            error.fix = shlex.join(["autoresearch", *words, "--set", error.setting])
+            error.fix = output.typed.again("--set", error.setting, without=("--json",))
         raise
 
 
-def follow(
-    campaign_dir: CampaignDir,
-    *,
-    as_json: bool,
-    command: str = "campaign start",
-    more: Mapping[str, Any] | None = None,
-) -> int:
+def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> CommandResult:
     """Print what the controller says until the campaign is over, paused or waits; Ctrl-C leaves it alone."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
-    spec_name = state_of(campaign_dir).spec.name
+    name = state_of(campaign_dir).spec.name
     try:
-        with drawn(as_json=as_json) as (say, show):
-            _follow(campaign_dir, say, show)
+        _follow(campaign_dir)
     except KeyboardInterrupt:
-        output.remark(f"the campaign goes on without this terminal: autoresearch wait {spec_name}")
+        output.remark(f"the campaign goes on without this terminal: autoresearch wait {name}")
         raise
-    state = state_of(campaign_dir)
-    payload = payload_of(campaign_dir, state) | dict(more or {})
-    if payload["state"] == CampaignPhase.DEAD:
+    result = stand_result(campaign_dir, state_of(campaign_dir), more=more or {})
+    if result.payload["state"] == CampaignPhase.DEAD:
         raise AutoresearchError(
-            f"the controller of {state.spec.name} died before the campaign was over; its runs go on",
+            f"the controller of {name} died before the campaign was over; its runs go on",
             hint="`campaign resume` takes them up again",
-            fix=f"autoresearch campaign resume {state.spec.name}",
+            fix=f"autoresearch campaign resume {name}",
             code="controller_died",
         )
-    lines = [*headlines(payload), f"best: {best_words(payload)}", *seed_lines(payload)]
-    output.emit(command, payload, as_json=as_json, lines=lines)
-    ring(f"{payload['campaign']}: {payload['state']}")
-    return 0
+    return result
 
 
-def _follow(
-    campaign_dir: CampaignDir, say: Callable[[str], None], show: Callable[[Any], None] | None
-) -> None:
+def _follow(campaign_dir: CampaignDir) -> None:
     """Print what its controller says until there is nothing more to follow, above a live line if there is one."""
     from autoresearch.core.campaign.spec import CampaignPhase
 
     at = 0
-    while True:
-        controlled = campaign_dir.controlled  # before the last look at what it said
-        at = _print_new(campaign_dir.log, at, say)
-        state = state_of(campaign_dir)
-        if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
-            _print_new(campaign_dir.log, at, say)
-            return
-        if show:
-            show(state)
-        time.sleep(0.3)
+    with live_line() as display:
+        while True:
+            controlled = campaign_dir.controlled  # before the last look at what it said
+            at = _print_new(campaign_dir.log, at, display.say)
+            state = state_of(campaign_dir)
+            if state.phase in (CampaignPhase.PAUSED, CampaignPhase.WAITING) or not controlled:
+                _print_new(campaign_dir.log, at, display.say)
+                return
+            if display.display:
+                display.show(live_parts(state))
+            time.sleep(0.3)
 
 
 def _print_new(log: Path, at: int, say: Callable[[str], None]) -> int:

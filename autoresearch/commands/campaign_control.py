@@ -1,4 +1,4 @@
-"""`autoresearch campaign pause|resume|stop|set`, and what hands a request to its controller."""
+"""`autoresearch campaign pause|resume|stop|set|approve|confirm`, and what hands a request to its controller."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.campaign import follow
-from autoresearch.commands.campaign_status import payload_of, state_of
+from autoresearch.commands.campaign_view import agent_lines, changed, known_idea, payload_of, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import ConflictError, UsageError
+from autoresearch.core.campaign.idea_name import idea_name
+from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.lab.campaigns import requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from autoresearch.core.campaign.state import CampaignState
     from autoresearch.core.metrics.objective import Objective
     from autoresearch.records.campaign_records import CampaignDir
 
 Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)]
+OfCampaign = Annotated[str, typer.Option("--campaign")]
 Reason = Annotated[str, typer.Option(help="Why; goes into the journal.")]
-Json = Annotated[bool, typer.Option("--json")]
+MOST_CHARACTERS = 4000  # of what the agent is told
 RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budget_tokens", "confirm_runs")
 _PAIR = re.compile(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
-MOST_CHARACTERS = 4000  # of a note to the agent
 
 
 def pause(
@@ -36,35 +41,31 @@ def pause(
     before_edits: Annotated[
         bool, typer.Option("--before-edits", help="Only hold code ideas back, for `campaign approve`.")
     ] = False,
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Begin nothing more; what runs goes on."""
+    campaign_dir = campaign_to_change(campaign, real_parts())
     if before_edits:
-        return ask(campaign, "hold", as_json=as_json, on=True, reason=reason)
-    return ask(campaign, "pause", as_json=as_json, reason=reason)
+        return ask(campaign_dir, "hold", on=True, reason=reason)
+    return ask(campaign_dir, "pause", reason=reason)
 
 
 def stop(
     campaign: Name = "",
     drain: Annotated[bool, typer.Option("--drain", help="Let what runs finish first.")] = False,
     reason: Reason = "",
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Stop what runs now, record it, and end the campaign."""
-    return ask(campaign, "drain" if drain else "stop", as_json=as_json, command="campaign stop", reason=reason)
+    return ask(campaign_to_change(campaign, real_parts()), "drain" if drain else "stop", reason=reason)
 
 
 def resume(
     campaign: Name = "",
     detach: Annotated[bool, typer.Option("--detach")] = False,
     yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
-    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns import requests
     from autoresearch.records import campaign_records
     from autoresearch.records.campaign_records import CampaignDir
 
@@ -83,27 +84,17 @@ def resume(
         requests.ask(campaign_dir, "resume")
     if not campaign_dir.controlled:
         start_campaign.start_and_wait(campaign_dir, parts)
-    if detach or output.agent_or_pipe():
-        _settled(campaign_dir)
-        state = state_of(campaign_dir)
-        output.emit(
-            "campaign resume",
-            payload_of(campaign_dir, state),
-            as_json=as_json,
-            lines=[f"{state.spec.name} in {campaign_dir.path} goes on"],
-        )
-        return 0
-    return follow(campaign_dir, as_json=as_json)
+    if not (detach or output.agent_or_pipe()):
+        return follow(campaign_dir)
+    _settled(campaign_dir)
+    return changed(campaign_dir, " goes on")
 
 
 def set_rules(
     words: Annotated[list[str] | None, typer.Argument(metavar="[CAMPAIGN] KEY=VALUE...", show_default=False)] = None,
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Change the stop rules of a campaign, or confirm_runs; recorded. One that has ended goes on if it may."""
-    from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns import requests
 
     pairs = [word for word in words or () if _PAIR.match(word)]
     names = [word for word in words or () if not _PAIR.match(word)]
@@ -116,8 +107,7 @@ def set_rules(
     parts = real_parts()
     campaign_dir = campaign_to_change(names[0] if names else "", parts)
     state = state_of(campaign_dir)
-    rules = _rules(pairs, state.spec.objective, parts.clock())
-    changes = state.spec.changed_rules(rules)
+    changes = state.spec.changed_rules(_rules(pairs, state.spec.objective, parts.clock()))
     if campaign_dir.controlled:
         requests.ask(campaign_dir, "set", **changes)
         _settled(campaign_dir)
@@ -126,10 +116,7 @@ def set_rules(
         start_campaign.start_and_wait(campaign_dir, parts)
     else:
         requests.note(campaign_dir, "rules", **changes)
-    state = state_of(campaign_dir)
-    lines = [f"{state.spec.name} in {campaign_dir.path}: {', '.join(f'{k} = {v}' for k, v in changes.items())}"]
-    output.emit("campaign set", payload_of(campaign_dir, state), as_json=as_json, lines=lines)
-    return 0
+    return changed(campaign_dir, f": {', '.join(f'{k} = {v}' for k, v in changes.items())}")
 
 
 def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, Any]:
@@ -138,11 +125,10 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
     from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS, TYPES
     from autoresearch.lab.yaml_files import parse_pairs
 
-    given = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")
-    if unset := next((name for name, value in given.items() if value is None), None):
-        raise UsageError(f"{unset}=null: a stop rule of a campaign that has started can be changed, not removed")
-    values: dict[str, Any] = {}
-    for name, value in given.items():
+    values = parse_pairs(pairs, {name: TYPES[name] for name in RULES}, option="")
+    for name, value in values.items():
+        if value is None:
+            raise UsageError(f"{name}=null: a stop rule of a campaign that has started can be changed, not removed")
         try:
             values[name] = CAMPAIGN_KEYS[name].read(value, now)
             if name == "target":
@@ -152,15 +138,11 @@ def _rules(pairs: Sequence[str], objective: Objective, now: float) -> dict[str, 
     return values
 
 
-def ask(campaign: str, do: str, *, as_json: bool, command: str = "", ended: bool = False, **fields: Any) -> int:
+def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, **fields: Any) -> CommandResult:
     """Hand a request to the controller of a campaign, and say where the campaign stands then.
 
     `ended`: also of one that has ended: whoever continues it answers.
     """
-    from autoresearch.core.campaign.spec import CampaignPhase
-    from autoresearch.lab.campaigns import requests
-
-    campaign_dir = campaign_to_change(campaign, real_parts())
     state = state_of(campaign_dir)
     if state.phase is CampaignPhase.ENDED and not ended:
         fix = f"autoresearch report {state.spec.name}"
@@ -168,14 +150,12 @@ def ask(campaign: str, do: str, *, as_json: bool, command: str = "", ended: bool
     requests.ask(campaign_dir, do, **{k: v for k, v in fields.items() if v != ""})
     _settled(campaign_dir)
     state = state_of(campaign_dir)
-    words = "the request is recorded"
+    words = ": the request is recorded"
     if state.phase is CampaignPhase.ENDED:
         words += f"; go on with autoresearch campaign confirm {fields.get('slug', '')}"
     elif not campaign_dir.controlled:
         words += f"; no controller is running: autoresearch campaign resume {state.spec.name}"
-    lines = [f"{state.spec.name} in {campaign_dir.path}: {words}"]
-    output.emit(command or f"campaign {do}", payload_of(campaign_dir, state), as_json=as_json, lines=lines)
-    return 0
+    return changed(campaign_dir, words)
 
 
 def _settled(campaign_dir: CampaignDir) -> None:
@@ -186,3 +166,118 @@ def _settled(campaign_dir: CampaignDir) -> None:
     until = time.monotonic() + 3.0
     while campaign_dir.controlled and state_of(campaign_dir).requests < last and time.monotonic() < until:
         time.sleep(0.05)
+
+
+# ------------------------------------------------------------------------------------------ what a person lets pass
+
+
+def approve(
+    idea: Annotated[str, typer.Argument(metavar="IDEA", show_default=False)] = "",
+    campaign: OfCampaign = "",
+    every: Annotated[bool, typer.Option("--all", help="Hold no code idea back any more.")] = False,
+) -> CommandResult:
+    """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`), or one be built on and
+    claimed whose result looked doubtful.
+
+    Without an IDEA: what the agent has proposed and nobody has begun, what it was told, and what it has cost.
+    """
+    from autoresearch.core.controller.agent_schedule import held
+
+    campaign_dir = campaign_to_change(campaign, real_parts(), [idea])
+    if every:
+        return ask(campaign_dir, "hold", on=False)
+    state = state_of(campaign_dir)
+    if not idea:
+        return _proposals(campaign_dir, state)
+    known = next((one for one in state.doubtful if idea in (one.slug, str(one.index), f"#{one.index}")), None)
+    idea = known.slug if known else idea
+    names = [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)]
+    if idea not in names:
+        raise NotFoundError(
+            f"{state.spec.name} has no idea {idea!r} that waits for a person",
+            hint=f"waiting: {', '.join(names) or 'none'}",
+        )
+    return ask(campaign_dir, "approve", slug=idea, ended=bool(known))
+
+
+def _proposals(campaign_dir: CampaignDir, state: CampaignState) -> CommandResult:
+    from autoresearch.core.controller.agent_schedule import held, waiting
+
+    if not state.spec.research.agent:
+        raise ConflictError(f"{state.spec.name} has no agent", hint="--agent NAME when it is started")
+    kept_back = {one.slug for one in held(state)}
+    ideas = [
+        {
+            "slug": one.hypothesis.slug,
+            "name": idea_name(0, one.hypothesis),
+            "kind": one.hypothesis.kind,
+            "sentence": one.hypothesis.sentence,
+            "state": "held" if one.hypothesis.slug in kept_back else "ready" if one.made else "to be edited",
+        }
+        for one in waiting(state)
+    ]
+    refused = [
+        {"slug": one.slug, "name": idea_name(0, one), "reason": why} for one, why in state.research.refused[-20:]
+    ]
+    notes, vetoes = state.research.notes, [*sorted(state.unwanted), *state.research.vetoes]
+    payload = payload_of(campaign_dir, state)
+    payload |= {"proposals": ideas, "refused": refused, "told": notes, "vetoes": vetoes}
+    lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
+    lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
+    lines = lines or ["nothing is waiting"]
+    lines += [*(f"told: {text}" for text in notes[-5:]), *(f"vetoed: {text}" for text in vetoes[-5:])]
+    return CommandResult(payload, lines + agent_lines(payload, state)[:1])
+
+
+def confirm(
+    ideas: Annotated[list[str] | None, typer.Argument(metavar="IDEA...", show_default=False)] = None,
+    campaign: OfCampaign = "",
+) -> CommandResult:
+    """Put ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best.
+
+    A discarded idea may be named, too: the interval of its gain says what one run could not.
+    """
+    from autoresearch.core.campaign.judgement import unprovable
+    from autoresearch.core.controller.confirmation_rounds import plan_round
+    from autoresearch.core.controller.sentences import seed_words
+    from autoresearch.core.statistics.confirmation import fewest_runs
+    from autoresearch.lab.campaign_setup import start_campaign
+
+    parts = real_parts()
+    campaign_dir = campaign_to_change(campaign, parts, ideas or ())
+    state = state_of(campaign_dir)
+    name, is_over = state.spec.name, state.phase is CampaignPhase.ENDED
+    named = [known_idea(state, word) for word in ideas or []]
+    kept = f"autoresearch campaign status {name} --full"
+    for idea in named:
+        if idea.hypothesis.is_baseline:
+            raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed", fix=kept)
+        if idea.pruned or not (idea.status in ("keep", "discard") and idea.values):
+            why = "ended early" if idea.pruned else idea.status or "not over"
+            raise ConflictError(f"{idea.name} has no result that could be confirmed ({why})", fix=kept)
+    asked = named or ([state.best] if state.best else [])
+    if done := next((idea for idea in asked if idea.confirmed == "confirmed"), None):
+        raise ConflictError(f"{done.name} is confirmed already", fix=f"autoresearch report {name}")
+    if not ideas and not (state.best and state.best.index > 1):
+        more = f"autoresearch campaign set {name} count={state.attempted + 10}"
+        more = more if is_over else f"autoresearch wait {name}"
+        raise ConflictError(f"{name} keeps nothing but its baseline: there is nothing to confirm", fix=more)
+    if state.unseeded and all(idea.confirmed for idea in asked):
+        raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
+    if asked and all(map(unprovable, asked)):
+        words = "; ".join(f"{idea.name}: {unprovable(idea)}" for idea in asked)
+        hint = "further runs would show the same: `campaign fix` changes its code, `campaign add` tries it another way"
+        raise ConflictError(words, hint=hint, code="unprovable")
+    planned, cost = plan_round(state, asked)
+    least = fewest_runs(1 + len(state.rounds))
+    if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
+        fix = f"autoresearch campaign set {name} confirm_runs={least}"
+        raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")
+    requests.ask(campaign_dir, "confirm", slugs=[idea.slug for idea in named])
+    if not campaign_dir.controlled:
+        if is_over:
+            start_campaign.continue_with(campaign_dir, {})
+        start_campaign.start_and_wait(campaign_dir, parts)
+    names = ", ".join(idea.name for idea in named) or "the best idea"
+    result = changed(campaign_dir, f": {'put to the proof; ' if planned else ''}{cost}")
+    return CommandResult(result.payload, [f"{names} of {line}" for line in result.lines])

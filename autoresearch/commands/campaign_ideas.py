@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
-from autoresearch.commands.campaign_control import MOST_CHARACTERS, Json, Name, Reason, ask
-from autoresearch.commands.campaign_status import idea_named, known_idea, payload_of, state_of
+from autoresearch.commands.campaign_control import MOST_CHARACTERS, Name, OfCampaign, Reason, ask
+from autoresearch.commands.campaign_view import changed, idea_named, known_idea, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from autoresearch.records.campaign_records import CampaignDir
 
+Pairs = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")]
+
 
 def add(
     campaign: Name = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    set_: Pairs = None,
     file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry, or a list of entries.")] = "",
     sentence: Annotated[str, typer.Option(help="The idea in words.")] = "",
     slug: Annotated[str, typer.Option(help="Its name.")] = "",
     parent: Annotated[str, typer.Option(help="best, baseline, or an idea such as #7.")] = "",
     simpler: Annotated[bool, typer.Option("--simpler", help="Kept when only as good.")] = False,
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Add an idea to the queue of a campaign that runs."""
     from autoresearch.core.campaign.spec import CampaignPhase
     from autoresearch.lab.campaigns import requests
@@ -43,22 +45,21 @@ def add(
         entries.append({"overrides": _overrides(set_), **{name: value for name, value in given.items() if value}})
     if not entries:
         raise UsageError("what is to be added?", hint="--set KEY=VALUE, or --from FILE")
-    refuse_entries(campaign_dir, entries, file)
+    _refuse_entries(campaign_dir, entries, file)
     campaign_dir.queue.mkdir(exist_ok=True)
     for entry in entries:
         append_line(campaign_dir.queue / ADDED, b"- " + json.dumps(entry, ensure_ascii=False).encode() + b"\n")
     requests.ask(campaign_dir, "add")
     state = state_of(campaign_dir)
-    payload = payload_of(campaign_dir, state) | {"added": len(entries)}
+    payload: dict[str, Any] = {"added": len(entries)}
     lines = [f"{len(entries)} added to {state.spec.name} in {campaign_dir.path}"]
     if state.phase is CampaignPhase.ENDED:  # nobody looks at its queue
         lines.append(f"it has ended ({state.reason}), and tries nothing more before its stop rules are changed")
         payload["next"] = [f"autoresearch campaign set {state.spec.name} count={state.attempted + len(entries)}"]
-    output.emit("campaign add", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(changed(campaign_dir, "", payload).payload, lines)
 
 
-def refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
+def _refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
     from autoresearch.lab.ideas.idea_sources import ADDED
@@ -80,12 +81,11 @@ def refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> 
 
 def fix(
     idea: Annotated[str, typer.Argument(metavar="IDEA")],
-    campaign: Annotated[str, typer.Option("--campaign")] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A recipe key.")] = None,
+    campaign: OfCampaign = "",
+    set_: Pairs = None,
     file: Annotated[str, typer.Option("--from", metavar="YAML", help="An entry with files, patches, overrides.")] = "",
     note: Annotated[str, typer.Option(help="What was repaired.")] = "",
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.core.controller.answer_requests import unrepairable
     from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
@@ -105,15 +105,14 @@ def fix(
         raise UsageError("what is to be repaired?", hint="--set KEY=VALUE, or --from FILE")
     if findings := entry_findings([entry], file):
         raise QueueInvalid(findings)
-    return ask(str(campaign_dir.path), "fix", as_json=as_json, slug=known.slug, entry=entry, note=note)
+    return ask(campaign_dir, "fix", slug=known.slug, entry=entry, note=note)
 
 
 def skip(
     what: Annotated[str, typer.Argument(metavar="IDEA|TEXT", show_default=False)],
-    campaign: Annotated[str, typer.Option("--campaign")] = "",
+    campaign: OfCampaign = "",
     reason: Reason = "",
-    as_json: Json = False,
-) -> int:
+) -> CommandResult:
     """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
     from autoresearch.core.controller.scheduler import decided
     from autoresearch.lab.ideas.idea_sources import waiting_names
@@ -122,31 +121,26 @@ def skip(
     if len(what) > MOST_CHARACTERS:
         raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
     campaign_dir = campaign_to_change(campaign, real_parts(), [what])
-    campaign, state = str(campaign_dir.path), state_of(campaign_dir)
+    state = state_of(campaign_dir)
     idea = idea_named(state, what)
     what = idea.slug if idea else what
-    refuse_baseline(what)
+    if what.lower() == "baseline":
+        raise UsageError(
+            "the baseline is what all else is measured against: it cannot be skipped",
+            hint="`campaign stop` ends a campaign",
+        )
     proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
     if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
         if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
             output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
-            return ask(campaign, "veto", as_json=as_json, command="campaign skip", what=what, reason=reason)
+            return ask(campaign_dir, "veto", what=what, reason=reason)
         raise NotFoundError(
             f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
             fix=f"autoresearch campaign status {state.spec.name} --full",
         )
     if idea is not None and decided(state, idea):
         raise ConflictError(f"{idea.name} is over ({idea.status}): nothing of it is left to skip", code="idea_over")
-    return ask(campaign, "skip", as_json=as_json, reason=reason, slug=what)
-
-
-def refuse_baseline(slug: str) -> None:
-    """UsageError for the one idea that cannot be done without."""
-    if slug.strip().lower() == "baseline":
-        raise UsageError(
-            "the baseline is what all else is measured against: it cannot be skipped",
-            hint="`campaign stop` ends a campaign",
-        )
+    return ask(campaign_dir, "skip", reason=reason, slug=what)
 
 
 def _listed(file: str) -> list[Any]:
@@ -159,18 +153,18 @@ def _listed(file: str) -> list[Any]:
     path = Path(file)
     if not path.is_file():
         raise NotFoundError(f"there is no file {path}")
-    found = parse_any(path.read_bytes(), str(path))
+    entries = parse_any(path.read_bytes(), str(path))
     folder = path.absolute().parent
-    return [found_from_anywhere(entry, folder) for entry in (found if isinstance(found, list) else [found])]
+    return [found_from_anywhere(entry, folder) for entry in (entries if isinstance(entries, list) else [entries])]
 
 
 def _overrides(pairs: list[str]) -> dict[str, Any]:
     from autoresearch.lab.yaml_files import parse_any
 
-    found: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not sign or not key.strip():
             raise UsageError(f"--set {pair!r} is no KEY=VALUE", hint="--set optimizer.lr=3e-5")
-        found[key.strip()] = parse_any(value.encode(), "--set")
-    return found
+        overrides[key.strip()] = parse_any(value.encode(), "--set")
+    return overrides

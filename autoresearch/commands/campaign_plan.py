@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.core.text.counted import counted
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -17,51 +18,47 @@ if TYPE_CHECKING:
 
 
 PUT_ON = "the best idea so far when each begins; `parent: baseline` in an entry keeps questions apart"
-
-
 _JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 
 
-def agreed(
-    proposed: ProposedCampaign, findings: Any, begins: str, *, as_json: bool, asking: bool, exit_code: int
-) -> bool:
-    """Show the plan; ask, or else say how to agree and change nothing."""
+def unless_agreed(
+    proposed: ProposedCampaign, findings: Any, begins: str, *, asking: bool, exit_code: int
+) -> CommandResult | None:
+    """Show the plan and ask; None where a person agreed, else what is to be said: how to agree, and nothing changed."""
     from autoresearch.lab.disk.campaign_disk import planned_disk
 
     disk = planned_disk(proposed.spec, proposed.cost.runs, proposed.base.checkout, real_parts())
-    rows = [*([("begins", begins)] if begins else []), *plan_rows(proposed, disk.words, [*findings, *disk.findings])]
-    words = [word for word in output.typed if word not in ("--json", "--dry-run", "--yes")]
-    approve = shlex.join(["autoresearch", *words, "--yes"])
-    if not asking:
-        payload = {
-            "campaign": proposed.spec.name,
-            "state": "planned",
-            "exit_code": exit_code,
-            "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
-            "cost": proposed.cost.to_json(),
-            "disk": disk.to_json(),
-            "remarks": [value for key, value in rows if key == "remark"],
-            "next": [approve],
-        }
-        lines = [f"{key:<12} {value}" for key, value in rows]
-        output.emit("campaign start", payload, as_json=as_json, lines=["nothing was changed; the plan is:", *lines])
-        if exit_code:
-            output.remark("nothing was started: --yes starts it, and --dry-run only plans")
-        return False
-    output.table([list(row) for row in rows], title="the campaign:")
-    return bool(typer.confirm("Start it?", default=True))
+    rows = [("begins", begins), *plan_rows(proposed, disk.words)]
+    rows = [row for row in rows if row[1]] + [("remark", str(finding)) for finding in (*findings, *disk.findings)]
+    if asking:
+        output.say("the campaign:")
+        output.table(rows)
+        return None if typer.confirm("Start it?", default=True) else CommandResult({})
+    payload = {
+        "campaign": proposed.spec.name,
+        "state": "planned",
+        "exit_code": exit_code,
+        "plan": {_JSON_KEYS.get(key, key): value for key, value in rows if key != "remark"},
+        "cost": proposed.cost.to_json(),
+        "disk": disk.to_json(),
+        "remarks": [value for key, value in rows if key == "remark"],
+        "next": [output.typed.again("--yes", without=("--json", "--dry-run", "--yes"))],
+    }
+    if exit_code:
+        output.remark("nothing was started: --yes starts it, and --dry-run only plans")
+    lines = ["nothing was changed; the plan is:", *(f"{key:<12} {value}" for key, value in rows)]
+    return CommandResult(payload, lines, exit_code=exit_code)
 
 
-def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> list[tuple[str, str]]:
-    """What will be run, where, for how long at most, and where each value came from."""
+def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, str]]:
+    """What will be run, where, for how long at most, and where each value came from; "" where there is nothing."""
     from autoresearch.core.campaign.stop_rules import span
 
-    spec = proposed.spec
+    spec, rules, trainer = proposed.spec, proposed.spec.rules, proposed.trainer_settings
 
     def source_of(key: str) -> str:
         return f"  ({spec.sources[key]})" if key in spec.sources else ""
 
-    rules = spec.rules
     left = f"{span(rules.deadline - spec.created)} from now" if rules.deadline else ""
     stops = [
         f"{rules.count} ideas, the baseline among them{source_of('count')}" if rules.count else "",
@@ -72,46 +69,44 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str, findings: Any) -> lis
         f"{spec.objective.metric} reaching {rules.target:g}" if rules.target is not None else "",
     ]
     dirty = proposed.base.dirty
-    each = f"at most {span(proposed.cost.limit_s)}"
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
-    where = proposed.trainer_settings.recording.source if proposed.trainer_settings.recording else None
-    baselines = f"{spec.replicates} run{'s' * (spec.replicates != 1)}"
-    rows = [
-        *([("campaign", proposed.earlier)] if proposed.earlier else []),
+    recording = trainer.recording.source if trainer.recording else None
+    differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
+    return [
+        ("campaign", proposed.earlier),
         ("objective", f"{spec.objective.metric}, {spec.objective.direction}{source_of('metric')}"),
-        ("command", " ".join(proposed.trainer_settings.resolved.blueprint.launch_command.split())[:200]),
+        ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200]),
         ("stops at", "; ".join(stop for stop in stops if stop)),
-        ("each run", f"{each}; {spec.parallel} at a time{source_of('parallel')}"),
+        ("each run", f"at most {span(proposed.cost.limit_s)}; {spec.parallel} at a time{source_of('parallel')}"),
         ("runs", proposed.cost.runs_words),
         ("hours", proposed.cost.hours_words),
-        *([("room", fits)] if (fits := proposed.cost.fits_words) else []),
+        ("room", proposed.cost.fits_words),
         ("first step", proposed.first_step_rule),
         ("where", f"{', '.join(map(str, spec.places))}{source_of('launcher')}"),
-        ("baseline", f"{baselines}, on {spec.branch('baseline')}{source_of('baseline')}"),
+        ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}"),
         ("seeds", _seed_words(proposed)),
-        *([("metrics", f"{where.format} in the directory of each run, switched on")] if where else []),
+        ("metrics", (recording and f"{recording.format} in the directory of each run, switched on") or ""),
         ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip()),
-        *([("put on", PUT_ON)] if spec.proposer.queue else []),
-        *([("space", f"{space}{source_of('space')}")] if space else []),
-        *_evaluation_row(proposed),
+        ("put on", PUT_ON if spec.proposer.queue else ""),
+        ("space", space and f"{space}{source_of('space')}"),
+        ("measured by", _evaluation_words(proposed)),
         *_agent_rows(spec),
-        *([("early stop", f"{spec.prune}, after step {spec.warmup}{source_of('prune')}")] if spec.prune else []),
+        ("early stop", spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}"),
         ("re-tests", f"up to {spec.retests} more runs of an idea that looks better"),
         ("if it fails", _failure_words(proposed)),
         ("claims", _claim_words(spec)),
-        ("base", f"{spec.base}, {_files(len(dirty))} from HEAD" if dirty else spec.base),
-        *([("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""))] if dirty else []),
+        ("base", f"{spec.base}{differ}"),
+        ("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else "")),
         ("branches", f"{spec.prefix}/<idea>, all kept"),
         ("worktrees", f"{spec.parallel + 1} in {spec.trees}"),
         ("results", f"{spec.result_dir}/<idea>"),
         ("outputs", _outputs_words(proposed)),
         ("disk", disk_words),
         ("ledger", f"{spec.directory}/results.tsv"),
-        *([("GPUs", f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run")] if spec.gpus else []),
-        *([("include", ", ".join(spec.include))] if spec.include else []),
-        *([("hide", ", ".join(spec.hide))] if spec.hide else []),
+        ("GPUs", (spec.gpus and f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run") or ""),
+        ("include", ", ".join(spec.include)),
+        ("hide", ", ".join(spec.hide)),
     ]
-    return [*rows, *(("remark", str(finding)) for finding in findings)]
 
 
 def _values(space: object) -> str:
@@ -195,18 +190,13 @@ def _failure_words(proposed: ProposedCampaign) -> str:
     return f"{result}; one that the machine caused (preemption, a lost host, a full disk) is retried {times}, {begins}"
 
 
-def _files(number: int) -> str:
-    return "1 file differs" if number == 1 else f"{number} files differ"
-
-
-def _evaluation_row(proposed: ProposedCampaign) -> list[tuple[str, str]]:
+def _evaluation_words(proposed: ProposedCampaign) -> str:
     """What measures each run; where an agent edits what trains, also that nothing does."""
     notes = proposed.trainer_settings.resolved.blueprint.notes
     if notes.evaluate:
-        within = output.duration(notes.evaluate_s)
-        return [("measured by", f"{'; '.join(notes.evaluate)} at the base commit, within {within}")]
+        return f"{'; '.join(notes.evaluate)} at the base commit, within {output.duration(notes.evaluate_s)}"
     none = "the output of the training; `- evaluate: COMMAND` in the notes would measure it separately"
-    return [("measured by", none)] if proposed.spec.research.agent else []
+    return none if proposed.spec.research.agent else ""
 
 
 def _agent_rows(campaign_spec: CampaignSpec) -> list[tuple[str, str]]:

@@ -9,12 +9,14 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.commits import commit_tree
@@ -38,21 +40,19 @@ _OWN = "autoresearch init YOUR-PROJECT"
 
 def demo(
     campaign: Annotated[bool, typer.Option("--campaign", help="A campaign of five ideas, and its report.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Train a tiny policy with real GRPO on this machine's CPU, and show what is recorded of it.
 
     It works in a new git repository below the state directory; the current directory is left alone.
     """
-
     root = demo_project(os.environ)
     output.remark(f"a scratch repository for the demo: {root}")
-    code = _campaign(root, as_json=as_json) if campaign else _run(root, as_json=as_json)
+    result = _campaign(root) if campaign else _run(root)
     output.remark_path()
-    return code
+    return result
 
 
-def _run(root: Path, *, as_json: bool) -> int:
+def _run(root: Path) -> CommandResult:
     from autoresearch.commands.run import follow_to_end
     from autoresearch.lab import settings
     from autoresearch.lab.launch.experiment import Experiment, begin
@@ -64,10 +64,10 @@ def _run(root: Path, *, as_json: bool) -> int:
     run = launched.spec.run
     more = {"repository": str(root), "next": [f"autoresearch metrics {run}", "autoresearch demo --campaign", _OWN]}
     with _way_to_stop(f"stop {run} --reason 'enough of the demo'"):
-        return follow_to_end("demo", launched, experiment.parts, as_json=as_json, more=more)
+        return follow_to_end(launched, experiment.parts, more=more)
 
 
-def _campaign(root: Path, *, as_json: bool) -> int:
+def _campaign(root: Path) -> CommandResult:
     from autoresearch.commands.campaign import follow
     from autoresearch.lab.campaign_report.report import PAGE, PICTURE
     from autoresearch.lab.campaign_setup import start_campaign
@@ -91,11 +91,8 @@ def _campaign(root: Path, *, as_json: bool) -> int:
         "next": [f"autoresearch campaign status {shlex.quote(str(campaign_dir.path))} --full", _OWN],
     }
     with _way_to_stop(f"campaign stop {shlex.quote(str(campaign_dir.path))}"):
-        code = follow(campaign_dir, as_json=as_json, command="demo", more=more)
-    if not as_json:
-        output.say(f"report: {report.as_uri()}")
-        output.say(f"picture: {picture}")
-    return code
+        result = follow(campaign_dir, more)
+    return replace(result, lines=[*result.lines, f"report: {report.as_uri()}", f"picture: {picture}"])
 
 
 @contextlib.contextmanager

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.layout import table_lines
 from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.notice_checks import look_at_notices
+from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Severity
 from autoresearch.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
@@ -36,8 +38,7 @@ def doctor(
     notify: Annotated[
         bool, typer.Option("--notify", help="Send a test to everyone in `notify:`; 6 if one failed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Check tmux, git, disk, GPUs and sandboxes on this host. Exits 6 where a run could not start."""
     from autoresearch.git_repo import checkout as repository
     from autoresearch.lab import plugin_groups
@@ -77,29 +78,25 @@ def doctor(
     ]
     if canary and not inspections:
         output.remark("no canary was sent: name a target other than this machine, such as --launcher gpu1 --canary")
-    if as_json:
-        payload = {
-            "fit": fit,
-            "system": around.system,
-            "python": around.python,
-            "tmux": around.tmux,
-            "git": around.git,
-            "repository": str(repo.root) if repo else None,
-            "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
-            "big_volume": {"path": big.path or None, "why": big.why or None, "variables": dict(big.variables)},
-            "plugins": [_plugin(one, fault) for one, fault in plugins.items()],
-            "findings": [_finding(f) for f in found],
-            "places": [_payload(one) for one in inspections],
-            "notify": notices.payload,
-            "notify_problems": list(notices.problems),
-            "next": ["autoresearch run BLUEPRINT"] if fit else [],
-        }
-        output.emit("doctor", payload, as_json=True)
-    else:
-        output.table(rows)
-        for one in inspections:
-            _show(one)
-    return 0 if fit and not (notify and notices.failed) else EnvironmentUnusable.exit_code
+    payload = {
+        "fit": fit,
+        "system": around.system,
+        "python": around.python,
+        "tmux": around.tmux,
+        "git": around.git,
+        "repository": str(repo.root) if repo else None,
+        "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name} for g in around.gpus],
+        "big_volume": {"path": big.path or None, "why": big.why or None, "variables": dict(big.variables)},
+        "plugins": [_plugin(one, fault) for one, fault in plugins.items()],
+        "findings": [asdict(f) for f in found],
+        "places": [_payload(one) for one in inspections],
+        "notify": notices.payload,
+        "notify_problems": list(notices.problems),
+        "next": ["autoresearch run BLUEPRINT"] if fit else [],
+    }
+    code = 0 if fit and not (notify and notices.failed) else EnvironmentUnusable.exit_code
+    lines = [TableRows(rows), *(line for one in inspections for line in _target_lines(one))]
+    return CommandResult(payload, lines, exit_code=code, next_shown=0)
 
 
 def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) -> list[Inspected]:
@@ -122,34 +119,20 @@ def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) 
     return found
 
 
-def _show(inspected: Inspected) -> None:
-    """A target in lines of 80 columns, long ones folded below themselves."""
-    import textwrap
-
-    output.say("")
-    output.say(f"{inspected.target}: {'fit' if inspected.fit else 'a run could not be sent there'}")
-    rows = [
-        *_facts(inspected),
-        *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in inspected.findings),
-    ]
-    width = max(len(name) for name, _ in rows) + 2
-    for name, text in rows:
-        folded = textwrap.wrap(text, WIDTH - width - 2, break_long_words=False, break_on_hyphens=False) or ["-"]
-        output.say(f"  {name.ljust(width)}{folded[0]}")
-        for line in folded[1:]:
-            output.say(" " * (width + 2) + line)
-
-
-def _facts(inspected: Inspected) -> list[tuple[str, str]]:
+def _target_lines(inspected: Inspected) -> list[str | TableRows]:
+    """A target, in lines of 80 columns."""
     answers = "no" if inspected.latency_s is None else f"yes, in {inspected.latency_s:.2f} s"
     offset = inspected.clock_offset_s
     clock = "" if offset is None else "as here" if abs(offset) < 1 else f"{offset:+.0f} s from ours"
-    return [
+    rows = [
         ("answers", answers),
         *([("clock", clock)] if clock else []),
         *inspected.rows,
         ("follower", inspected.followed.sentence),
+        *((f.severity.value, f.message + (f" ({f.hint})" if f.hint else "")) for f in inspected.findings),
     ]
+    fit = "fit" if inspected.fit else "a run could not be sent there"
+    return ["", f"{inspected.target}: {fit}", *(f"  {line}" for line in table_lines(rows, WIDTH - 2))]
 
 
 def _payload(inspected: Inspected) -> dict[str, Any]:
@@ -165,14 +148,10 @@ def _payload(inspected: Inspected) -> dict[str, Any]:
             "session": inspected.followed.session or None,
             "runs": inspected.followed.runs,
         },
-        "findings": [_finding(f) for f in inspected.findings],
+        "findings": [asdict(f) for f in inspected.findings],
     }
 
 
 def _plugin(plugin: Plugin, fault: str) -> dict[str, str | None]:
     names = {"group": plugin.group, "name": plugin.name}
     return {**names, "distribution": plugin.distribution, "version": plugin.version, "fault": fault or None}
-
-
-def _finding(finding: Finding) -> dict[str, str]:
-    return {"severity": finding.severity.value, "code": finding.code, "message": finding.message, "hint": finding.hint}

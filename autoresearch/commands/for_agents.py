@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.layout import Whole
+from autoresearch.commands.output import CommandResult
 from autoresearch.errors import UsageError
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="TOPIC", help="Without it: the list.")] = "",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Print one page of the skill, as it is for this version of the command."""
     from autoresearch import __version__
     from autoresearch.lab import skill
@@ -24,11 +25,7 @@ def show(
     if name:
         page = skill.topic(name)
         payload: dict[str, Any] = {"topic": page.name, "summary": page.summary, "version": __version__}
-        if as_json:
-            output.emit("skill show", {**payload, "text": page.text, "next": []}, as_json=True)
-        else:
-            output.say(page.text.rstrip("\n"))
-        return 0
+        return CommandResult(payload | {"text": page.text, "next": []}, [Whole(page.text.rstrip("\n"))])
     pages = skill.topics()
     payload = {
         "version": __version__,
@@ -36,8 +33,7 @@ def show(
         "next": ["autoresearch skill show TOPIC"],
     }
     lines = [f"{page.name.ljust(13)}{page.summary}" for page in pages]
-    output.emit("skill show", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, lines)
 
 
 def install(
@@ -45,8 +41,7 @@ def install(
     agents: Annotated[list[str] | None, typer.Option("--agent", metavar="NAME", help="Link it for these.")] = None,
     copy: Annotated[bool, typer.Option("--copy", help="Copies instead of links.")] = False,
     directory: Annotated[str, typer.Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
     from autoresearch.lab import skill
 
@@ -66,8 +61,7 @@ def install(
     }
     lines = [f"{one.done}: {one.path}" for one in done]
     lines += [f"kept: what had been edited there is in {one.kept}" for one in done if one.kept]
-    output.emit("skill install", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, lines)
 
 
 def _root(scope: str, directory: str) -> Path:
@@ -93,11 +87,10 @@ def mcp(
     print_config: Annotated[
         str, typer.Option(metavar="CLIENT", help="How to register it: claude, codex, gemini, opencode, cursor, json.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="With --print-config.")] = False,
-) -> int:
+) -> CommandResult | int:
     """Serve this machine's runs to a coding agent, outside of its sandbox; it ends with its stdin."""
     if print_config:
-        return _registration(print_config, as_json=as_json)
+        return _registration(print_config)
     from autoresearch.lab.mcp.server import McpServer
 
     if sys.stdin.isatty():
@@ -124,7 +117,7 @@ def _write(out: int, line: bytes) -> None:
         pass
 
 
-def _registration(client: str, *, as_json: bool) -> int:
+def _registration(client: str) -> CommandResult:
     from autoresearch.lab.mcp.registration import CLIENTS, registration
 
     if client not in CLIENTS:
@@ -132,5 +125,4 @@ def _registration(client: str, *, as_json: bool) -> int:
     found = registration(client, os.environ)
     payload: dict[str, Any] = {"client": client, "line": found.line or None, "next": []}
     payload |= {"file": found.file or None, "text": found.text or None}
-    output.emit("mcp", payload, as_json=as_json, lines=found.lines)
-    return 0
+    return CommandResult(payload, found.lines)

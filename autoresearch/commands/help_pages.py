@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-SECTIONS = {
-    "Runs": (
-        "run",
-        "status",
-        "wait",
-        "queue",
-        "logs",
-        "metrics",
-        "explain",
-        "stop",
-        "attach",
-        "note",
-    ),
-    "Results": ("report", "ledger", "compare", "repro"),
-    "Many runs": ("campaign",),
-    "Setup": ("demo", "doctor", "init", "config", "blueprint", "clean"),
-    "Coding agents, AgentJet": ("skill", "mcp", "scaffold"),
-}
-CAMPAIGN_SECTIONS = {
-    "Start and watch": ("start", "status"),
-    "Steer": ("pause", "resume", "stop", "set", "add", "skip", "fix", "approve"),
-    "Claims": ("confirm",),
-}
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-class SectionedGroup(TyperGroup):
-    """A group whose commands are listed in sections; those that are in none come last."""
+def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:
+    """A class of groups whose commands are listed in sections: of each command, the section's title."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections."""
-        rows = {
-            name: (name, command.short_help or command.get_short_help_str(1000))
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name)) is not None and not command.hidden
-        }
-        sections = SECTIONS if "run" in rows and "doctor" in rows else CAMPAIGN_SECTIONS if "pause" in rows else {}
-        for title, names in sections.items():
-            if found := [rows.pop(name) for name in names if name in rows]:
+    class SectionedGroup(TyperGroup):
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """Write the sections."""
+            rows: dict[str, list[tuple[str, str]]] = {}
+            for name, title in sections.items():
+                command = self.get_command(ctx, name)
+                if command is not None and not command.hidden:
+                    about = command.short_help or command.get_short_help_str(1000)
+                    rows.setdefault(title, []).append((name, about))
+            for title, listed in rows.items():
                 with formatter.section(title):
-                    formatter.write_dl(found)
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(rows.values()))
+                    formatter.write_dl(listed)
+
+    return SectionedGroup
 
 
 class PlainCommand(TyperCommand):

@@ -1,27 +1,36 @@
-"""What Runners, followers and controllers call, and nobody needs to type; `collect` and `swarm down` are safe to."""
+"""What Runners call, and nobody needs to type, though `collect` and `swarm down` are safe to.
+
+Records, worktrees, and the server's half of a run in swarm mode.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
+from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError
+from autoresearch.core.run.server import HasPrograms
+from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError, UsageError
+from autoresearch.lab.runs import sessions
 from autoresearch.records.rundir import RunDir
-from autoresearch.runner.masking import clean_text
+
+if TYPE_CHECKING:
+    from autoresearch.core.run.trainer import Trainer
+    from autoresearch.records.recorded_run import RecordedRun
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
 
 
 def before_training(run_dir: Annotated[Path, typer.Argument(show_default=False)]) -> int:
     """See that the worktree holds the run's commit, and note what `prepare:` has changed in it."""
     from autoresearch.lab.ideas import worktree_check
     from autoresearch.records.recorded_run import RecordedRun
-    from autoresearch.records.rundir import RunDir
 
     recorded = RecordedRun.read(RunDir(run_dir))
     worktree_check.before(recorded)
@@ -43,14 +52,10 @@ def evaluation_place(
     return 0
 
 
-def collect(
-    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+def collect(run: RunArgument) -> CommandResult:
     """Write the records of a run that is over; does nothing twice."""
-    from autoresearch.commands.outcome import show_outcome
+    from autoresearch.commands.run_view import outcome_result
     from autoresearch.lab.results.collect import collect as write_records
-    from autoresearch.lab.runs import sessions
 
     parts = real_parts()
     rundir = sessions.find(run, parts)
@@ -59,61 +64,75 @@ def collect(
     except (AutoresearchError, OSError) as error:
         _announce_full_disk(rundir, error)
         raise
-    show_outcome("collect", outcome, as_json=as_json)
-    return 0
+    return outcome_result(outcome)
 
 
 def _announce_full_disk(rundir: RunDir, error: Exception) -> None:
     """The Runner calls this once, and nobody reads what it prints."""
     from autoresearch.lab.campaigns.trouble import is_full
     from autoresearch.lab.notices.run_notices import announce_full_disk
-    from autoresearch.lab.runs.sessions import spec_of
 
     if is_full(error):
-        announce_full_disk(spec_of(rundir), error)
+        announce_full_disk(sessions.spec_of(rundir), error)
 
 
-def control_campaign(directory: Annotated[str, typer.Argument(metavar="DIR")]) -> int:
-    """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
-    import signal
-
-    from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.runs import detached
-    from autoresearch.records.campaign_records import CampaignDir
-
-    campaign_dir = CampaignDir(Path(directory))
-    with start_campaign.in_control(campaign_dir):
-        mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
-        os.environ.clear()
-        os.environ.update(detached.take_environment(campaign_dir.path))
-        os.environ.pop("AUTORESEARCH_RUN_ID", None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
-        detached.reported(campaign_dir.path)
-        from autoresearch.lab.campaigns.controller import Controller
-
-        say = Speaker(campaign_dir.log)
-        say(f"controller {os.getpid()} {mark} took {campaign_dir.path}")
-        controller = Controller(campaign_dir, real_parts(), say)
-        controller.run()
-        controller.close_pane()
-    return 0
+# ------------------------------------------------------------------------------------------ swarm
 
 
-class Speaker:
-    """Says it in the log, and in the pane as long as there is one."""
+def up(run: RunArgument) -> int:
+    """Start the server, see the engine off and one episode work: a `prepare` step."""
+    return _program("up", run)
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
 
-    def __call__(self, text: str) -> None:
-        line = f"{time.strftime('%H:%M:%S')} {clean_text(' '.join(text.split()))}\n"
-        try:
-            with self.log.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError:
-            pass  # a full disk; the journal and the ledger are the truth
-        try:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-        except OSError:
-            pass  # the terminal is gone
+def serve(run: RunArgument) -> int:
+    """Be the server's session."""
+    return _program("serve", run)
+
+
+def client(run: RunArgument) -> int:
+    """Be the client's session: the launch command, watched."""
+    return _program("client", run)
+
+
+def down(run: RunArgument) -> CommandResult:
+    """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
+    from autoresearch.core.run.spec import RunState
+    from autoresearch.lab.runs.record_lost import end_processes
+    from autoresearch.trainers import ask
+
+    recorded, trainer = _swarm_run(run)
+    rundir, name = recorded.rundir, recorded.spec.run
+    inside = os.environ.get("AUTORESEARCH_RUN_ID") == name  # we are a step of this very run
+    if rundir.state() in (RunState.RUNNING, RunState.EVALUATING) and not inside:
+        raise ConflictError(f"{name} still runs", fix=f"autoresearch stop {name}")
+    lines: list[str] = []
+    say = lines.append
+    if not output.typed.as_json:  # it takes a while
+        say = output.say
+        output.prose(f"{name} in {rundir.path}:")
+    free = ask.server(trainer).stop_server(str(rundir.path), end_processes, say)
+    payload = {"run": name, "run_dir": str(rundir.path), "down": free, "said": lines, "next": []}
+    return CommandResult(payload, exit_code=0 if free else ConflictError.exit_code)
+
+
+def _program(name: str, run: str) -> int:
+    recorded, trainer = _swarm_run(run)
+    assert isinstance(trainer, HasPrograms)
+    return trainer.run_program(name, str(recorded.rundir.path), host_services(), output.say)
+
+
+def _swarm_run(run: str) -> tuple[RecordedRun, Trainer]:
+    """The run of this name or directory, and its trainer. UsageError for one that has no server."""
+    from autoresearch.records.recorded_run import RecordedRun
+    from autoresearch.trainers import registry
+
+    here = RunDir(Path(run))
+    rundir = here if here.path.is_absolute() and here.spec.is_file() else sessions.find(run, real_parts())
+    try:
+        recorded = RecordedRun.read(rundir)
+    except OSError as error:
+        raise NotFoundError(f"{rundir.path}: the run directory is gone ({error.strerror})") from error
+    trainer = registry.by_name(recorded.spec.trainer)
+    if recorded.spec.swarm is None or not isinstance(trainer, HasPrograms):
+        raise UsageError(f"{rundir.path.name} is no run of swarm mode", hint="its blueprint has no `swarm_` notes")
+    return recorded, trainer

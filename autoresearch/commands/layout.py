@@ -1,4 +1,4 @@
-"""Lines for a person at a terminal: no word broken, paths from the working directory, verdicts in colour.
+"""Lines and tables for a person at a terminal: no word broken, paths from the working directory, verdicts in colour.
 
 A command line, and a path that is longer than the terminal is wide, stay in one piece, to be copied.
 """
@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 GAP = 2  # cells between columns
 LEAST = 12  # cells below which no column is squeezed
+WIDEST = 1 << 20  # cells: of a pipe
 NARROWEST = 20  # terminals below that are written to as if they were so wide
 COLOURS = {
     "32": ("keep", "kept", "confirmed", "finished", "ok", "fit"),
@@ -51,8 +53,7 @@ def for_people(text: str, stream: IO[str]) -> str:
     """Text as it is written to this stream: laid out and coloured where that is a terminal, else as it is."""
     if not stream.isatty():
         return text
-    if not isinstance(text, Whole):
-        text = "\n".join(wrapped(from_here(line), columns()) for line in text.split("\n"))
+    text = "\n".join(wrapped(from_here(line), columns()) for line in text.split("\n"))
     return painted(text) if has_colour(stream) else text
 
 
@@ -107,7 +108,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     from rich.cells import cell_len
 
     count = max(map(len, rows))
-    cells = [[from_here(cell) for cell in row] + [""] * (count - len(row)) for row in rows]
+    cells = [[*row, *[""] * (count - len(row))] for row in rows]
     sizes = [max(cell_len(line) for row in cells for line in row[n].split("\n")) for n in range(count)]
     while (over := sum(sizes) + GAP * (count - 1) - width) > 0 and max(sizes) > LEAST:
         widest = max(range(count), key=lambda n: (sizes[n], n))
@@ -131,3 +132,78 @@ def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 
 def _folded(cell: str, width: int) -> list[str]:
     return [piece for line in cell.split("\n") for piece in _lines(line, width, "") or [""]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a `grid`, in cells. The higher its rank, the sooner it goes where there is no room; 0 stays."""
+
+    name: str
+    rank: int = 0
+    least: int = WIDEST  # narrower says nothing
+    most: int = WIDEST
+    right: bool = False
+    middle: bool = False  # what is too long loses its middle: a run id ends in what makes it one
+    words: bool = False  # what is too long loses its last word
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table that fits: the columns that are shown with their widths, and the lines."""
+
+    columns: tuple[tuple[Column, int], ...]
+    header: str
+    rows: tuple[str, ...]
+
+    def size(self, name: str) -> int:
+        """Cells that a column has; 0 where there is no room for it, or nothing in it."""
+        return next((size for column, size in self.columns if column.name == name), 0)
+
+
+def grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Grid:
+    """Rows as lines of at most so many cells: columns go in an order, what is too long is cut, nothing is folded."""
+    from rich.cells import cell_len
+
+    natural: dict[Column, int] = {}
+    for n, column in enumerate(columns):
+        widest = max((cell_len(row[n]) for row in rows), default=0)
+        if widest or column.rank <= 0:
+            natural[column] = min(column.most, max(widest, cell_len(column.name)))
+    sizes: dict[Column, int] = {}
+    room, width = max(NARROWEST, width) + GAP, max(NARROWEST, width)
+    for column in sorted(natural, key=lambda one: one.rank):
+        room -= min(column.least, natural[column]) + GAP
+        if room < 0 and column.rank > 0:
+            break
+        sizes[column] = min(column.least, natural[column])
+    for column in sizes:  # those that go last grow first
+        spare = width - sum(sizes.values()) - GAP * (len(sizes) - 1)
+        sizes[column] += max(0, min(spare, natural[column] - sizes[column]))
+    shown = [(n, column, sizes[column]) for n, column in enumerate(columns) if column in sizes]
+    lines = [
+        (" " * GAP).join(_cell(row[n], column, size) for n, column, size in shown).rstrip()
+        for row in ([column.name for column in columns], *rows)
+    ]
+    return Grid(tuple((column, size) for _, column, size in shown), lines[0], tuple(lines[1:]))
+
+
+def _cell(text: str, column: Column, size: int) -> str:
+    from rich.cells import cell_len
+
+    while column.words and cell_len(text) > size and " " in text:
+        text = text.rpartition(" ")[0]
+    text = cut(text, size, middle=column.middle)
+    fill = " " * (size - cell_len(text))
+    return fill + text if column.right else text + fill
+
+
+def cut(text: str, width: int, *, middle: bool = False) -> str:
+    """At most so many cells of a text, with a mark where some of it is left out."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    if width < 2:
+        return text[:width] if width > 0 and text.isascii() else ""
+    tail = text[-min(7, width // 2) :] if middle and text.isascii() else ""
+    return set_cell_size(text, width - 1 - len(tail)).rstrip() + "…" + tail

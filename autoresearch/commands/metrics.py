@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoresearch.commands import layout, output
-from autoresearch.commands.layout import GAP
+from autoresearch.commands import output
+from autoresearch.commands.layout import WIDEST, Column, columns, grid
+from autoresearch.commands.output import CommandResult
 from autoresearch.core.text.counted import counted
 from autoresearch.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from autoresearch.core.metrics.signal import Reading
     from autoresearch.lab.results.readout import Readout
@@ -39,8 +41,7 @@ def metrics(
     key: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
     last: Annotated[int, typer.Option(help="Only the newest N steps and validations.")] = 0,
     out: Annotated[str, typer.Option(metavar="FILE", help="Write a table: .csv, .tsv, .jsonl, .parquet.")] = "",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Metrics by step, validations, and the source that was believed."""
     from autoresearch.lab.results import frames
 
@@ -52,16 +53,19 @@ def metrics(
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
     written = frames.write(found.shown, Path(out)) if out else None
     payload = _payload(found, last)
-    if as_json and out:  # which is where to read them
+    if out:  # which is where to read them
         left = len(payload["steps"]) + len(payload["validations"])
         payload |= {"steps": [], "validations": [], "left_off": payload["left_off"] + left}
-    elif as_json:
+    elif output.typed.as_json:
         _cap(payload)
-    payload["next"] = _next(name, log, out, empty=not found.best.readings)
+    what = f"--log {shlex.quote(log)}" if log else name
+    payload["next"] = [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
+    if not found.best.readings:
+        tail = [] if log else [f"autoresearch logs {name} --tail 40"]
+        payload["next"] = [f"autoresearch explain {what}", *tail]
     if out:
         payload["out"], payload["rows"] = str(Path(out).absolute()), written
-    output.emit("metrics", payload, as_json=as_json, lines=[] if as_json else _lines(name, found, payload))
-    return 0
+    return CommandResult(payload, _lines(name, found, payload))
 
 
 def _read(run: str, log: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
@@ -125,40 +129,33 @@ def _reading(reading: Reading) -> dict[str, Any]:
     return {"step": reading.step, "metrics": dict(reading.metrics), **({"ordinal": True} if reading.ordinal else {})}
 
 
-def _next(name: str, log: str, out: str, *, empty: bool) -> list[str]:
-    import shlex
-
-    what = f"--log {shlex.quote(log)}" if log else name
-    if empty:
-        return [f"autoresearch explain {what}", *([] if log else [f"autoresearch logs {name} --tail 40"])]
-    return [] if out else [f"autoresearch metrics {what} --out metrics.csv"]
-
-
-def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> list[str]:
+def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> Iterator[str]:
+    """What people see; made only where it is printed."""
     from autoresearch.core.metrics.signal import SignalKind
     from autoresearch.lab.results.results_file import STEP_COLUMNS, telling
 
     steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
-    lines = [f"{name} ({readout.trainer}): {counted(len(steps), 'step')}, {counted(len(validations), 'validation')}"]
-    lines += [f"from {payload['source_kind']} {payload['source']}" if readout.source else "no source holds a metric"]
-    lines += [payload["read"]] if payload["read"] else []
+    yield f"{name} ({readout.trainer}): {counted(len(steps), 'step')}, {counted(len(validations), 'validation')}"
+    yield f"from {payload['source_kind']} {payload['source']}" if readout.source else "no source holds a metric"
+    if payload["read"]:
+        yield payload["read"]
     others = [
         f"{s['kind']} ({s['readings']})" for s in payload["sources"] if s["path"] != payload["source"] and s["readings"]
     ]
-    lines += [f"checked against {', '.join(others)}"[:200]] if others else []
+    if others:
+        yield f"checked against {', '.join(others)}"[:200]
     if readout.objective:
         best = f" (best {output.number(payload['best'])})" if payload["best"] is not None else ""
         at = f" at step {payload['step']}{best}" if payload["metric_value"] is not None else ""
-        lines.append(f"{readout.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200])
+        yield f"{readout.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200]
     asked = readout.objective.keys if readout.objective else ()
-    lines += _table("step", steps, (*asked, *STEP_COLUMNS), STEP_ROWS)
-    lines += _table("validation", validations, telling(validations, asked), VALIDATION_ROWS)
+    yield from _table("step", steps, (*asked, *STEP_COLUMNS), STEP_ROWS)
+    yield from _table("validation", validations, telling(validations, asked), VALIDATION_ROWS)
     if readout.failure:
-        lines.append(f"failure: {readout.failure[0]}: {payload['failure']['line']}"[:300])
-    lines += [f"warning: {text}"[:300] for text in payload["warnings"][:TOLD]]
+        yield f"failure: {readout.failure[0]}: {payload['failure']['line']}"[:300]
+    yield from (f"warning: {text}"[:300] for text in payload["warnings"][:TOLD])
     if payload.get("out"):
-        lines.append(f"wrote {counted(payload['rows'], 'row')} to {payload['out']}")
-    return lines
+        yield f"wrote {counted(payload['rows'], 'row')} to {payload['out']}"
 
 
 def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str], rows: int) -> list[str]:
@@ -167,12 +164,16 @@ def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str]
 
     if not readings:
         return []
-    columns = columns_of(readings, tuple(dict.fromkeys(first_columns)), limit=COLUMNS)
+    names = columns_of(readings, tuple(dict.fromkeys(first_columns)), limit=COLUMNS)
+    heads = [title, *(name if len(name) <= WIDE else "…" + name[1 - WIDE :] for name in names)]
     stride = max(1, -(-(len(readings) - 1) // (rows - 1))) if len(readings) > 1 else 1
-    cells = [[title, *(name if len(name) <= WIDE else "…" + name[1 - WIDE :] for name in columns)]]
-    for reading in thinned(readings, stride):
-        cells.append([str(reading.step), *(output.number(reading.metrics.get(name)) for name in columns)])
-    width = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-    while len(width) > 2 and sys.stdout.isatty() and sum(width) + GAP * (len(width) - 1) > layout.columns():
-        width.pop()
-    return [(" " * GAP).join(row[n].rjust(size) for n, size in enumerate(width)) for row in cells]
+    cells = [
+        [str(reading.step), *(output.number(reading.metrics.get(name)) for name in names)]
+        for reading in thinned(readings, stride)
+    ]
+    shown = grid(
+        [Column(head, max(0, n - 1), right=True) for n, head in enumerate(heads)],
+        cells,
+        columns() if sys.stdout.isatty() else WIDEST,
+    )
+    return [shown.header, *shown.rows]

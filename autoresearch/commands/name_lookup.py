@@ -64,7 +64,7 @@ def campaign_to_change(name: str, parts: Parts, ideas: Sequence[str] | None = No
 
     if name or CampaignDir(Path.cwd()).spec.is_file():
         return campaign_registry.find(name, parts)
-    words = [word for word in output.typed if word != "--json"]
+    words = [word for word in output.typed.words if word != "--json"]
     verb, rest = words[:2], words[2:]
     own = campaign_registry.unfinished(parts)
     for word in ideas or ():

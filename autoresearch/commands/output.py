@@ -1,31 +1,138 @@
 """What every command prints: one flat JSON object, or a few lines for people. Data on stdout, the rest on stderr.
 
-Whatever passes here is shown without secrets.
+A command returns a `CommandResult`, and the front door prints it. Whatever passes here is shown without secrets.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import json
 import os
 import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from autoresearch.commands.layout import Whole, columns, for_people, has_colour, painted, table_lines, wrapped
+import typer
+
+from autoresearch.commands.layout import (
+    WIDEST,
+    Whole,
+    columns,
+    for_people,
+    from_here,
+    has_colour,
+    painted,
+    table_lines,
+    wrapped,
+)
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
 from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
 T = TypeVar("T")
-typed: list[str] = []  # the words of this command line
 ROOM = 8000  # characters of JSON that hold a series: about 2,000 tokens of an agent's context
 MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
+
+
+@dataclass(slots=True)
+class TypedLine:
+    """What was typed: its words, the command in them, and whether the answer is for a program."""
+
+    words: list[str]
+    command: str = ""
+    as_json: bool = False
+
+    def begin(self, words: Sequence[str], command: str) -> None:
+        """Another one."""
+        self.words, self.command, self.as_json = list(words), command, False
+
+    def again(self, *more: str, without: Sequence[str] = ("--json", "--dry-run")) -> str:
+        """The line to type, with other words."""
+        return shlex.join(["autoresearch", *(word for word in self.words if word not in without), *more])
+
+
+typed = TypedLine([])
+
+
+class LogLine(str):
+    """A line of a run's log: it ends between two words at a terminal, and nothing else is changed."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows of two or more columns, as wide as their widest cells; at a terminal no wider than that."""
+
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command has to say: keys for programs, lines for people. `lines` are made only where they are printed."""
+
+    payload: Mapping[str, Any]
+    lines: Iterable[str | TableRows] = ()
+    exit_code: int = 0
+    refusals: Sequence[AutoresearchError] = ()  # of a plan that cannot be carried out
+    next_shown: int = 3  # lines to type next that people see; 0 where their lines are data
+    rings: str = ""  # what a terminal shows whose person may look elsewhere by now
+
+
+def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command as typer is given it: with `--json`, and its result is printed."""
+
+    @functools.wraps(command)
+    def run(*, as_json: bool = False, **options: Any) -> int:
+        typed.as_json = as_json
+        result = command(**options)
+        return show(result) if isinstance(result, CommandResult) else int(result)
+
+    own = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    parameters = [*own.parameters.values(), option]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
+
+
+def show(command_result: CommandResult) -> int:
+    """Print a result: its JSON object, or its lines for people; its exit code."""
+    result, payload = command_result, command_result.payload
+    if typed.as_json:
+        whole = {"schema": SCHEMA, "command": typed.command, "ok": True, **payload, "error": None}
+        whole["next"] = [for_program(line) for line in payload.get("next", ())]
+        if result.refusals:
+            first, *others = map(_detail, result.refusals)
+            whole |= {"ok": False, "exit_code": result.exit_code, "error": {**first, "others": others}}
+            whole["next"] = [first["fix"]] if first["fix"] else []
+        say_json(whole)
+    else:
+        for line in result.lines:
+            if isinstance(line, TableRows):
+                table(line.rows)
+            elif isinstance(line, LogLine):
+                log_text(line)
+            else:
+                prose(line)
+        for error in result.refusals:
+            print_error(error)
+        for text in () if result.refusals else payload.get("next", ())[: result.next_shown]:
+            prose(f"next: {text}")
+    if result.rings:
+        ring(result.rings)
+    return result.exit_code
 
 
 def say(text: str = "") -> None:
@@ -36,15 +143,13 @@ def say(text: str = "") -> None:
 def prose(text: str) -> None:
     """The same for people: at a terminal, laid out and coloured. A `Whole` line is left as it is."""
     cleaned = clean_text(text)  # before it is cut: half a secret would not be known as one
-    _write(for_people(Whole(cleaned) if isinstance(text, Whole) else cleaned, sys.stdout))
+    _write(cleaned if isinstance(text, Whole) else for_people(cleaned, sys.stdout))
 
 
 def log_text(text: str) -> None:
-    """Lines of a run's log: at a terminal they end between two words, and nothing else is changed."""
-    text = clean_text(text)
-    if sys.stdout.isatty():
-        text = "\n".join(wrapped(line, columns()) for line in text.split("\n"))
-    _write(text)
+    """See `LogLine`."""
+    text, terminal = clean_text(text), sys.stdout.isatty()
+    _write("\n".join(wrapped(line, columns()) for line in text.split("\n")) if terminal else text)
 
 
 def say_json(value: Any) -> None:
@@ -87,30 +192,6 @@ def interruption_reported() -> Iterator[None]:
         raise
 
 
-def emit(
-    command: str,
-    payload: Mapping[str, Any],
-    *,
-    as_json: bool,
-    lines: Iterable[str] = (),
-    refusals: Sequence[AutoresearchError] = (),
-) -> None:
-    """Print the JSON object of a command, or its lines for people. refusals: of a plan that cannot be carried out."""
-    if as_json:
-        whole = {"schema": SCHEMA, "command": command, "ok": True, **payload, "error": None}
-        whole["next"] = [for_program(line) for line in payload.get("next", ())]
-        if refusals:
-            first, *others = map(_detail, refusals)
-            whole |= {"ok": False, "exit_code": refusals[0].exit_code, "error": {**first, "others": others}}
-            whole["next"] = [first["fix"]] if first["fix"] else []
-        say_json(whole)
-    else:
-        for line in lines:
-            prose(line)
-        for line in payload.get("next", ())[:3]:
-            prose(f"next: {line}")
-
-
 def for_program(line: str) -> str:
     """A line to type, as somebody types it who reads JSON: with `--json`, and detached, unless this command itself
     waited for what it started."""
@@ -118,8 +199,9 @@ def for_program(line: str) -> str:
     known = {"--json", "--format", "--help", "--serve"} & set(words)
     if words[0] != "autoresearch" or known or words[1:2] in (["attach"], ["mcp"]):
         return line
-    planned = "--dry-run" in typed or (typed[:1] == ["campaign"] and not {"--yes", "resume"} & set(typed))
-    waited = _starts(typed) and "--detach" not in typed and not planned
+    own = typed.words
+    planned = "--dry-run" in own or (own[:1] == ["campaign"] and not {"--yes", "resume"} & set(own))
+    waited = _starts(own) and "--detach" not in own and not planned
     more = " --detach --json" if _starts(words[1:]) and "--detach" not in words and not waited else " --json"
     before, dashes, after = line.partition(" -- ")
     return f"{before}{more}{dashes}{after}" if dashes and "--" in shlex.split(line) else line + more
@@ -160,18 +242,12 @@ def _detail(error: AutoresearchError) -> dict[str, Any]:
     return {**detail, "findings": findings[:MAX_LINES]} if findings else detail
 
 
-def print_error(error: AutoresearchError, *, as_json: bool, command: str) -> None:
-    """One clear sentence, what to do, and the line to type."""
-    if as_json:
+def print_error(error: AutoresearchError) -> None:
+    """One clear sentence, what to do, and the line to type; for a program, an object."""
+    if typed.as_json:
         detail = _detail(error)
-        whole = {
-            "schema": SCHEMA,
-            "command": command,
-            "ok": False,
-            "exit_code": error.exit_code,
-            "error": detail,
-            "next": [detail["fix"]] if detail["fix"] else [],
-        }
+        whole = {"schema": SCHEMA, "command": typed.command, "ok": False, "exit_code": error.exit_code}
+        whole |= {"error": detail, "next": [detail["fix"]] if detail["fix"] else []}
         if isinstance(error, InputMissing):
             whole |= {"missing": error.missing, "add": error.add, "add_to": error.add_to}
         say_json(whole)
@@ -221,18 +297,12 @@ def number(value: float | None) -> str:
     return "-" if value is None else numbers.number(value)
 
 
-def table(rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """A table of two or more columns, as wide as its widest cells; at a terminal no wider than that."""
-    if title:
-        say(title)
-    if sys.stdout.isatty():
-        cells = [[clean_text(cell) for cell in row] for row in rows]
-        for line in table_lines(cells, columns()):
-            _write(painted(line) if has_colour(sys.stdout) else line)
-        return
-    widths = [max(len(r[n]) for r in rows if n < len(r)) for n in range(max(len(r) for r in rows))]
-    for row in rows:
-        say("  ".join(cell.ljust(widths[n]) for n, cell in enumerate(row)).rstrip())
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """See `TableRows`."""
+    terminal, colour = sys.stdout.isatty(), has_colour(sys.stdout)
+    cells = [[from_here(clean_text(cell)) if terminal else clean_text(cell) for cell in row] for row in rows]
+    for line in table_lines(cells, columns() if terminal else WIDEST):
+        _write(painted(line) if colour else line)
 
 
 def at_terminal() -> bool:
@@ -243,3 +313,38 @@ def at_terminal() -> bool:
 def agent_or_pipe() -> bool:
     """Whether nobody is at the keyboard: no TTY, or a coding agent's shell."""
     return not sys.stdin.isatty() or not sys.stdout.isatty()
+
+
+# ------------------------------------------------------------------------------------------ a bell for who waited
+#
+# BEL is heard in every terminal. OSC 9 is a notice of the desktop in iTerm2, kitty, WezTerm, Windows Terminal and
+# Ghostty; a terminal that does not know it ignores it. tmux passes BEL on and drops OSC 9, so that is wrapped for it,
+# and arrives under `set -g allow-passthrough on` (tmux's own default is off; measured with 3.3a).
+
+NOTICE_MAX = 120  # characters
+_BEL, _ESC = "\a", "\x1b"
+
+
+def ring(text: str) -> None:
+    """Ring and show a text where a person waits: stderr is a terminal, and the setting `bell` is not off."""
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and _bell_is_on():
+        sys.stderr.write(notice_sequence(text, in_tmux=bool(os.environ.get("TMUX"))))
+        sys.stderr.flush()
+
+
+def notice_sequence(text: str, *, in_tmux: bool) -> str:
+    """What is written for a text; control characters in it are left out."""
+    shown = "".join(char for char in clean_text(" ".join(text.split())) if char.isprintable())[:NOTICE_MAX]
+    # not 9;4 and its like, which some terminals take for a progress bar: the text does not begin with a digit
+    notice = f"{_ESC}]9;autoresearch: {shown}{_BEL}"
+    return _BEL + (f"{_ESC}Ptmux;{notice.replace(_ESC, _ESC * 2)}{_ESC}\\" if in_tmux else notice)
+
+
+def _bell_is_on() -> bool:
+    from autoresearch.core.metrics.python_values import truth
+    from autoresearch.lab import settings
+
+    try:
+        return truth(settings.load(Path.cwd(), environ=os.environ).text("bell")) is not False
+    except (AutoresearchError, OSError):
+        return True

@@ -1,4 +1,4 @@
-"""`autoresearch stop|attach RUN`: end it, close what is left of one that is over, or look into its session."""
+"""`autoresearch stop|attach`: end a run or what is left of it, or look into its session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import typer
 
 from autoresearch.commands import output
 from autoresearch.commands.name_lookup import campaign_instead
+from autoresearch.commands.output import CommandResult
+from autoresearch.commands.run_view import outcome_result
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunState
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.lab.runs import sessions
 
 if TYPE_CHECKING:
     from autoresearch.lab.parts import Parts
@@ -26,16 +29,13 @@ def stop(
     drain: Annotated[bool, typer.Option("--drain", help="Let it finish its current step.")] = False,
     reason: Annotated[str, typer.Option(help="Why; goes into the records. Needed without a terminal.")] = "",
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """End a run: its whole process tree, TERM, grace, KILL; then its records are written.
 
     Of a run that is over, what is left is closed: its tmux session, and the server of AgentJet's swarm mode.
     """
-    from autoresearch.commands.outcome import show_outcome
-    from autoresearch.lab.runs import run_status, sessions
+    from autoresearch.lab.runs import run_status
     from autoresearch.lab.runs.adopt import adopt
-    from autoresearch.lab.runs.sessions import ask_to_stop
     from autoresearch.lab.runs.settled import attend
     from autoresearch.lab.runs.watch import Watcher
 
@@ -47,42 +47,37 @@ def stop(
     spec = sessions.spec_of(rundir)
     state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        return _closed(outcome, parts, as_json=as_json)
+        return _closed(outcome, parts)
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
-    if outcome is None:
-        ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
-        with Watcher([rundir]) as watcher:
-            alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
-            while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
-                watcher.wait(1.0)
-                alone = alone + 1 if run_status.unfollowed(rundir) else 0
-                if alone >= ALONE:
-                    break
-                attend(rundir, parts)
-        state, outcome = adopt(rundir, parts)
+    sessions.ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
+    with Watcher([rundir]) as watcher:
+        alone = 0  # so often it was found that nobody follows a run elsewhere, although one was started
+        while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
+            watcher.wait(1.0)
+            alone = alone + 1 if run_status.unfollowed(rundir) else 0
+            if alone >= ALONE:
+                break
+            attend(rundir, parts)
+    state, outcome = adopt(rundir, parts)
     if outcome is not None:
-        show_outcome("stop", outcome, as_json=as_json)
-        return 0
+        return outcome_result(outcome)
     more = [f"autoresearch wait {spec.run} --for 100s"]
-    payload = {"run": spec.run, "run_dir": str(rundir.path), "state": state.value, "next": more}
+    payload: dict[str, Any] = {"run": spec.run, "run_dir": str(rundir.path), "state": state.value, "next": more}
     name = f"{spec.run} in {rundir.path}"
-    said = f"{name} is asked to stop"
+    line = f"{name} is asked to stop"
     if state is RunState.UNREACHABLE:
         payload |= run_status.elsewhere(rundir)
-        said = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
+        line = f"{payload['place']} does not answer; {name} is stopped as soon as it does"
     elif run_status.unfollowed(rundir):
         payload |= run_status.elsewhere(rundir)
         why = payload.get("trouble") or f"see {rundir.order} and the log of its target"
-        said = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
-    output.emit("stop", payload, as_json=as_json, lines=[said])
-    return 0
+        line = f"nobody can follow {name}, which is stopped as soon as somebody does: {why}"
+    return CommandResult(payload, [line])
 
 
-def _closed(outcome: Outcome, parts: Parts, *, as_json: bool) -> int:
+def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
-    from autoresearch.commands.outcome import show_outcome
-    from autoresearch.lab.runs import sessions
     from autoresearch.lab.runs.record_lost import end_processes
     from autoresearch.trainers import ask, registry
 
@@ -90,23 +85,23 @@ def _closed(outcome: Outcome, parts: Parts, *, as_json: bool) -> int:
     if outcome.spec.swarm is not None:
         lines: list[str] = []
         server = ask.server(registry.by_name(outcome.spec.trainer))
-        down = server.stop_server(str(outcome.rundir.path), end_processes, lines.append if as_json else output.say)
-        more = {"down": down, "said": lines}
+        more["down"] = server.stop_server(
+            str(outcome.rundir.path), end_processes, lines.append if output.typed.as_json else output.say
+        )
+        more["said"] = lines
     more["closed"] = sessions.close_session(outcome.rundir, parts)
-    show_outcome("stop", outcome, as_json=as_json, more=more)
-    if not as_json:
-        session = outcome.spec.session
-        output.prose(f"closed {session}" if more["closed"] else f"{session} was closed already")
-    return 0 if more.get("down", True) else ConflictError.exit_code
+    session = outcome.spec.session
+    result = outcome_result(outcome, more=more)
+    closed = f"closed {session}" if more["closed"] else f"{session} was closed already"
+    code = 0 if more.get("down", True) else ConflictError.exit_code
+    return CommandResult(result.payload, [*result.lines, closed], exit_code=code)
 
 
 def attach(
     run: Annotated[str, typer.Argument(metavar="RUN")] = "last",
     server: Annotated[bool, typer.Option("--server", help="The swarm server's session instead.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult | int:
     """Attach this terminal to the tmux session of a run; without a terminal, print the line to type."""
-    from autoresearch.lab.runs import sessions
     from autoresearch.records import order_file
 
     parts = real_parts()
@@ -121,10 +116,9 @@ def attach(
         info = show_log(rundir, spec.session, parts, order.socket)
     if info is None or not parts.launcher(info.socket).exists(info):
         raise NotFoundError(f"{spec.run} has no {what} any more", hint=f"its log is {log}")
-    if as_json or output.agent_or_pipe():
+    if output.typed.as_json or output.agent_or_pipe():
         payload = {"run": spec.run, "session": info.session, "attach": info.attach, "next": []}
-        output.emit("attach", payload, as_json=as_json, lines=[info.attach])
-        return 0
+        return CommandResult(payload, [info.attach])
     words = parts.launcher(info.socket).attach_argv(info, os.environ)
     sys.stdout.flush()
     return os.execvp(words[0], words)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import limit
 from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOptions, Templates
 from autoresearch.errors import UsageError
@@ -36,11 +36,11 @@ def blackbox(
     ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Write the files and run none of them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Render the files of AgentJet's train-complex-blackbox skill for an agent, and check that they work."""
     from autoresearch.core.keys import ValueType
     from autoresearch.lab.yaml_files import parse_pairs
+
     target = Path(directory).resolve()
     endpoint = _endpoint(base_url, api_key_env)
     given = parse_pairs(set_ or (), dict.fromkeys(KEYS, ValueType.TEXT))
@@ -64,8 +64,7 @@ def blackbox(
         payload |= results
         lines += more
     payload["next"] = _next(directory, tried=bool(base_url))
-    output.emit("scaffold blackbox", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, lines)
 
 
 def check(
@@ -74,14 +73,12 @@ def check(
     python: Annotated[str, typer.Option(help="Default: the blueprint's.")] = "",
     base_url: BASE_URL = "",
     api_key_env: KEY_ENV = "",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+) -> CommandResult:
     """Run the collector and one episode; exits 3 where one of them does not work."""
     target = Path(directory).resolve()
     results, lines = _checked(target, python, _endpoint(base_url, api_key_env), item)
     payload = {"path": str(target), **results, "next": _next(directory, tried=bool(base_url))}
-    output.emit("scaffold check", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, lines)
 
 
 def _checked(directory: Path, python: str, endpoint: Endpoint, item: str) -> tuple[dict[str, Any], list[str]]:

@@ -1,72 +1,82 @@
-"""`autoresearch status [RUN]`: what is going on, from files alone."""
+"""`autoresearch status|wait`: what is going on, from files alone, and a sleep that ends early."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.live_line import live_line
+from autoresearch.commands.output import CommandResult
+from autoresearch.commands.run_view import (
+    REFRESH_S,
+    LiveView,
+    elsewhere,
+    living_lines,
+    living_payload,
+    outcome_result,
+    over,
+)
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.lab.parts import Parts
+from autoresearch.core.text.durations import parse_duration
+from autoresearch.errors import EnvironmentUnusable, NotFoundError, UsageError
+from autoresearch.lab.runs import sessions
+from autoresearch.lab.runs.settled import ATTEND_S, attend, settled
+from autoresearch.records.events import read as read_events
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir
+
+if TYPE_CHECKING:
+    from autoresearch.lab.parts import Parts
+    from autoresearch.records.campaign_records import CampaignDir
+    from autoresearch.records.events import Event
+
+LINES = 5  # of the log
+RECORD_S = 0.05  # between two looks for the record of a run that has just ended
+# Whoever waits for hours is told "nothing new" many times, and each of them stays in the context of an agent.
+ON_A_TICK = frozenset(
+    ("run", "state", "event", "step", "metric_name", "metric_value", "elapsed_s", "deadline_s", "first_step_left_s")
+) | {"seq", "next", "place", "job", "reason", "unreachable_since"}
+UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is something in them
 
 
 def status(
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)] = "",
-    as_json: Annotated[bool, typer.Option("--json")] = False,
     as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
-) -> int:
+) -> CommandResult:
     """What a run, or every living run, is doing right now; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
-    return _one(run, parts, as_json=as_json) if run else _all(parts, as_json=as_json, as_exit_code=as_exit_code)
+    return _one(run, parts) if run else _all(parts, as_exit_code=as_exit_code)
 
 
-def _one(run: str, parts: Parts, *, as_json: bool) -> int:
+def _one(run: str, parts: Parts) -> CommandResult:
     from autoresearch.commands.name_lookup import campaign_instead
-    from autoresearch.commands.wait import _living, elsewhere
-    from autoresearch.lab.runs import sessions
-    from autoresearch.lab.runs.settled import settled
 
     try:
         recorded = sessions.recorded(run, parts)
     except NotFoundError as error:
         raise campaign_instead(run, parts, error, "campaign status") from None
-    rundir, spec = recorded.rundir, recorded.spec
+    rundir = recorded.rundir
     state, outcome = settled(rundir, parts)
     if outcome is not None:
-        from autoresearch.commands.outcome import show_outcome
-
-        show_outcome("status", outcome, as_json=as_json)
-        return 0
+        return outcome_result(outcome)
     info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
-    payload = {
-        **_living(recorded, 5),
+    payload = living_payload(recorded, LINES) | {
         "attach": info.attach if info else None,
         **({"server_session": server.session, "server_attach": server.attach} if server else {}),
-        "next": [f"autoresearch wait {spec.run} --for 100s"],
+        "next": [f"autoresearch wait {recorded.spec.run} --for 100s"],
     }
-    lines = [
-        f"{spec.run}: {state.value}, step {payload['step']}, elapsed {output.duration(payload['elapsed_s'])}, "
-        f"limit in {output.duration(payload['deadline_s'])}",
-        *elsewhere(payload, state),
-        f"attach: {payload['attach']}",
-        *([f"server: {server.attach}"] if server else []),
-        *(f"  | {line}" for line in payload["tail"]),
-    ]
-    output.emit("status", payload, as_json=as_json, lines=lines)
-    return 0
+    more = [f"attach: {payload['attach']}", *([f"server: {server.attach}"] if server else [])]
+    return CommandResult(payload, living_lines(payload, state, more=more))
 
 
-def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
-    from pathlib import Path
-
-    from autoresearch.commands.campaign_status import headline, unfinished_campaigns
-    from autoresearch.commands.wait import elsewhere
+def _all(parts: Parts, *, as_exit_code: bool) -> CommandResult:
+    from autoresearch.commands.campaign_view import headline, unfinished_campaigns
     from autoresearch.lab.runs import run_status
     from autoresearch.lab.runs.adopt import adopt_all
-    from autoresearch.lab.runs.sessions import server_session_info, session_info
-    from autoresearch.records.rundir import RunDir
 
     living: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -74,7 +84,8 @@ def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
         entry = found.entry
         ending = found.outcome.exit.ending.value if found.outcome else "lost" if found.deleted else None
         rundir = RunDir(Path(entry.run_dir))
-        server, where = server_session_info(rundir), run_status.elsewhere(rundir)
+        info, server = sessions.session_info(rundir), sessions.server_session_info(rundir)
+        where = run_status.elsewhere(rundir)
         living.append(
             {
                 "run": entry.run,
@@ -82,46 +93,139 @@ def _all(parts: Parts, *, as_json: bool, as_exit_code: bool) -> int:
                 "ending": ending,
                 "trouble": found.trouble or None,
                 "session": entry.session,
-                "attach": info.attach if (info := session_info(rundir)) else None,
+                "attach": info.attach if info else None,
                 "result_dir": entry.result_dir,
                 "run_dir": entry.run_dir,
                 **({"server_session": server.session} if server else {}),
                 **where,
             }
         )
+        beside = [f"with {server.session}"] if server else []
+        beside += elsewhere(where, found.state) if ending is None else []
         word = f"{found.state.value} {ending or ''}".rstrip()
-        beside = f"  with {server.session}" if server else ""
-        beside += "".join(f"  {line}" for line in elsewhere(where, found.state)) if ending is None else ""
-        lines.append(f"{entry.run}  {word}  {found.trouble or output.near(entry.result_dir)}{beside}")
-    shown = living[: output.MAX_LINES]
-    recent = (
-        []
-        if living
-        else [
-            {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
-            for e in parts.index.recent(5)
-        ]
-    )
+        lines.append("  ".join([entry.run, word, found.trouble or output.near(entry.result_dir), *beside]))
+    recent = [
+        {"run": e.run, "session": e.session, "result_dir": e.result_dir, "run_dir": e.run_dir}
+        for e in ([] if living else parts.index.recent(5))
+    ]
     if not living:
         lines = ["nothing runs", *(f"{e['run']}  over  {output.near(e['result_dir'])}" for e in recent)]
-    first = living[0]["run"] if living else recent[0]["run"] if recent else ""
     campaigns = unfinished_campaigns()
     counts = [f"{one['attempted']}{'/' + str(one['count']) if one['count'] else ''} ideas" for one in campaigns]
     lines[:0] = [f"campaign {headline(one)}, {count}" for one, count in zip(campaigns, counts, strict=True)]
+    first = [f"autoresearch status {one['run']}" for one in (living or recent)[:1]]
+    troubled = sum(one["trouble"] is not None for one in living)
+    over_now = sum(one["ending"] is not None and not one["trouble"] for one in living)
+    code = EnvironmentUnusable.exit_code if as_exit_code and troubled else 0
     payload = {
         "campaigns": [{key: value for key, value in one.items() if key != "next"} for one in campaigns],
-        "runs": shown,
+        "runs": living[: output.MAX_LINES],
         "recent": recent,
         "count": len(living),
-        "living": sum(one["ending"] is None and not one["trouble"] for one in living),
-        "recorded": sum(one["ending"] is not None and not one["trouble"] for one in living),
+        "living": len(living) - troubled - over_now,
+        "recorded": over_now,
         "next": [
             *(line for one in campaigns for line in one["next"][:1]),
-            *([f"autoresearch status {first}"] if first else [] if campaigns else ["autoresearch run BLUEPRINT"]),
+            *(first or ([] if campaigns else ["autoresearch run BLUEPRINT"])),
         ],
+        "exit_code": code,
     }
-    stuck = as_exit_code and any(one["trouble"] for one in living)
-    code = EnvironmentUnusable.exit_code if stuck else 0
-    payload["exit_code"] = code
-    output.emit("status", payload, as_json=as_json, lines=lines[: output.MAX_LINES])
-    return code
+    return CommandResult(payload, lines[: output.MAX_LINES], exit_code=code)
+
+
+# ------------------------------------------------------------------------------------------ wait
+
+
+def wait(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN|CAMPAIGN", show_default="a campaign that lives, else the last run")
+    ] = "",
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Return after so long at the latest.")
+    ] = "100s",
+    since: Annotated[int, typer.Option(help="Return at once for events, rows or records after this number.")] = -1,
+    tail: Annotated[
+        int | None, typer.Option(help="Lines of a run's log to add.", show_default="5, with --json none on a tick")
+    ] = None,
+    as_exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 0: still running, 1: ended.")] = False,
+) -> CommandResult:
+    """Wait for a run or a campaign. Exits 0 whenever it could answer.
+
+    A run returns early on its end, first step, error or limit; a campaign on its next row, on a pause and at the end.
+    """
+    from autoresearch.commands.name_lookup import resolve, unnamed
+
+    try:
+        limit = parse_duration(seconds)
+    except ValueError as error:
+        example = f"autoresearch wait {name} --for 100s".replace("  ", " ")
+        raise UsageError(f"--for: {error}", hint="durations look like 3s, 20m or 1h30m", fix=example) from None
+    parts, until = real_parts(), time.monotonic() + limit
+    named = resolve(name or unnamed(parts), parts)
+    if not isinstance(named, RunDir):
+        return _wait_for_row(named, until, since, as_exit_code=as_exit_code)
+    recorded = RecordedRun(named, sessions.spec_of(named))
+    start = read_events(named.events)[1] if since < 0 else since
+    news, upto = _news_until(recorded, parts, start, until)
+    state, outcome = settled(named, parts)
+    while outcome is None and any(each.event == "ended" for each in news) and time.monotonic() < until:
+        time.sleep(RECORD_S)  # the record comes after the event
+        state, outcome = settled(named, parts)
+    if outcome is not None:
+        return outcome_result(outcome, exit_code=1 if as_exit_code else 0, rings=True)
+    brief = output.typed.as_json and not news
+    event = news[-1].event if news else "tick"
+    payload = living_payload(recorded, tail if tail is not None else 0 if brief else LINES) | {
+        "state": state.value,
+        "event": event,
+        "seq": upto,
+        "next": [f"autoresearch wait {recorded.spec.run} --for {seconds} --since {upto}"],
+    }
+    if brief:
+        payload = {key: value for key, value in payload.items() if key in ON_A_TICK or (key in UNTIL_STEPS and value)}
+    return CommandResult(payload, living_lines(payload, state, event=f"{event.replace('_', ' ')}, ", more=[]))
+
+
+def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
+    """What happens until then; a run elsewhere is looked after meanwhile, and a person sees the live line."""
+    from autoresearch.lab.runs.watch import wait_for_news
+
+    rundir, view = recorded.rundir, LiveView(recorded)
+    if over(rundir):
+        return [], since
+    with live_line() as display:
+        while True:
+            attend(rundir, parts)
+            left = max(0.0, until - time.monotonic())
+            slice_s = min(left, ATTEND_S) if rundir.order.exists() else left
+            if display.display:
+                display.show(view.line())
+                slice_s = min(slice_s, REFRESH_S)
+            news, since = wait_for_news(rundir, since=since, seconds=slice_s)
+            if news or slice_s == left or over(rundir):
+                return news, since
+
+
+def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exit_code: bool) -> CommandResult:
+    """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
+    from autoresearch.commands import campaign_view
+    from autoresearch.commands.campaign_view import STOOD_STILL, live_parts, mark_of, state_of
+
+    rows, phase = mark_of(campaign_dir)
+    before = (rows if since < 0 else since, phase)
+    with live_line() as display:
+        while before == mark_of(campaign_dir) and campaign_dir.controlled and time.monotonic() < until:
+            if display.display:
+                display.show(live_parts(state_of(campaign_dir)))
+            time.sleep(min(0.25, max(0.0, until - time.monotonic())))
+    state = state_of(campaign_dir)
+    more: dict[str, Any] = {"event": "tick" if before == mark_of(campaign_dir) else "news"}
+    if campaign_dir.controlled:
+        more["next"] = [f"autoresearch wait {state.spec.name} --for 100s --since {len(state.rows)}"]
+    last, latest = [], max(state.rows, key=lambda row: row.ended or 0.0, default=None)
+    if latest is not None:
+        idea = next((idea.name for idea in state.ideas if idea.index == latest.index), f"#{latest.index}")
+        last = [f"last: {idea}: {latest.shown_status}, {latest.description}"[:300]]
+    result = campaign_view.stand_result(campaign_dir, state, more=more, last=last, rings=STOOD_STILL)
+    ended = as_exit_code and result.payload["state"] == "ended"
+    return CommandResult(result.payload, result.lines, exit_code=int(ended), rings=result.rings)

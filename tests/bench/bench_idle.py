@@ -44,7 +44,7 @@ WINDOW_S = POLL_S + 2.0
 WATCH = """
 import sys
 from pathlib import Path
-import autoresearch.cli, autoresearch.commands.live, autoresearch.commands.run
+import autoresearch.cli, autoresearch.commands.run_view, autoresearch.commands.run
 from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records.rundir import RunDir
 with Watcher([RunDir(Path(line)) for line in Path(sys.argv[1]).read_text().splitlines()]) as watcher:

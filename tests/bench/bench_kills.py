@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.commands.internal import control_campaign as control
+from autoresearch.commands.daemons import control_campaign as control
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.campaign_report import report  # noqa: F401 - what a controller imports

@@ -295,7 +295,7 @@ def test_the_session_only_shows_the_log(far: FarBench) -> None:
 
 def test_following_in_the_foreground_outlives_the_follower(far: FarBench) -> None:
     blueprint = far.bench.blueprint("long")
-    often = "import autoresearch.commands.live as live; live.ATTEND_S = 0.5"
+    often = "import autoresearch.commands.run_view as live; live.ATTEND_S = 0.5"
     process = far.bench.spawn("run", blueprint, "--launcher", "slurm", "--json", stdout=-1, patch=often)
     far.bench.until(lambda: far.jobs.records() and far.bench.reaper.find() and far.bench.followers())
     (living,) = far.bench.until(lambda: far.bench.ask("status")["runs"])

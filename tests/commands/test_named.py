@@ -159,5 +159,5 @@ def test_of_several_that_live_one_must_be_named(bench: Any) -> None:
     ],
 )
 def test_who_reads_json_is_told_lines_that_print_json_and_return(typed: str, line: str, expected: str) -> None:
-    with mock.patch.object(output, "typed", typed.split()):
+    with mock.patch.object(output.typed, "words", typed.split()):
         assert output.for_program(line) == expected

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autoresearch.commands.overview_table import COLUMNS, cut, grid, place_text
+from autoresearch.commands.layout import cut
+from autoresearch.commands.overview_table import COLUMNS, grid, place_text
 from autoresearch.commands.screen import QueueScreen
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.limits import Limits

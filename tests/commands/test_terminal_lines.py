@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.commands import layout
+from autoresearch.commands import output
 from autoresearch.commands.demo import BLUEPRINT
-from autoresearch.commands.layout import Whole, for_people, from_here, painted, table_lines, wrapped
+from autoresearch.commands.layout import Whole, from_here, painted, table_lines, wrapped
 from tests.screenshots import Night
 
 COLUMNS = 80
@@ -167,13 +167,12 @@ def test_tables_fit() -> None:
     assert "/p" * 30 in "\n".join(lines) and max(len(line) for line in lines if "/p" not in line) <= 40
 
 
-class _Stream:
-    def isatty(self) -> bool:
-        return True
-
-
-def test_what_is_to_be_copied_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_to_be_copied_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(layout, "columns", lambda: 30)
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     line = f"export PYTHONPATH={tmp_path}/a {tmp_path}/b"
-    assert for_people(Whole(line), _Stream()) == line  # type: ignore[arg-type]
+    output.prose(Whole(line))
+    assert capsys.readouterr().out == line + "\n"

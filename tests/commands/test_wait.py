@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.commands import wait
+from autoresearch.commands import status
 from autoresearch.core.run.spec import RunState
 from autoresearch.records.events import append
 
@@ -71,7 +71,7 @@ def test_an_end_that_is_not_yet_recorded_is_waited_for(bench: Bench, monkeypatch
             return RunState.RUNNING, None
         return real(rundir, parts)
 
-    real = wait.settled
-    monkeypatch.setattr(wait, "settled", settled)
+    real = status.settled
+    monkeypatch.setattr(status, "settled", settled)
     said = bench.ask("wait", begun["run"], "--for", "200s", "--since", 2)
     assert looks and (said["state"], said["ending"]) == ("ended", "stopped")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autoresearch.commands.live import LiveView, report_line
+from autoresearch.commands.run_view import LiveView
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.job_launcher import Handle
@@ -157,20 +157,20 @@ def test_the_newest_output_is_shown_until_a_step_is_known(account: Account, monk
     assert line.newest_output == line.to_json()["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
     spec = spec_file.read(rundir)
     follower = LiveView(RecordedRun(rundir, spec))
-    told = report_line(follower, follower.stand(), 30.0)
+    told, _ = follower.report()
     assert "running, no step known yet, newest output `HF_TOKEN=*** epoch 3, all well`, " in told
     assert follower.stand().first_step_left_s == 40.0
     assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] == "HF_TOKEN=*** epoch 3, all well"
-    shown = "  ".join(text for text, _ in follower.line(follower.stand()))
+    shown = "  ".join(text for text, _ in follower.line())
     assert "epoch 3, all well" in shown and "a step or new output within 40" in shown
     with rundir.log.open("a") as log:
         log.write("step: 1 | loss: 0.5\nsaving\n")
     (line,) = looker.look().runs
     assert (line.step, line.newest_output, line.limit) == (1, "", "max_time")
-    assert "step 1, " in report_line(follower, follower.stand(), 30.0)
+    assert "step 1, " in follower.report()[0]
     with rundir.log.open("a") as log:
         log.write("step: 2 | loss: 0.4\n2/40 done\n")
-    texts = [text for text, _ in follower.line(follower.stand())]
+    texts = [text for text, _ in follower.line()]
     assert texts[:2] == ["━" + "─" * 19, "step 2/40"]
     assert as_payload(RecordedRun(rundir, spec), follower.stand())["newest_output"] is None
 

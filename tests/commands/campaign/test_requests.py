@@ -26,9 +26,9 @@ def journal(camp: Any) -> list[dict[str, Any]]:
 
 def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
     """What `wait` says of what happens once it waits."""
-    from autoresearch.commands import campaign_status
+    from autoresearch.commands import campaign_view
 
-    look, done = campaign_status.mark_of, []
+    look, done = campaign_view.mark_of, []
 
     def mark(place: Any) -> tuple[int, str]:
         found = look(place)
@@ -36,7 +36,7 @@ def wait(camp: Any, then: Callable[[], object]) -> dict[str, Any]:
             done.append(then())
         return found
 
-    with mock.patch.object(campaign_status, "mark_of", mark):
+    with mock.patch.object(campaign_view, "mark_of", mark):
         return dict(camp.bench.ask("wait", "last-campaign", "--for", "200s"))
 
 

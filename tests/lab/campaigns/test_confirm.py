@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.commands.campaign_proofs import confirm
+from autoresearch.commands.campaign_control import confirm
 from autoresearch.errors import ConflictError
 from autoresearch.records.campaign_records import entries
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autoresearch.commands import output
+from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import AutoresearchError, NotFoundError
 
 if TYPE_CHECKING:
+    from autoresearch.commands.live_line import Part
     from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.records.campaign_records import CampaignDir
 
 
 MOST = 5  # campaigns of a project that `status` names
+STOOD_STILL = ("ended", "paused", "waiting", "dead")  # phases in which a person is needed, or none
 _UNKNOWN: dict[str, Any] = {"state": "unknown", "attempted": 0, "count": None, "next": []}
 
 
 def status(
     campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
-    full: Annotated[
-        bool, typer.Option("--full", help="Everything needed to take over, in at most 60 lines.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
-) -> int:
+    full: Annotated[bool, typer.Option("--full", help="Everything needed to take over, in at most 60 lines.")] = False,
+) -> CommandResult:
     """Where a campaign stands: attempted, remaining, best, what runs, what comes next."""
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.lab.disk.campaign_disk import campaign_disk
@@ -39,102 +38,82 @@ def status(
     disk = campaign_disk(campaign_dir, state.spec)
     payload = payload_of(campaign_dir, state) | {"disk": disk.to_json()}
     if full:
-        lines = _brief(state, parts.clock())
+        from autoresearch.core.controller.rules import stand_at
+        from autoresearch.lab.campaign_report.memory import brief
+
+        lines = brief(state, stand_at(state, parts.clock()))
         shown = [line for line in lines if not line.startswith("next: ")]  # which stand below all that is printed
         payload["next"] = [line for line in payload["next"] if not line.endswith(" --full")]  # this is it
-        output.emit("campaign status", payload | {"brief": lines}, as_json=as_json, lines=shown)
-        return 0
+        return CommandResult(payload | {"brief": lines}, shown)
     others = [
         f"{one.name} in {output.near(one.campaign_dir.path)}"
         for one in campaign_registry.known(parts)
         if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
     ]
+    pending = [idea.name for idea in _pending(state)]
     lines = [
-        *headlines(payload),
-        f"best: {best_words(payload)}",
-        *pending_lines(state),
-        *seed_lines(payload),
-        *agent_words(payload, state),
-        *(_running_line(one) for one in payload["running"]),
+        *stand_lines(payload),
+        *([f"pending, as more runs are needed to tell: {', '.join(pending)}"] if pending else []),
+        *_seed_lines(payload),
+        *agent_lines(payload, state),
+        *map(_running_line, payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
         *([f"also running: {', '.join(others)}"] if others else []),
         *(f"then: {words}" for words in payload["then"]),
         f"disk: {disk.words}",
         f"ledger: {output.near(payload['ledger'])}",
-        *([f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]]),
+        *(f"passed over, damaged: {campaign_dir.journal}, line {n}" for n in state.damaged[:3]),
     ]
-    output.emit("campaign status", payload, as_json=as_json, lines=lines)
-    return 0
+    return CommandResult(payload, lines)
 
 
-def _brief(state: CampaignState, now: float) -> list[str]:
-    from autoresearch.core.controller.rules import stand_at
-    from autoresearch.lab.campaign_report.memory import brief
-
-    return brief(state, stand_at(state, now))
-
-
-@contextlib.contextmanager
-def drawn(*, as_json: bool) -> Iterator[tuple[Callable[[str], None], Callable[[CampaignState], None] | None]]:
-    """What prints a line that stays, and what draws the live line of a campaign; the latter is None without a TTY."""
-    from autoresearch.commands.live_line import live_line_if
-
-    with live_line_if(output.at_terminal() and not as_json) as display:
-        if display is None:
-            yield output.remark, None
-        else:
-            clock, shown = real_parts().clock, display.show
-            yield display.say, lambda state: shown(live_parts(state, clock()))
+def changed(campaign_dir: CampaignDir, words: str, more: Mapping[str, Any] | None = None) -> CommandResult:
+    """What a command says that has changed something of a campaign, with where it stands now."""
+    state = state_of(campaign_dir)
+    payload = payload_of(campaign_dir, state) | dict(more or {})
+    return CommandResult(payload, [f"{state.spec.name} in {campaign_dir.path}{words}"])
 
 
-def live_parts(state: CampaignState, now: float) -> list[tuple[str, str]]:
-    """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left."""
-    from autoresearch.commands.live_line import progress_bar, sparkline
-    from autoresearch.core.controller.rules import stand_at
-    from autoresearch.core.controller.sentences import eta
-
-    found, count, best = stand_at(state, now), state.spec.rules.count, state.best
-    parts = [(progress_bar(state.attempted / count), "green")] if count else []
-    parts.append((f"{state.attempted}{f'/{count}' if count else ''} ideas", "bold"))
-    values = [idea.value for idea in state.ideas if idea.value is not None]
-    if best and best.value is not None:
-        parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
-    parts.append((f"{len(state.live)} running", ""))
-    left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
-    return [*parts, (left, "dim")] if left else parts
+def stand_result(
+    campaign_dir: CampaignDir,
+    state: CampaignState,
+    *,
+    more: Mapping[str, Any],
+    last: Sequence[str] = (),
+    rings: Collection[str] | None = None,
+) -> CommandResult:
+    """Where it stands after somebody waited, with `more` keys and the `last` row; it rings in these states, or all."""
+    payload = payload_of(campaign_dir, state) | dict(more)
+    name, *lines = stand_lines(payload)
+    bell = f"{payload['campaign']}: {payload['state']}" if rings is None or payload["state"] in rings else ""
+    return CommandResult(payload, [name, *last, *lines, *_seed_lines(payload)], rings=bell)
 
 
-def headlines(payload: dict[str, Any]) -> list[str]:
-    """Its headline, and where it stands, unless that is its reason."""
-    standing = payload["standing"]
-    return [headline(payload), *([standing] if standing != payload["reason"] else [])]
+def stand_lines(payload: Mapping[str, Any]) -> list[str]:
+    """Its headline, where it stands, unless that is its reason, and the best idea beside the baseline."""
+    standing, best = payload["standing"], "nothing is measured yet"
+    if payload["best_value"] is not None:
+        base = payload["baseline_value"]
+        against = f"; baseline {output.number(base)}" if base is not None and payload["best_index"] != 1 else ""
+        best = f"{payload['best_shown']['sentence']}{against}"
+    return [headline(payload), *([standing] if standing != payload["reason"] else []), f"best: {best}"]
 
 
-def headline(payload: dict[str, Any]) -> str:
+def headline(payload: Mapping[str, Any]) -> str:
     """Its name, its directory, its state and the reason for it."""
     reason = f": {payload['reason']}" if payload["reason"] else ""
     return f"{payload['campaign']} in {output.near(payload['directory'])}: {payload['state']}{reason}"
 
 
-def seed_lines(payload: dict[str, Any]) -> list[str]:
+def _seed_lines(payload: Mapping[str, Any]) -> Iterator[str]:
     """That the seed does nothing, and what to declare; that the baseline drifts."""
-    unseeded = [payload["seed"]["sentence"]] if payload["seed"] and not payload["seed"]["seen"] else []
-    return [*unseeded, *([payload["drift"]] if payload["drift"] else [])]
+    if payload["seed"] and not payload["seed"]["seen"]:
+        yield payload["seed"]["sentence"]
+    if payload["drift"]:
+        yield payload["drift"]
 
 
-def pending_lines(state: CampaignState) -> list[str]:
-    """The ideas that are neither kept nor discarded yet."""
-    names = [idea.name for idea in _pending(state)]
-    return [f"pending, as more runs are needed to tell: {', '.join(names)}"] if names else []
-
-
-def _pending(state: CampaignState) -> list[Idea]:
-    from autoresearch.core.controller.scheduler import retest_owed
-
-    return [idea for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)]
-
-
-def agent_words(payload: dict[str, Any], state: CampaignState) -> list[str]:
+def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
     from autoresearch.core.campaign.idea_name import idea_name
     from autoresearch.core.controller.agent_schedule import held
@@ -149,8 +128,34 @@ def agent_words(payload: dict[str, Any], state: CampaignState) -> list[str]:
     if kept_back := held(state):
         names = ", ".join(f"{one.slug} ({idea_name(0, one)})" for one in kept_back)
         lines.append(f"held for a person: {names}; autoresearch campaign approve IDEA")
-    lines += [doubt_words(state, idea) for idea in state.doubtful]
-    return lines
+    return lines + [doubt_words(state, idea) for idea in state.doubtful]
+
+
+def _running_line(one: Mapping[str, Any]) -> str:
+    where = f" at {one['place']}" if one["place"] else ""
+    why = f" ({one['reason']})" if one["reason"] else ""
+    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
+    return f"{state}: {one['name']}, run {one['replicate']} ({one['why']}), {one['run']}{where}{why}"
+
+
+def live_parts(state: CampaignState) -> list[Part]:
+    """The live line: bar, ideas of the count, the best idea, the course of the search, what runs, time left."""
+    from autoresearch.commands.live_line import progress_bar, sparkline
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.core.controller.sentences import eta
+
+    found, count, best = stand_at(state, real_parts().clock()), state.spec.rules.count, state.best
+    parts = [(progress_bar(state.attempted / count), "green")] if count else []
+    parts.append((f"{state.attempted}{f'/{count}' if count else ''} ideas", "bold"))
+    values = [idea.value for idea in state.ideas if idea.value is not None]
+    if best and best.value is not None:
+        parts += [(f"best {output.number(best.value)} {best.name}", ""), (sparkline(values), "cyan")]
+    parts.append((f"{len(state.live)} running", ""))
+    left = f"deadline in {output.duration(found.remaining_s)}" if found.remaining_s is not None else eta(state)[2:]
+    return [*parts, (left, "dim")] if left else parts
+
+
+# ------------------------------------------------------------------------------------------ its state
 
 
 def state_of(campaign_dir: CampaignDir) -> CampaignState:
@@ -158,6 +163,12 @@ def state_of(campaign_dir: CampaignDir) -> CampaignState:
     from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 
     return CampaignHistory(campaign_dir).state()
+
+
+def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
+    """What changes when there is news: the number of rows, and the phase."""
+    state = state_of(campaign_dir)
+    return len(state.rows), state.phase.value
 
 
 def idea_named(state: CampaignState, word: str) -> Idea | None:
@@ -175,10 +186,11 @@ def known_idea(state: CampaignState, word: str) -> Idea:
     raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
 
 
-def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
-    """What changes when there is news: the number of rows, and the phase."""
-    state = state_of(campaign_dir)
-    return len(state.rows), state.phase.value
+def _pending(state: CampaignState) -> list[Idea]:
+    """The ideas that are neither kept nor discarded yet."""
+    from autoresearch.core.controller.scheduler import retest_owed
+
+    return [idea for idea in state.ideas if idea.status != "keep" and retest_owed(state, idea)]
 
 
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
@@ -190,12 +202,13 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
     from autoresearch.core.controller.scheduler import retest_owed
     from autoresearch.core.controller.sentences import drift_words, seed_words
     from autoresearch.lab.campaigns.campaign_status import following, next_commands, phase_now, reason_now, running
+    from autoresearch.records.rundir import read_json
 
     found = stand_at(state, real_parts().clock())
-    phase = phase_now(campaign_dir, state)
+    phase, controlled = phase_now(campaign_dir, state), campaign_dir.controlled
     best = shown_value(state, state.best) if state.best and state.best.value is not None else None
     waits = None
-    if state.spec.research.agent:
+    if state.spec.research.agent and controlled:
         from autoresearch.lab.agent_work.rate_limits import read_waiting
 
         waits = read_waiting(campaign_dir.waiting)
@@ -204,7 +217,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "state": phase.value,
         "reason": reason_now(campaign_dir, state, phase),
         "then": following(campaign_dir, phase),
-        "controller_pid": _controller_pid(campaign_dir),
+        "controller_pid": (read_json(campaign_dir.controller) or {}).get("pid") if controlled else None,
         "attempted": state.attempted,
         "remaining": found.remaining_ideas,
         "remaining_s": found.remaining_s,
@@ -223,7 +236,7 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "kept": sum(idea.kept and idea.index > 1 for idea in state.ideas),
         "pending": [idea.slug for idea in _pending(state)],
         "agent": state.spec.research.agent or None,
-        "agent_waits": waits.sentence if waits and campaign_dir.controlled else None,
+        "agent_waits": waits.sentence if waits else None,
         "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
@@ -258,27 +271,3 @@ def unfinished_campaigns() -> list[dict[str, Any]]:
         line |= {"attempted": state.attempted, "count": state.spec.rules.count, "next": next_commands(state, phase)}
         found.append(line)
     return found
-
-
-def _running_line(one: dict[str, Any]) -> str:
-    said = f"{one['name']}, run {one['replicate']} ({one['why']}), {one['run']}"
-    where = f" at {one['place']}" if one["place"] else ""
-    why = f" ({one['reason']})" if one["reason"] else ""
-    state = one["state"] if one["state"] in ("pending", "unreachable", "evaluating", "stopping") else "running"
-    return f"{state}: {said}{where}{why}"
-
-
-def _controller_pid(campaign_dir: CampaignDir) -> int | None:
-    from autoresearch.records.rundir import read_json
-
-    record = read_json(campaign_dir.controller) if campaign_dir.controlled else None
-    return record.get("pid") if record else None
-
-
-def best_words(payload: dict[str, Any]) -> str:
-    """The best idea and its value, beside the baseline's."""
-    if payload["best_value"] is None:
-        return "nothing is measured yet"
-    base = payload["baseline_value"]
-    against = f"; baseline {output.number(base)}" if base is not None and payload["best_index"] != 1 else ""
-    return f"{payload['best_shown']['sentence']}{against}"

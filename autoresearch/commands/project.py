@@ -1,0 +1,350 @@
+"""`autoresearch init|config|clean`: a project's first files, its settings, and what campaigns and runs left behind."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.layout import Whole
+from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.errors import AutoresearchError, ConflictError, UsageError
+from autoresearch.lab import settings as project
+
+if TYPE_CHECKING:
+    from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
+    from autoresearch.lab.disk.cleaning import Cleaned
+
+BLUEPRINT, CAMPAIGN = "experiment.md", "campaign.yaml"
+_COMMIT = "git init && git add -A && git commit -m start"
+MOST_LISTED = 100  # in the JSON object; people see fewer
+MOST_KEPT_LINES = 8
+
+
+def init(
+    directory: Annotated[str, typer.Argument(metavar="DIR")] = ".",
+    command: Annotated[str, typer.Option(help="How it is trained, if not by train.py, main.py or run.sh.")] = "",
+    metric: Annotated[str, typer.Option(help="The objective; by default, what the script prints last.")] = "",
+) -> CommandResult:
+    """Write autoresearch.yaml, a blueprint of the training script, and a campaign.yaml that varies what it takes.
+
+    The script's text is read, and its --help is asked where the text shows no flag. Files that exist are kept.
+    """
+    root = Path(directory).absolute()
+    wrote, asking = _settings_file(root), not output.agent_or_pipe()
+    first = _blueprint_file(root / BLUEPRINT, command, metric, wrote, asking=asking)
+    campaign = _campaign_file(root, wrote) if first["blueprint"] else {"campaign": None, "varies": [], "remarks": []}
+    if not wrote:
+        raise ConflictError(f"{root / project.FILE} exists already", hint="edit it; nothing was changed")
+    remarks = [*first.pop("remarks", ()), *campaign["remarks"]]
+    near = root == Path.cwd()
+    here = {name: name if near else shlex.quote(str(root / name)) for name in (BLUEPRINT, CAMPAIGN)}
+    plan = "" if asking else " --dry-run"  # on a terminal it shows the plan and asks
+    following = [f"autoresearch run {here[BLUEPRINT]}", f"autoresearch campaign start {here[CAMPAIGN]}{plan}"]
+    if not first["blueprint"]:
+        new = f"autoresearch blueprint new {BLUEPRINT} --purpose WHY --command COMMAND"
+        following = ["autoresearch config show", new]
+    payload = {"path": str(root / project.FILE), "files": [*wrote], **first, **campaign, "remarks": remarks}
+    lines = [_wrote(os.path.relpath(path) if near else path, words) for path, words in wrote.items()]
+    output.remark_path()
+    return CommandResult(payload | {"next": following}, [*lines, *(f"note: {one}" for one in remarks)])
+
+
+def _wrote(path: str, words: str) -> str:
+    return f"wrote {path}{words and f': {words}'}"
+
+
+def _settings_file(root: Path) -> dict[str, str]:
+    """Write autoresearch.yaml unless it is there; what was written, with a word about it."""
+    from autoresearch.lab.json_schemas import write_schema
+
+    path = root / project.FILE
+    if path.exists():
+        return {}
+    with path.open("x", encoding="utf-8") as file:
+        file.write(f"{write_schema(root)}\n{project.template()}")
+    return {str(path): "every setting, commented out"}
+
+
+def campaign_file_here(
+    source: str, flags: Mapping[str, Any], pairs: Sequence[str], now: float, *, asking: bool, yes: bool
+) -> CampaignFile:
+    """The campaign file that is named, or that of this directory; where that has none, as `init` writes it."""
+    from autoresearch.lab.campaign_setup.campaign_file import NoCampaignFile, read_campaign_file
+
+    here = Path.cwd()
+    try:
+        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
+    except NoCampaignFile as none:
+        first_files(none, here / BLUEPRINT, asking=asking, yes=yes, campaign=True)
+        first_commit(here, asking=asking)
+        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
+
+
+def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: bool, campaign: bool) -> None:
+    """Write what `init` does, for a `run` or a `campaign` of a project that has no blueprint; first ask, if `asking`.
+
+    Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
+    """
+    from autoresearch.lab.campaign_setup.first_blueprint import SCRIPTS, training_command
+
+    root = blueprint.parent
+    if not (asking or yes):
+        raise UsageError(
+            f"nothing was started: {none.message}",
+            hint="`autoresearch init` writes what is needed, for you to read first; --yes writes it and starts",
+            fix=output.typed.again("--yes") if training_command(root) else none.fix,
+            code=none.code,
+        )
+    if not asking and not training_command(root):
+        raise UsageError(
+            f"nothing was started: {root} has neither {', '.join(SCRIPTS[:4])} nor a single Python file to train with",
+            hint="name the command that trains",
+            fix="autoresearch init --command 'python YOUR_SCRIPT.py'",
+            code=none.code,
+        )
+    output.remark(f"{none.message}: this is what `autoresearch init` does")
+    wrote: dict[str, str] = {}
+    first = _blueprint_file(blueprint, "", "", wrote, asking=asking)
+    if not first["blueprint"]:
+        raise UsageError("nothing was started: no command that trains was named", code=none.code)
+    wrote |= _settings_file(root)
+    remarks = [*first.get("remarks", ()), *(_campaign_file(root, wrote)["remarks"] if campaign else ())]
+    remarks = [one for one in remarks if _COMMIT not in one]  # `first_commit` comes next
+    for line in (*(_wrote(os.path.relpath(path), words) for path, words in wrote.items()), *remarks):
+        output.remark(line)
+
+
+def first_commit(root: Path, *, asking: bool) -> None:
+    """Make a folder that is in no repository one, with a commit of its files, if that is wanted."""
+    from autoresearch.git_repo import checkout
+    from autoresearch.git_repo.snapshot import begin_repository
+
+    found = checkout.locate(root)
+    if not isinstance(found, checkout.NoCheckout) or found.remedy != checkout.INIT or root == Path.home():
+        return
+    if asking and not typer.confirm(f"A campaign keeps each idea on a git branch; `git init` in {root}?", default=True):
+        return
+    commit, left_out = begin_repository(root)
+    left = f"; left out: {', '.join(map(str, left_out[:5]))}" if left_out else ""
+    output.remark(f"{root} is a git repository now; its first commit is {commit[:12]}, of what is there{left}")
+
+
+def _blueprint_file(path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool) -> dict[str, Any]:
+    """Write the blueprint, unless there is one or nothing to train; first ask, if `asking`."""
+    from autoresearch.lab.campaign_setup import first_blueprint as first
+    from autoresearch.lab.render import render_blueprint
+
+    if path.exists():
+        return {"blueprint": str(path), "launch_command": command, "metric": metric, "direction": ""}
+    root, purpose = path.parent, ""
+    command = command or first.training_command(root)
+    if asking:
+        command = _answer("Which command trains it (empty: none)?", command)
+    if not command:
+        return {"blueprint": None, "launch_command": "", "metric": metric, "direction": ""}
+    likely = [metric] if metric else first.metric_candidates(command, root)
+    metric = likely[0] if len(likely) == 1 else ""
+    if asking:
+        shown = f"{', '.join(likely)}; " if len(likely) > 1 else ""
+        metric = _answer(f"Which metric that it prints is the objective ({shown}empty: none)?", metric)
+        purpose = _answer("What is the experiment for, in a sentence (may be empty)?", "")
+    fields = first.first_blueprint(root, command, metric, purpose, path)
+    path.write_text(render_blueprint(fields), encoding="utf-8")
+    counts = f"{metric} counts ({fields.direction})" if metric else "no metric is named in it"
+    wrote[str(path)] = f"`{command}`; {counts}"
+    told: dict[str, Any] = {
+        "blueprint": str(path),
+        "launch_command": command,
+        "metric": metric,
+        "direction": fields.direction,
+    }
+    if not metric and likely:
+        told["remarks"] = [f"the objective may be {' or '.join(likely)}: name it as `- metric:` in {path.name}"]
+    return told
+
+
+def _answer(question: str, default: str) -> str:
+    return str(typer.prompt(question, default=default, show_default=bool(default))).strip()
+
+
+def _campaign_file(root: Path, wrote: dict[str, str]) -> dict[str, Any]:
+    """Write the campaign file of the blueprint, unless there is one."""
+    from autoresearch.git_repo import checkout
+    from autoresearch.lab.campaign_setup.first_campaign import first_campaign
+
+    path, remarks = root / CAMPAIGN, []
+    found = checkout.find(root)
+    if found is None or not found.head:  # `campaign` in a folder without any file of ours offers to do it
+        remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
+    if path.exists():
+        return {"campaign": str(path), "varies": [], "remarks": remarks}
+    campaign = first_campaign(root / BLUEPRINT, os.environ, path.name)
+    path.write_text(campaign.text, encoding="utf-8")
+    for name, text in campaign.files.items():
+        if not (root / name).exists():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+    varied = ", ".join(campaign.varies)
+    wrote[str(path)] = f"ideas vary {varied}" if varied else ""
+    remarks += [campaign.remark] if campaign.remark else []
+    return {"campaign": str(path), "varies": list(campaign.varies), "remarks": remarks}
+
+
+# ------------------------------------------------------------------------------------------ config
+
+
+def show(
+    directory: Annotated[str, typer.Option("--dir", metavar="DIR", help="Of which project.")] = ".",
+) -> CommandResult:
+    """Every setting, its value, and where the value comes from."""
+    from autoresearch.commands.notice_checks import checked_recipients, events_of
+
+    found = project.load(Path(directory), environ=os.environ)
+    declared = [_declared(name, found) for name in found.launchers]
+    recipients, problems = checked_recipients(found, os.environ)
+    rows = [[v.key.name, v.text or "-", v.source, v.key.meaning] for v in found.values.values()]
+    rows += [[f"launchers.{one['name']}", _target_words(one), str(found.file), ""] for one in declared]
+    rows += [["notify", one.shown, found.notify_source, events_of(one)] for one in recipients.each]
+    payload = {
+        "settings": {v.key.name: {"value": v.text, "source": v.source} for v in found.values.values()},
+        "launchers": declared,
+        "notify": [{"to": one.shown, "events": list(one.kinds)} for one in recipients.each],
+        "notify_problems": list(problems),
+        "file": str(found.file) if found.file else None,
+        "next": [f"autoresearch doctor --launcher {one['name']}" for one in declared if not one["error"]],
+    }
+    for problem in () if output.typed.as_json else problems:
+        output.remark(f"warning: {problem}")
+    return CommandResult(payload, [TableRows(rows)], next_shown=0)
+
+
+def schema(
+    name: Annotated[
+        str, typer.Argument(help="Of campaign, idea, autoresearch, notes or blueprint.", show_default=False)
+    ] = "",
+) -> CommandResult:
+    """The keys of campaign.yaml (which `campaign --set` takes too) and of autoresearch.yaml: type, default, meaning.
+
+    With a name, the JSON Schema (2020-12) of that file, or of an entry of a queue (`idea`); for `blueprint`, the
+    sections, notes and an example.
+    """
+    if name == "blueprint":
+        from autoresearch.core.blueprint.schema import schema as describe
+        from autoresearch.lab.yaml_files import dump
+
+        payload = {"name": name, **describe(), "next": ["autoresearch blueprint new FILE.md"]}
+        return CommandResult(payload, [Whole(dump(describe()).rstrip())], next_shown=0)
+    if name:
+        from autoresearch.lab.json_schemas import NAMES, as_text, schema_of
+
+        if name not in NAMES:
+            known = ", ".join((*NAMES, "blueprint"))
+            raise UsageError(f"there is no schema {name!r}", hint=f"known: {known}", fix="autoresearch config schema")
+        return CommandResult({"name": name, "json_schema": schema_of(name)}, [Whole(as_text(schema_of(name)))])
+    from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
+
+    blueprint = ("blueprint", "path", None, "the blueprint of the baseline; relative to the campaign file")
+    files: dict[str, list[tuple[str, str, Any, str]]] = {
+        "campaign.yaml": [
+            blueprint,
+            *((key.name, key.takes, key.default, key.meaning) for key in CAMPAIGN_KEYS.values()),
+        ],
+        project.FILE: [
+            *((key.name, key.takes, key.default or None, key.meaning) for key in project.KEYS),
+            (project.LAUNCHERS, "mapping", None, "targets for --launcher, by name: each a kind and its options"),
+            (project.NOTIFY, "text, mapping or list", None, project.NOTIFY_MEANING),
+        ],
+    }
+    names = ("name", "type", "default", "meaning")
+    keys = {file: [dict(zip(names, row, strict=True)) for row in rows] for file, rows in files.items()}
+    lines = []
+    for file, rows in files.items():
+        lines.append(f"{file}:")
+        for key, takes, default, meaning in rows:
+            shown = "" if default in (None, "", []) else f"; default {_yaml(default)}"
+            lines.append(f"  {key}: {meaning} ({takes}{shown})")
+    return CommandResult({"files": keys, "next": ["autoresearch config show"]}, lines, next_shown=0)
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _declared(name: str, settings: project.Settings) -> dict[str, Any]:
+    """A declared target, and what is wrong with it: unlike `--launcher`, nobody is going there now."""
+    try:
+        target = project.targets_of(name, settings.launchers, str(settings.file))[0]
+    except UsageError as wrong:
+        return {"name": name, "kind": None, "slots": None, "options": {}, "error": wrong.message}
+    return {**asdict(target), "error": None}
+
+
+def _target_words(one: dict[str, Any]) -> str:
+    options = ", ".join(f"{key} {value}" for key, value in one["options"].items())
+    slots = f", {one['slots']} at a time" if one["slots"] else ""
+    return one["error"] or f"{one['kind']}{slots}{'; ' if options else ''}{options}"
+
+
+# ------------------------------------------------------------------------------------------ clean
+
+
+def clean(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; otherwise it is only listed.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Of all projects of this account.")] = False,
+) -> CommandResult:
+    """Remove worktrees, ended tmux sessions and caches of campaigns and runs of this project that are over.
+
+    Branches, ledgers, results and run directories stay, and so does a worktree with changes that no commit holds.
+    """
+    from autoresearch.commands.wiring import parts
+    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.lab.disk import cleaning
+
+    of_project = None if every else current_project()
+    socket = project.load(Path.cwd(), environ=os.environ).text("tmux_socket")
+    cleaned = (cleaning.remove_leftovers if yes else cleaning.find_leftovers)(parts(), of_project, socket)
+    again = ["autoresearch clean --all --yes" if every else "autoresearch clean --yes"]
+    payload: dict[str, Any] = {
+        "state": "cleaned" if yes else "planned",
+        "project": None if of_project is None else str(of_project),
+        "bytes": sum(one.bytes for one in cleaned.leftovers if not yes or one.name in cleaned.removed),
+        "leftovers": [
+            {"kind": one.kind.value, "name": one.name, "bytes": one.bytes, "why": one.why}
+            | ({"removed": one.name in cleaned.removed} if yes else {})
+            for one in cleaned.leftovers[:MOST_LISTED]
+        ],
+        "kept": [{"kind": one.kind.value, "name": one.name, "why": one.why} for one in cleaned.kept[:MOST_LISTED]],
+        "not_listed": max(0, len(cleaned.leftovers) - MOST_LISTED) + max(0, len(cleaned.kept) - MOST_LISTED),
+        "next": [] if yes or not cleaned.leftovers else again,
+    }
+    return CommandResult(payload, _clean_lines(cleaned, payload, yes=yes))
+
+
+def _clean_lines(cleaned: Cleaned, payload: dict[str, Any], *, yes: bool) -> list[str]:
+    from autoresearch.lab.disk.usage import gb
+
+    where = payload["project"] or "this account"
+    if not cleaned.leftovers and not cleaned.kept:
+        return [f"nothing of {where} is left over"]
+    shown = [one for one in cleaned.leftovers if not yes or one.name in cleaned.removed]
+    size = gb(payload["bytes"])
+    head = f"removed of {where}, {size}:" if yes else f"could be removed of {where}, {size}; nothing is changed yet:"
+    kept = [f"kept {one.name}: {one.why}" for one in cleaned.kept]
+    room = output.MAX_LINES - 4 - min(len(kept), MOST_KEPT_LINES)
+    lines = [f"{one.kind}  {one.name}  {gb(one.bytes) if one.bytes else '-'}  {one.why}" for one in shown]
+    lines, more = lines[:room], len(lines) - room
+    kept, more_kept = kept[:MOST_KEPT_LINES], len(kept) - MOST_KEPT_LINES
+    return [
+        head if shown else f"nothing of {where} was removed" if yes else f"nothing of {where} could be removed",
+        *lines,
+        *([f"... and {more} more"] if more > 0 else []),
+        *kept,
+        *([f"... and {more_kept} more are kept"] if more_kept > 0 else []),
+    ]

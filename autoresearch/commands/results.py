@@ -1,0 +1,270 @@
+"""`autoresearch report|compare|repro`: what a campaign came to, how two runs differ, and a run made again."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autoresearch.commands import output
+from autoresearch.commands.layout import WIDEST, Column, Whole, columns, grid
+from autoresearch.commands.name_lookup import target_named
+from autoresearch.commands.output import CommandResult, LogLine
+from autoresearch.commands.wiring import parts as real_parts
+from autoresearch.errors import UsageError
+
+if TYPE_CHECKING:
+    from autoresearch.lab.results.compare import Comparison
+    from autoresearch.lab.results.repro import Redone
+
+DIFFERING = 6  # keys of a kind, for people
+WIDE = 36
+CAVEATS = 9  # for people
+
+
+def report(
+    name: Annotated[str, typer.Argument(metavar="CAMPAIGN", show_default=False)] = "",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve a campaign's page live; unnamed: all of this project.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve, on 127.0.0.1; by default a free one.")] = 0,
+) -> CommandResult | int:
+    """Write the report of a campaign: report.md, report.html, progress.png.
+
+    With --serve, nothing is written: report.html is served and shows what comes, until Ctrl-C.
+    """
+    from autoresearch.core.controller.rules import stand_at
+    from autoresearch.lab.campaign_report.report import write_report
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+
+    if port and not serve:
+        words = ["autoresearch report", *([name] if name else []), f"--serve --port {port}"]
+        raise UsageError("--port is an option of --serve", fix=" ".join(words))
+    if serve:
+        return _serve(name, port)
+    parts = real_parts()
+    campaign_dir = campaign_registry.find(name, parts)
+    state = CampaignHistory(campaign_dir).state()
+    written = write_report(campaign_dir, state, stand_at(state, parts.clock()))
+    files = [str(path) for path in (written.markdown, written.page, written.picture) if path]
+    for remark in written.remarks:
+        output.remark(remark)
+    payload = {"campaign": state.spec.name, "directory": str(campaign_dir.path), "files": files}
+    payload |= {"remarks": list(written.remarks), "next": []}
+    return CommandResult(payload, [f"{state.spec.name} in {campaign_dir.path}:", *(f"wrote {path}" for path in files)])
+
+
+def _serve(name: str, port: int) -> int:
+    """Serve a campaign, or with "" all of this project, until Ctrl-C or SIGTERM; 0. Writes nothing."""
+    from autoresearch.git_repo.checkout import current_project
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.live_report.server import LiveServer
+    from autoresearch.lab.live_report.site import LiveSite
+
+    parts, project = real_parts(), current_project()
+    named = campaign_registry.find(name, parts) if name else None
+    site = LiveSite(parts, project, named)
+    with LiveServer(site, port) as server:
+        url = server.url + (site.path_of(named) if named else "")
+        number = server.server_port
+        tunnel = f"ssh -N -L {number}:127.0.0.1:{number} {getpass.getuser()}@{socket.gethostname()}"
+        payload: dict[str, Any] = {
+            "state": "serving",
+            "url": url,
+            "port": number,
+            "ssh": tunnel,
+            "campaign": named.path.name if named else None,
+            "project": str(project),
+            "next": [],
+        }
+        lines = [
+            f"{named.path if named else project}: live at",
+            f"  {url}",
+            "from another machine, with this line there and the same address in its browser:",
+            f"  {tunnel}",
+            "whoever has the address can read it; Ctrl-C ends it",
+        ]
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            output.show(CommandResult(payload, lines))
+            server.serve_forever()
+        except KeyboardInterrupt:
+            output.remark("ended; the address is no longer valid")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------ compare
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    b: Annotated[str, typer.Argument(metavar="B", show_default=False)],
+) -> CommandResult:
+    """Compare two runs: metrics, recipe by key, code, environment, limits."""
+    from autoresearch.lab.results import row_lookup
+    from autoresearch.lab.results.compare import compare as compared
+
+    parts = real_parts()
+    found = compared(row_lookup.find(a, parts), row_lookup.find(b, parts))
+    sides = found.a.metrics, found.b.metrics
+    payload = {
+        "a": found.a.row.run_id,
+        "b": found.b.row.run_id,
+        "metric_name": found.metric or None,
+        "metrics": {"a": sides[0], "b": sides[1], "difference": found.difference},
+        "not_comparable": found.refused or None,
+        "config": found.config,
+        "per_run": found.per_run,
+        "command_line": found.command,
+        "commits": [found.a.row.commit or None, found.b.row.commit or None],
+        "code": found.code,
+        "diff": found.diff,
+        "environment": found.environment,
+        "limits": found.limits,
+        "next": [line for line in (found.git, f"autoresearch repro {found.b.name}") if line],
+    }
+    lines = [*_compared_rows(found, sides), *_differences(found, sides)][: output.MAX_LINES - 1]
+    room, diff = max(0, output.MAX_LINES - len(lines) - 1), found.diff.splitlines()
+    lines += (LogLine(f"  | {line[:200]}") for line in diff[:room])
+    return CommandResult(payload, lines, next_shown=1 if found.git and len(diff) > room else 0)
+
+
+def _compared_rows(comparison: Comparison, sides: tuple[dict[str, Any], dict[str, Any]]) -> list[str]:
+    """The results of both, side by side."""
+    name = comparison.metric or "metric"
+    names = ["run", "status", f"{name}, last", "best", "mean of the idea's search runs", "steps, seed", "took"]
+    cells = [
+        [
+            side["run"],
+            f"{side['status']} ({side['ending']})" if side["status"] else "not over",
+            output.number(side["last"]),
+            output.number(side["best"]),
+            output.number(side["mean"])
+            + (f" ± {output.number(side['sd'])}" if side["sd"] is not None else "")
+            + f" (n={side['n']})",
+            f"{_or(side['steps'])}, {_or(side['seed'])}",
+            output.duration(None if side["elapsed_min"] is None else side["elapsed_min"] * 60),
+        ]
+        for side in sides
+    ]
+    both = [Column(letter, least=10, most=WIDE, middle=True) for letter in "AB"]
+    width = columns() if sys.stdout.isatty() else WIDEST
+    shown = grid([Column(""), *both], list(zip(names, *cells, strict=True)), width)
+    return [shown.header, *shown.rows]
+
+
+def _differences(comparison: Comparison, sides: tuple[dict[str, Any], dict[str, Any]]) -> Iterator[str]:
+    if comparison.difference is not None:
+        better = f", {comparison.objective.better_words}" if comparison.objective else ""
+        difference = f"difference of the search means (B - A): {comparison.difference:+.4g}{better}"
+        yield f"{difference}; a comparison, not a confirmation"
+    elif comparison.refused:
+        yield f"not compared: {comparison.refused}"[:300]
+    for letter, side in zip("AB", sides, strict=True):
+        if side["shown"]:
+            yield f"{letter} is of {side['shown']['sentence']}"[:400]
+    yield from _section("config", comparison.config)
+    yield from _section("per run", comparison.per_run, 3)
+    if comparison.command:
+        yield "command:"
+        yield from (f"  {letter} {words[:160]!r}" for letter, words in zip("AB", comparison.command, strict=True))
+    yield from _section("environment", comparison.environment, 4)
+    yield from _section("limits", comparison.limits, 4)
+    yield f"code: {comparison.code}"
+
+
+def _section(title: str, pairs: Mapping[str, tuple[Any, Any]], most: int = DIFFERING) -> Iterator[str]:
+    from autoresearch.lab.campaign_report.formatting import plain
+
+    yield f"{title}:" if pairs else f"{title}: the same"
+    for key, (x, y) in list(pairs.items())[:most]:
+        yield f"  {plain(key, 60)}: {plain(_or(x), 60)} -> {plain(_or(y), 60)}"
+    if len(pairs) > most:
+        yield f"  and {len(pairs) - most} more: --json"
+
+
+def _or(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)
+
+
+# ------------------------------------------------------------------------------------------ repro
+
+
+def repro(
+    row: Annotated[str, typer.Argument(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
+    run: Annotated[bool, typer.Option("--run", help="Launch it as a new run.")] = False,
+    launcher: Annotated[
+        str, typer.Option(metavar="TARGET", help="Where it goes with --run.", callback=target_named)
+    ] = "",
+) -> CommandResult:
+    """Check a row's commit out again and print what to type; with --run, launch it."""
+    from autoresearch.lab import settings as project
+    from autoresearch.lab.results import row_lookup
+    from autoresearch.lab.results.repro import redo
+    from autoresearch.lab.results.rerun import run_again
+
+    parts = real_parts()
+    redone = redo(row_lookup.find(row, parts), parts)
+    payload = _repro_payload(redone)
+    if not run:
+        payload["next"] = [f"autoresearch repro {row} --run"]
+        return CommandResult(payload, _repro_lines(redone))
+    campaign, checkout = redone.match.ran.campaign, redone.match.ran.checkout
+    assert checkout is not None
+    flags = {"launcher": launcher, "tmux_socket": campaign.tmux_socket if campaign else ""}
+    settings = project.load(checkout.root, environ=os.environ, flags=flags)
+    with output.interruption_reported():
+        launched = run_again(redone, settings, parts)
+    spec = launched.spec
+    payload |= {"run": spec.run, "session": spec.session, "attach": launched.attach, "branch": spec.branch}
+    payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "state": "running"}
+    payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
+    lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {launched.attach}"]
+    return CommandResult(payload, [*lines, *_caveats(redone)])
+
+
+def _repro_payload(redone: Redone) -> dict[str, Any]:
+    row = redone.match.row
+    return {
+        "row": row.run_id,
+        "row_dir": row.run_dir,
+        "run": None,
+        "worktree": redone.worktree,
+        "commit": row.commit,
+        "checked_out": redone.follow_up,
+        "blueprint": redone.blueprint,
+        "cwd": redone.cwd,
+        "command_line": redone.command,
+        "seed": row.seed,
+        "metric_name": row.metric_name or None,
+        "value": row.metric_value,
+        "result_dir": redone.result_dir,
+        "lines": redone.lines,
+        "caveats": redone.caveats,
+    }
+
+
+def _repro_lines(redone: Redone) -> Iterator[str]:
+    row = redone.match.row
+    told = f", {row.metric_name} = {output.number(row.metric_value)}, seed {row.seed}" if row.status else ""
+    yield f"{row.run_id} in {row.run_dir} (commit {row.commit[:12]}{told})"
+    yield f"worktree: {redone.worktree}"
+    yield f"results:  {redone.result_dir}"
+    yield "to run it by hand:"
+    yield from (Whole(f"  {line}") for line in redone.lines[:12])
+    yield from _caveats(redone)
+
+
+def _caveats(redone: Redone) -> Iterator[str]:
+    if redone.caveats:
+        yield "what differs, or may differ:"
+    yield from (f"  - {text}" for text in redone.caveats[:CAVEATS])
+    if len(redone.caveats) > CAVEATS:
+        yield f"  - and {len(redone.caveats) - CAVEATS} more: --json"

@@ -1,0 +1,277 @@
+"""What commands show of a run: while it lives, live on a terminal; and when it is over."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoresearch.commands import output
+from autoresearch.commands.live_line import Part, live_line, progress_bar, sparkline
+from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.core.run.ending import NOTHING_MEASURED, Ending
+from autoresearch.core.run.limits import nap
+from autoresearch.core.run.spec import RunSpec, RunState
+from autoresearch.errors import AutoresearchError
+from autoresearch.lab.runs import outcome as outcomes
+from autoresearch.lab.runs import run_status
+from autoresearch.lab.runs.run_status import ReadBudget, RunStatus, RunWatch
+from autoresearch.lab.runs.settled import ATTEND_S, attend
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.events import Event
+from autoresearch.records.events import read as read_events
+from autoresearch.records.recorded_run import RecordedRun
+
+if TYPE_CHECKING:
+    from autoresearch.lab.parts import Parts
+    from autoresearch.lab.runs.outcome import Outcome
+    from autoresearch.records.rundir import RunDir
+
+REFRESH_S = 1.0
+SHOWN = 100  # characters of the newest output
+REPAIRED = "what was repaired"  # stands in a line to type for the words of whoever repaired it
+
+
+# ------------------------------------------------------------------------------------------ while it lives
+
+
+def over(rundir: RunDir) -> bool:
+    """Whether there is nothing left to watch."""
+    return rundir.state() in (RunState.ENDED, RunState.DEAD)
+
+
+def living_payload(recorded: RecordedRun, tail: int | None = None) -> dict[str, Any]:
+    """The flat object about a run that is not over, with so many lines of its log; without, its log is not read."""
+    budget = ReadBudget(0.0) if tail is None else ReadBudget(once=True)
+    payload = run_status.as_payload(recorded, RunWatch(recorded).status(budget))
+    lines = run_status.tail_lines(recorded.rundir.log, max(0, min(tail or 0, 20)))
+    return payload if tail is None else payload | {"tail": lines}
+
+
+def living_lines(payload: Mapping[str, Any], run_state: RunState, *, event: str = "", more: list[str]) -> list[str]:
+    """The same for people: where it stands, and the end of its log."""
+    spans = [output.duration(payload[key]) for key in ("elapsed_s", "deadline_s")]
+    return [
+        f"{payload['run']}: {run_state.value}, {event}step {payload['step']}, elapsed {spans[0]}, limit in {spans[1]}",
+        *elsewhere(payload, run_state),
+        *more,
+        *(f"  | {line}" for line in payload.get("tail", ())),
+    ]
+
+
+def elsewhere(payload: Mapping[str, Any], run_state: RunState) -> list[str]:
+    """A line about where a run is that is not here."""
+    if not payload.get("place"):
+        return []
+    from autoresearch.lab.remote.remote_status import clause
+
+    return [f"at {clause(dict(payload), run_state)}"]
+
+
+class LiveView:
+    """What one terminal knows about one run: events read so far, reports given, the metric's history."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self.recorded, self.watch = recorded, RunWatch(recorded)
+        self.seq = 0
+        self.looks = 0
+        self.history: list[tuple[int, float]] = []
+        self.total: int | None = None  # steps, once its log has said so
+        self._pace: tuple[int, float] | None = None  # the first step that was seen, and when
+
+    def news(self) -> list[Event]:
+        """Events since the last look that are worth a line."""
+        from autoresearch.lab.runs.watch import WAKING
+
+        fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
+        return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
+
+    def stand(self) -> RunStatus:
+        """Where the run is now; remembers the metric for the sparkline."""
+        now = self.watch.status(ReadBudget())
+        objective = self.recorded.spec.objective
+        name = objective.metric if objective else ""
+        for reading in (now.last_validation, now.last_step):
+            if reading and name in reading.metrics:
+                point = (reading.step, reading.metrics[name])
+                if not self.history or self.history[-1] != point:
+                    self.history.append(point)
+        return now
+
+    def line(self) -> list[Part]:
+        """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
+        now, spec = self.stand(), self.recorded.spec
+        parts: list[Part] = []
+        left = f"limit in {output.duration(now.left_s)}"
+        if now.step is not None:
+            total = self.total = self.total or total_of(self.recorded.rundir.log, now.step)
+            if total:
+                parts.append((progress_bar(now.step / total), "green"))
+                left = self._eta(now.step, total) or left
+            parts.append((f"step {now.step}{f'/{total}' if total else ''}", "bold"))
+        else:
+            awaited = "a step or new output" if spec.limits.first_step_since_output else "first step"
+            within = f", {awaited} within {output.duration(now.first_step_left_s)}" if now.first_step_left_s else ""
+            parts.append((f"{now.state.value}{within}", "yellow" if within else "bold"))
+        if spec.objective and self.history:
+            parts.append((f"{spec.objective.metric} {output.number(self.history[-1][1])}", ""))
+            parts.append((sparkline([v for _, v in self.history]), "cyan"))
+        parts += [(left, ""), (f"{output.duration(now.elapsed_s)} so far", "dim")]
+        return [*parts, (now.newest_output[:SHOWN], "dim")] if now.newest_output else parts
+
+    def _eta(self, step: int, total: int) -> str:
+        """The time left by the pace since the first look; "" before a second step was seen."""
+        first, since = self._pace = self._pace or (step, time.monotonic())
+        if step <= first:
+            return ""
+        return f"about {output.duration((total - step) * (time.monotonic() - since) / (step - first))} left"
+
+    def report(self) -> tuple[str, float]:
+        """One line for logs and agents, and the seconds until the next."""
+        now, spec = self.stand(), self.recorded.spec
+        self.looks += 1
+        pause = nap(self.looks, until_limit_s=now.nearest_limit_s + 1.0)
+        step = "no step number yet" if now.step is None else f"step {now.step}"
+        if now.newest_output:
+            step = f"no step known yet, newest output `{now.newest_output[:SHOWN]}`"
+        if spec.objective and self.history:
+            step += f", {spec.objective.metric} {output.number(self.history[-1][1])}"
+        line = (
+            f"[{output.duration(now.elapsed_s)}] {spec.run}: {now.state.value}, {step}, "
+            f"limit in {output.duration(now.left_s)}, next look in {output.duration(pause)}"
+        )
+        return line, pause
+
+
+def total_of(log: Path, step: int) -> int | None:
+    """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
+    text = run_status.tail(log, 16_384).decode("utf-8", "replace")
+    found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
+    total = int(found[-1]) if found else 0
+    return total if total >= max(2, step) else None
+
+
+def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
+    """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
+    from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.lab.runs.watch import Watcher
+
+    rundir, view = recorded.rundir, LiveView(recorded)
+    began = time.monotonic()
+    report_at = began + nap(0)
+    with live_line() as display, Watcher([rundir]) as watcher:
+        while True:
+            attend(rundir, parts)  # of a run elsewhere: whoever tells of it may have been killed
+            for event in view.news():
+                display.say(event_line(event))
+            if over(rundir):
+                break
+            if display.display:
+                display.show(view.line())
+                watcher.wait(REFRESH_S if time.monotonic() - began < 600 else 5 * REFRESH_S)
+                continue
+            if time.monotonic() >= report_at:
+                line, pause = view.report()
+                report_at = time.monotonic() + pause
+                display.say(line)
+            watcher.wait(min(max(0.05, report_at - time.monotonic()), ATTEND_S))
+    state, outcome = adopt(rundir, parts)
+    assert outcome is not None, state
+    return outcome
+
+
+def event_line(event: Event) -> str:
+    """An event as one line."""
+    text = event.get("text")
+    fields = ", ".join(
+        f"{k} {output.number(v) if isinstance(v, float) else v}" for k, v in event.fields.items() if v not in (None, "")
+    )
+    stamp = "" if event.s is None else f"[{output.duration(event.s)}] "
+    words = text or f"{event.event.replace('_', ' ')}{': ' + fields if fields else ''}"
+    return f"{stamp}{words}"[:300]
+
+
+# ------------------------------------------------------------------------------------------ when it is over
+
+
+def outcome_result(
+    outcome: Outcome, *, exit_code: int = 0, more: Mapping[str, Any] | None = None, rings: bool = False
+) -> CommandResult:
+    """What happened and where the records are, with `more` keys."""
+    payload = outcomes.as_payload(outcome) | {"exit_code": outcome.exit_code, "next": _next(outcome)}
+    bell = f"{outcome.spec.slug}: {outcome.exit.ending.wording}" if rings else ""
+    rows = [TableRows(_outcome_rows(outcome))]
+    return CommandResult(payload | dict(more or {}), rows, exit_code=exit_code, rings=bell)
+
+
+def _outcome_rows(outcome: Outcome) -> list[list[str]]:
+    spec, end, rundir = outcome.spec, outcome.exit, outcome.rundir
+    code = "unknown" if end.returncode is None else end.returncode
+    first = "never" if end.first_step_s is None else f"after {output.duration(end.first_step_s)}"
+    if spec.objective:
+        best = f" (best {output.number(outcome.best_value)})" if outcome.best_value is not None else ""
+        value = output.number(outcome.metric_value) if outcome.measured else "could not be read"
+        metric = f"{spec.objective.metric} = {value}{best}"
+    else:
+        named = "one of those below" if outcome.steps_read else "a metric"
+        metric = f"{NOTHING_MEASURED}: name {named} in the notes (`- metric: NAME`), then the run can be judged by it"
+    failure = f"{outcome.failure}: {outcome.failure_line or end.reason}"[:800] if outcome.failure else ""
+    log = outcomes.where_now(spec, Path(spec.result_dir) / "experiment_log.md")
+    rows = [
+        ["run", f"{spec.run} in {output.near(rundir.path)}"],
+        ["ended", f"{end.ending.wording}, return code {code}, after {output.duration(end.duration_s)}"],
+        ["verdict", outcome.standing],
+        ["first step", first],
+        ["metric", metric],
+        ["steps", outcome.steps_read],
+        ["failure", failure],
+        ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else "none"],
+        ["results", output.near(outcome.results)],
+        ["records", output.near(log)],
+        ["log", output.near(rundir.log)],
+        ["ledger", output.near(spec.ledger)],
+        *(["tracker", url] for url in outcome.run_urls),
+        *(["warning", text] for text in outcome.warnings[:3]),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def repair_line(spec: RunSpec) -> str:
+    """What is typed to run it once more when its trouble is repaired: where it was, or by its campaign."""
+    campaign_dir = CampaignDir(Path(spec.run_dir).parent)
+    if campaign_dir.spec.is_file():
+        return _repair_in_campaign(campaign_dir, spec)
+    target = spec.launcher.replace("/", ":")
+    where = "" if target in ("", "tmux") else f" --launcher {shlex.quote(target)}"
+    return f"autoresearch run {shlex.quote(spec.blueprint)}{where} --fix-of {spec.run} --note {shlex.quote(REPAIRED)}"
+
+
+def _repair_in_campaign(campaign_dir: CampaignDir, spec: RunSpec) -> str:
+    """Its worktree is another idea's by now: the campaign makes the repair a commit on the idea's branch."""
+    from autoresearch.commands.campaign_view import state_of
+    from autoresearch.core.campaign.spec import CampaignPhase
+
+    status = f"autoresearch campaign status {campaign_dir.path.name} --full"
+    try:
+        state = state_of(campaign_dir)
+    except AutoresearchError:
+        return status
+    idea = next((one for one in state.ideas if one.index == spec.index), None)
+    if idea is None or idea.hypothesis.is_baseline:
+        return status
+    if state.phase is CampaignPhase.ENDED:
+        return f"autoresearch campaign set {state.spec.name} count={state.attempted + 1}"
+    return f"autoresearch campaign fix {idea.slug} --set KEY=VALUE --campaign {state.spec.name}"
+
+
+def _next(outcome: Outcome) -> list[str]:
+    run = outcome.spec.run
+    log = f"autoresearch logs {run} --tail 40"
+    if outcome.exit.ending is Ending.FINISHED and not (outcome.measured or outcome.crashed):
+        return [f"autoresearch metrics {run}", log, f"autoresearch blueprint check {outcome.spec.blueprint}"]
+    if outcome.verdict.value == "crash":
+        return [f"autoresearch explain {run}", log, repair_line(outcome.spec)]
+    return [f"autoresearch ledger show {run}", f"autoresearch metrics {run}"]
