@@ -1,9 +1,10 @@
-"""Which launcher a target has, and which options it accepts."""
+"""Which launcher a target has, and which options it accepts; a mistake is reported before anything is written."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
@@ -11,9 +12,10 @@ from typing import Any
 
 from autoresearch.core.run.job_launcher import JobLauncher
 from autoresearch.core.run.targets import Kind, Target
+from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.launchers.options import check_value, refuse_secret
 from autoresearch.plugins import PluginGroup, why_unlike
+from autoresearch.records.secrets import mask_text
 
 COMMON = {
     "python": "the interpreter of the Runner there; default: the trainer's",
@@ -81,13 +83,88 @@ def check(target: Target) -> None:
     known = options_of(target.kind)
     for name, value in target.options.items():
         where = f"launchers.{target.name}.{name}"
-        refuse_secret(where, name, value, known=name in known)
+        _refuse_secret(where, name, value, known=name in known)
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
             meant = " or ".join(sorted(near))
             hint = f"did you mean {meant}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"{where}: {target.kind} has no such option", hint=hint, code="bad_launcher")
-        check_value(where, name, value)
+        wrong = "says nothing" if value is None else _why_wrong(name, value)
+        if wrong:
+            raise UsageError(f"{where}: {wrong}", code="bad_launcher")
+
+
+def _refuse_secret(where: str, name: str, value: Any, *, known: bool) -> None:
+    """Raise UsageError if an option, or a nested value, holds a token or a password: the file is committed.
+
+    known: its launcher has an option of that name, so only the value is judged.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_secret(f"{where}.{key}", str(key), inner, known=False)
+    elif isinstance(value, list):
+        for inner in value:
+            _refuse_secret(where, name, inner, known=known)
+    elif isinstance(value, str | int) and not isinstance(value, bool):
+        text = str(value) if known else f"{name}={value}"
+        if mask_text(text) != text:
+            message = f"{where} holds a secret, and this file is for everybody who has the repository"
+            hint = "give it in the environment of the command (RAY_AUTH_TOKEN, an ssh agent, a kubeconfig)"
+            raise UsageError(message, hint=f"take it out; {hint}", code="secret_in_file")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, str | int | float) and not isinstance(value, bool) and 0 <= float(value) < math.inf
+    except ValueError:
+        return False
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_roots(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(str(path).startswith("/") for pair in value.items() for path in pair)
+
+
+# What options of all targets may hold: a check, and what is said of a value that fails it.
+_WHOLE = (lambda value: type(value) is int and value >= 0, "is no whole number of at least 0")
+_NUMBER = (_is_number, "is no number of at least 0")
+_PORT = (lambda value: str(value).isdecimal() and 0 < int(str(value)) < 65536, "is no port: 1 to 65535")
+_TEXTS = (
+    lambda value: bool(value) and all(map(_is_text, value if isinstance(value, list) else [value])),
+    "is no pattern",
+)
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("python", "host", "user", "root", "venv", "interpreter"), (_is_text, "is no text")),
+    **dict.fromkeys(("address", "partition"), (_is_text, "is no text")),
+    **dict.fromkeys(("min_free_gb", "collect_max_gb", "connect_timeout", "keepalive"), _NUMBER),
+    **dict.fromkeys(("driver_gpus", "driver_cpus"), _NUMBER),
+    "gpus_per_run": _WHOLE,
+    "port": _PORT,
+    "collect": _TEXTS,
+    "paths": (_are_roots, "is no mapping of directories here to those there: {/data: /mnt/data}"),
+    "shared": (lambda value: isinstance(value, bool), "is neither true nor false"),
+    "codebase": (lambda value: value == "remote", "is not `remote`; without it, the code is sent"),
+}
+
+
+def _why_wrong(name: str, value: Any) -> str:
+    if name in ("pending_limit", "poll"):
+        return _why_no_duration(value)
+    fits, why = _CHECKS.get(name, (lambda _: True, ""))
+    return "" if fits(value) else f"{value!r} {why}"
+
+
+def _why_no_duration(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return f"{value!r} is no time; durations look like 90s, 20m or 24h"
+    try:
+        wrong = problem(parse_duration(value) if isinstance(value, str) else float(value))
+    except ValueError as error:
+        return f"{error}; durations look like 90s, 20m or 24h"
+    return f"{value!r} {wrong}" if wrong else ""
 
 
 def launcher_of(target: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:

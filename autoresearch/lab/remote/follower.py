@@ -13,6 +13,7 @@ after the remote exit record and all other files of the run have arrived.
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,7 +35,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote.collect_jobs import PATIENCE_S, Collectors, Submission, Submissions
+from autoresearch.lab.remote.collect_jobs import Submissions, collect_later
 from autoresearch.lab.remote.followed_run import FollowedRun
 from autoresearch.lab.remote.poll_schedule import Backoff, PollSchedule, Wakeup
 from autoresearch.lab.remote.reconcile import Memory, Settled, settle
@@ -88,7 +89,7 @@ class Follower:
         self.no_launcher, self.no_files = Backoff(), Backoff()
         self.departures = Submissions(folder)
         self.departing = True  # there may be jobs to forget
-        self.collectors = Collectors(parts.environ, clock)
+        self.collectors: list[subprocess.Popen[bytes]] = []
         self.offset_s = 0.0
 
     def run(self) -> None:
@@ -98,7 +99,7 @@ class Follower:
         try:
             while self.clock() - idle_since < IDLE_S:
                 self.turn()
-                if self.runs or self.collectors.busy or (self.departing and self.no_launcher.tries < PARTING_TRIES):
+                if self.runs or self.collectors or (self.departing and self.no_launcher.tries < PARTING_TRIES):
                     idle_since = self.clock()
                 if bell.wait(self.nap_s()):
                     self.rung()
@@ -120,12 +121,12 @@ class Follower:
         if self.runs or self.departing:
             for rhythm, silence in ((self.looks, self.no_files), (self.polls, self.no_launcher)):
                 times.append(max(rhythm.at, silence.again_at if silence.tries else 0.0))
-        return min(max(0.02, min(times) - self.clock()), PATIENCE_S if self.collectors.busy else FIND_S)
+        return min(max(0.02, min(times) - self.clock()), FIND_S)
 
     def turn(self) -> None:
         """Submit ordered runs, poll the launcher and look at the directories, each when due."""
         now = self.clock()
-        self.collectors.tend()
+        self.collectors = [each for each in self.collectors if each.poll() is None]
         if self.finds.due(now):
             with contextlib.suppress(*_OWN):
                 self.find_runs()
@@ -428,21 +429,20 @@ class Follower:
             with contextlib.suppress(*_OWN):
                 events.append(followed.rundir.events, record["ending"], reason=record.get("reason", ""))
         followed.end_log_session()
-        self.collectors.later(followed.rundir)
+        with contextlib.suppress(OSError):
+            if collector := collect_later(followed.rundir, self.parts.environ):
+                self.collectors.append(collector)
 
     def _depart(self) -> None:
         """Have the launcher forget the jobs of recorded runs, and stop those whose run directories were removed."""
         if not self.departing:
             return
-        for noted in self.departures.over():
-            if noted.rundir.removed:
-                self.launcher.stop(noted.handle, hard=True)
-            self._forget(noted)
-            self.departures.drop(noted.handle.run)
+        for handle, rundir in self.departures.over():
+            if rundir.removed:
+                self.launcher.stop(handle, hard=True)
+            with contextlib.suppress(*_OWN):
+                told = self.launcher.forget(handle)
+                if told and not rundir.removed:
+                    events.append(rundir.events, "freed", text=told)
+            self.departures.drop(handle.run)
         self.departing = False
-
-    def _forget(self, noted: Submission) -> None:
-        with contextlib.suppress(*_OWN):
-            told = self.launcher.forget(noted.handle)
-            if told and not noted.rundir.removed:
-                events.append(noted.rundir.events, "freed", text=told)

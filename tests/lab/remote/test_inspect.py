@@ -15,9 +15,8 @@ from autoresearch.core.run.job_launcher import Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.remote import canary as canaries
-from autoresearch.lab.remote.canary import send_canary
-from autoresearch.lab.remote.inspect import inspect
+from autoresearch.lab.remote import inspect as inspection
+from autoresearch.lab.remote.inspect import inspect, send_canary
 from autoresearch.lab.remote_files.interpreter import InterpreterSearch
 from autoresearch.records.index import Index
 from autoresearch.records.rundir import locked
@@ -128,7 +127,7 @@ def test_a_canary_in_a_long_queue(local_jobs: Any, tmp_path: Path, why: str) -> 
 @pytest.mark.system
 def test_a_canary_whose_files_never_come(local_jobs: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """A job that ran where our directory is not: its launcher says that it is over, and nothing is there."""
-    monkeypatch.setattr(canaries, "runner_files", dict)
+    monkeypatch.setattr(inspection, "runner_files", dict)
     clock: Callable[[], float] = Turning()
     sent = send_canary(PLACE, local_jobs, tmp_path / "reports", clock=clock, sleep=lambda _: None)
     assert [one.code for one in sent.findings] == ["canary_lost"]
