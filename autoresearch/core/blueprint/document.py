@@ -145,7 +145,7 @@ def read_document(data: bytes) -> Document:
     if (refusal := _unreadable(data)) is not None:
         return Document(findings=(refusal,))
     texts = data.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    lines, findings = _fenced(_without_comments(_unwrapped(texts)))
+    lines, findings = _source_lines(_unwrapped(texts))
     title, tagged = _split(lines)
     known = (*SECTIONS, NOTES, OTHER)
     findings += [_unknown(section) for section in tagged if section.key not in known]
@@ -215,61 +215,44 @@ def _unwrapped(lines: list[str]) -> list[str]:
     return [text[margin:] if text[:margin].isspace() else text for text in lines] if margin else lines
 
 
-def _without_comments(lines: list[str]) -> list[str]:
-    """Blank out `<!-- ... -->` in prose, keeping the line numbers; headings and code stay as they are."""
-    out: list[str] = []
-    fence, inside = "", False
-    for text in lines:
-        mark = _FENCE.match(text)
-        if not inside and mark:
-            fence = _toggled(fence, mark)
-        if not fence and not (mark or _HEADING.match(text)):
-            text, inside = _uncommented(text, inside)
-        out.append(text)
-    return lines if inside else out  # an unclosed one is not a comment
+def _source_lines(texts: Sequence[str]) -> tuple[list[SourceLine], list[Finding]]:
+    """The lines, those of code marked as such; an error if the last code block is not closed.
 
-
-def _uncommented(text: str, inside: bool) -> tuple[str, bool]:
-    kept, at = list[str](), 0
-    while True:
-        if inside:
-            end = text.find("-->", at)
-            if end < 0:
-                return "".join(kept), True
-            at, inside = end + 3, False
-        start = text.find("<!--", at)
-        if start < 0:
-            return "".join([*kept, text[at:]]), False
-        kept.append(text[at:start])
-        at, inside = start + 4, True
-
-
-def _toggled(fence: str, mark: re.Match[str]) -> str:
-    """The fence that is open after this fence line; "" if none is."""
-    if not fence:
-        return mark["fence"]
-    closes = mark["fence"].startswith(fence) and not mark["info"].strip()
-    return "" if closes else fence
-
-
-def _fenced(texts: Sequence[str]) -> tuple[list[SourceLine], list[Finding]]:
-    """The lines, those of code marked as such; an error if the last code block is not closed."""
+    `<!-- ... -->` in prose is blanked out; headings and code stay as they are, and so does what is never closed.
+    """
     lines: list[SourceLine] = []
-    fence, info, indent, block, opened = "", "", 0, 0, 0
+    fence, info, indent, block, opened, inside = "", "", 0, 0, 0, False
+    closed = max((no for no, text in enumerate(texts, 1) if "-->" in text), default=0)
     for no, text in enumerate(texts, 1):
-        mark = _FENCE.match(text)
-        if mark and _toggled(fence, mark) != fence:
-            if not fence:
-                block, opened = block + 1, no
-                info, indent = mark["info"].strip().lower().partition(" ")[0], len(mark["indent"])
-            fence = _toggled(fence, mark)
+        mark = None if inside else _FENCE.match(text)
+        if mark and not fence:
+            fence, block, opened = mark["fence"], block + 1, no
+            info, indent = mark["info"].strip().lower().partition(" ")[0], len(mark["indent"])
+        elif mark and mark["fence"].startswith(fence) and not mark["info"].strip():
+            fence = ""
         elif fence:
             cut = min(indent, len(text) - len(text.lstrip()))
             lines.append(SourceLine(no, text[cut:], indent, block, info))
         else:
+            if not _HEADING.match(text):
+                text, inside = _uncommented(text, inside=inside, goes_on=no < closed)
             lines.append(SourceLine(no, text, _indent(text)))
     message = f"the code block that begins here is never closed with {fence}"
     return lines, [error(opened, "unclosed_fence", message)] if fence else []
+
+
+def _uncommented(text: str, *, inside: bool, goes_on: bool) -> tuple[str, bool]:
+    """The line without comments, and whether one is open behind it; `goes_on`: one that is open is closed below."""
+    kept = ""
+    while inside or "<!--" in text:
+        before, _, text = ("", "", text) if inside else text.partition("<!--")
+        _, closing, behind = text.partition("-->")
+        if not closing and not goes_on:
+            return f"{kept}{before}{'' if inside else '<!--'}{text}", False
+        kept, inside, text = kept + before, not closing, behind
+        if inside:
+            return kept, True
+    return kept + text, False
 
 
 def _indent(text: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
-from autoresearch.core.blueprint.model import SECTIONS
+from autoresearch.core.blueprint.model import SECTION_KINDS, SECTIONS
 
 _TEXT_WORDS = {
     "description", "desc", "hint", "hints", "warning", "warn", "caution", "note", "notes", "example",
@@ -19,24 +19,7 @@ _TEXT_WORDS = {
 }  # fmt: skip
 _CONTENT_WORDS = {"content", "contents", "内容"}
 _DEFAULT_WORDS = {"default", "默认", "默认值", "缺省"}
-_PATH_WORDS = {
-    "dir", "directory", "path", "folder", "file", "value", "location", "codebase", "executable", "exe",
-    "python", "interpreter", "venv", "yaml", "recipe", "config", "root",
-    "目录", "路径", "文件", "位置", "解释器",
-    "值",
-}  # fmt: skip
-_VALUE_WORDS = {
-    "exp_purpose": {"purpose", "goal", "hypothesis", "aim", "value", "目的", "目标", "假设"},
-    "exp_codebase_dir": _PATH_WORDS,
-    "exp_venv_exe": _PATH_WORDS,
-    "exp_yaml_path": _PATH_WORDS,
-    "exp_result_dir": _PATH_WORDS,
-    "exp_launch_command": {"command", "cmd", "launch", "run", "value", "命令", "指令", "启动"},
-    "exp_max_time": {
-        "time", "value", "max", "maximum", "total", "maxtime", "limit", "timeout", "duration", "runtime",
-        "budget", "step", "时间", "时长", "上限", "超时",
-    },
-}  # fmt: skip
+_VALUE_WORDS = {kind.name: frozenset(kind.words.split()) for kind in SECTION_KINDS}
 _BULLET = re.compile(r"^(?P<indent>\s*)(?:[-*+•]|\d{1,2}[.)、])(?:\s+|$)(?P<rest>.*)$")
 _LABEL = re.compile(
     r"^(?P<mark>\*\*|__|`)?(?P<label>[^\W\d][\w ./-]{0,59}?)(?: ?\d{1,2})? {0,3}"
@@ -147,8 +130,8 @@ def _role(key: str, label: str) -> LabelRole:
         return LabelRole.VALUE
     if name in _TEXT_WORDS or words[-1] in _TEXT_WORDS or name.endswith(("说明", "提示", "注意", "警告", "备注")):
         return LabelRole.TEXT
-    keys = _VALUE_WORDS.get(key, set())
-    chinese = any(ord(word[0]) > 0x2E80 and name.endswith(word) for word in keys)
+    keys = _VALUE_WORDS[key]
+    chinese = any(name.endswith(word) for word in keys if not word.isascii())
     return LabelRole.VALUE if words[-1] in keys or chinese else LabelRole.PLAIN
 
 

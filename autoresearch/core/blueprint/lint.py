@@ -20,7 +20,6 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell.commands import ShellReading, SimpleCommand
 from autoresearch.core.shell.programs import FAR, nested_argv
 from autoresearch.core.shell.reading import read_shell
-from autoresearch.core.text.durations import spoken
 
 _WRONG = re.compile(r"\bajet\s+swarm\s+server\b")  # from a published skill; argparse rejects it
 _DETACHED = re.compile(r"\s(?:-[a-z]*d[a-z]*|--detach(?:=true)?)(?:\s|\Z)")
@@ -44,7 +43,7 @@ _PATH_KEYS = ("val_print_to_markdown_file_path", "train_print_to_markdown_file_p
 def lint_blueprint(
     blueprint: Blueprint, read: Callable[[str], ShellReading] = read_shell, records: Sequence[str] = (RECORDS,)
 ) -> list[Finding]:
-    """Findings in the blueprint itself: its commands with their scripts, swarm notes, limits and relative paths.
+    """Findings in the blueprint itself: its commands with their scripts, swarm notes, relative paths.
 
     read: reads one of its commands, whose lines count from 1. records: paths that no command may remove.
     """
@@ -60,7 +59,7 @@ def lint_blueprint(
             findings.append(report(notes_line, "not_a_command", message, hint, blueprint.name))
         findings += _deadly(read(command), blueprint.name, notes_line, records)
     findings += _swarm(blueprint, notes_line, read)
-    return list(dict.fromkeys([*findings, *_limits(blueprint), *_relative(blueprint)]))
+    return list(dict.fromkeys([*findings, *_relative(blueprint)]))
 
 
 def _deadly(shell_reading: ShellReading, where: str, line: int, records: Sequence[str] = (RECORDS,)) -> list[Finding]:
@@ -320,14 +319,6 @@ def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
         message = "the swarm server listens on 0.0.0.0 without authentication, and runs code that is sent to it"
         way = "publish it as -p 127.0.0.1:PORT:PORT" if swarm.container else "keep its port behind a firewall"
         yield warning(0, "swarm_open", message, f"{way}; from another host use swarm_ssh")
-
-
-def _limits(blueprint: Blueprint) -> Iterator[Finding]:
-    """Warn if the first-step limit exceeds the default total; the parser compares two limits that are both given."""
-    if blueprint.first_step_given and not blueprint.max_time_given and blueprint.first_step_s > blueprint.max_time_s:
-        both = f"{spoken(blueprint.first_step_s)}, longer than {spoken(blueprint.max_time_s)} in all, the default"
-        message, hint = f"the first step may take {both}", "give the time in all too"
-        yield warning(blueprint.lines.get("exp_max_time", 0), "limits_crossed", message, hint, blueprint.name)
 
 
 def _relative(blueprint: Blueprint) -> Iterator[Finding]:

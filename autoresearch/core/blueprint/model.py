@@ -14,17 +14,55 @@ from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.limits import EVALUATE_S, FIRST_STEP_S, MAX_TIME_S, Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.trainer import Source
+from autoresearch.core.text.durations import spoken
 
-SECTIONS = (
-    "exp_purpose",
-    "exp_codebase_dir",
-    "exp_venv_exe",
-    "exp_yaml_path",
-    "exp_launch_command",
-    "exp_result_dir",
-    "exp_max_time",
-)
 RESULT_ROOT = "./auto_agent/exp_results/"
+_PATH_WORDS = (
+    "dir directory path folder file value location codebase executable exe python interpreter venv yaml recipe config "
+    "root 目录 路径 文件 位置 解释器 值"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionKind:
+    """One of the seven sections. `words`: the last word of a label in front of its value."""
+
+    name: str
+    key: str  # of the item with its value
+    meaning: str
+    default: str  # what is taken where it is missing
+    words: str = _PATH_WORDS
+    is_path: bool = False
+
+
+SECTION_KINDS = (
+    SectionKind(
+        *("exp_purpose", "purpose", "what it is for and how it differs from the others", ""),
+        words="purpose goal hypothesis aim value 目的 目标 假设",
+    ),
+    SectionKind("exp_codebase_dir", "dir", "the directory that the command runs in", "./", is_path=True),
+    SectionKind(
+        *("exp_venv_exe", "path", "the trainer's python, or auto", "<codebase>/venv, .venv, then the CLI's own"),
+        is_path=True,
+    ),
+    SectionKind(
+        *("exp_yaml_path", "path", "the recipe: in the codebase, the base, or beside the blueprint", "NA"), is_path=True
+    ),
+    SectionKind(
+        *("exp_launch_command", "command", "one shell command, the only text that a shell reads", ""),
+        words="command cmd launch run value 命令 指令 启动",
+    ),
+    SectionKind(
+        *("exp_result_dir", "path", "where log, results and finish.flag go", f"{RESULT_ROOT}<slug>/"), is_path=True
+    ),
+    SectionKind(
+        *("exp_max_time", "time"),
+        "the time in all; a limit to the first step too, if it is to be enforced as written; each with its label",
+        f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
+        words="time value max maximum total maxtime limit timeout duration runtime budget step 时间 时长 上限 超时",
+    ),
+)
+SECTIONS = tuple(kind.name for kind in SECTION_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

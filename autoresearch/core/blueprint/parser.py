@@ -12,10 +12,10 @@ from dataclasses import replace
 from autoresearch.core.blueprint.document import NOTES, Document, LabelRole, Section, SectionItem, read_document
 from autoresearch.core.blueprint.finding import Finding, errors, warning
 from autoresearch.core.blueprint.items import with_items
-from autoresearch.core.blueprint.model import RESULT_ROOT, SECTIONS, Blueprint, Notes
+from autoresearch.core.blueprint.model import RESULT_ROOT, SECTION_KINDS, SECTIONS, Blueprint, Notes
 from autoresearch.core.blueprint.notes import read_notes
 from autoresearch.core.blueprint.placeholders import unreplaced
-from autoresearch.core.blueprint.time_limits import TimeLimits, read_time_limits
+from autoresearch.core.blueprint.time_limits import read_time_limits
 from autoresearch.core.blueprint.values import SectionValue, read_values
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
 from autoresearch.core.text.branch_and_run_names import SLUG_LEAST, slugify
@@ -25,13 +25,6 @@ _GENERIC_TITLE = re.compile(
     r"^(?:experiment(?:al)?\s+)?blueprint\b[\s#\d]*(?:[-:：—–_|]+\s*)?|^实验蓝图\s*(?:[-:：—–_|]+\s*)?",
     re.IGNORECASE,
 )
-_DEFAULTS = {
-    "exp_purpose": "no purpose is recorded",
-    "exp_codebase_dir": "./",
-    "exp_venv_exe": "<codebase>/venv, then .venv, then the interpreter of this program",
-    "exp_yaml_path": "no recipe",
-    "exp_max_time": "24 hours in all, 20 minutes to the first step",
-}
 
 
 class BlueprintInvalid(BlueprintError):  # noqa: N818 - what it is about, as EnvironmentUnusable
@@ -58,34 +51,49 @@ def parse_blueprint(data: bytes, name: str) -> Blueprint:
     notes, note_findings = read_notes(document)
     values, value_findings = read_values(document)
     times, time_findings = read_time_limits(document)
-    slug = _slug(name, document, values, notes)
+    texts = {key: value.text for key, value in values.items()}
+    title = _GENERIC_TITLE.sub("", document.title) or document.title
+    slug = _slug(name, title, texts.get("exp_purpose", ""), notes)
     findings = [*document.findings, *note_findings, *value_findings, *time_findings]
     findings += unreplaced(document, values, notes, timed=times.max_s is not None)
-    findings += _unexplained(document, values, slug)
-    findings = _located(findings, name)
-    if errors(findings):
-        raise BlueprintInvalid(findings, _valid_result_dir(document, values, findings))
-    return _blueprint(name, document, slug, values, times, notes, findings)
+    findings = _located([*findings, *_unexplained(document, values, slug)], name)
+    if wrong := {finding.line for finding in errors(findings)}:
+        section = document.named.get("exp_result_dir")
+        lines = {section.line, *(line.no for line in section.body)} if section else set[int]()
+        raise BlueprintInvalid(findings, "" if lines & wrong else texts.get("exp_result_dir", ""))
+    at = {key: section.line for key, section in document.named.items() if key in (*SECTIONS, NOTES)}
+    at |= {key: value.line for key, value in values.items()}
+    venv = texts.get("exp_venv_exe", "")
+    return Blueprint(
+        name=name,
+        title=title,
+        slug=slug,
+        purpose=texts.get("exp_purpose", ""),
+        codebase_dir=texts.get("exp_codebase_dir") or "./",
+        venv_exe="" if re.match(r"(?:auto|default)\b", venv, re.IGNORECASE) else venv,
+        yaml_path=texts.get("exp_yaml_path", ""),
+        launch_command=texts["exp_launch_command"],
+        result_dir=texts.get("exp_result_dir") or f"{RESULT_ROOT}{slug}/",
+        max_time_s=MAX_TIME_S if times.max_s is None else times.max_s,
+        first_step_s=FIRST_STEP_S if times.first_step_s is None else times.first_step_s,
+        max_time_given=times.max_s is not None,
+        first_step_given=times.first_step_s is not None,
+        campaign_time_s=times.campaign_s,
+        notes=notes,
+        lines=at | ({"exp_max_time": times.max_line} if times.max_line else {}),
+        findings=tuple(findings),
+    )
 
 
 def _located(findings: Sequence[Finding], name: str) -> list[Finding]:
     return [replace(f, where=name) for f in sorted(findings, key=lambda f: f.line)]
 
 
-def _text(values: Mapping[str, SectionValue], key: str) -> str:
-    return values[key].text if key in values else ""
-
-
-def _title(document: Document) -> str:
-    return _GENERIC_TITLE.sub("", document.title) or document.title
-
-
-def _slug(name: str, document: Document, values: Mapping[str, SectionValue], notes: Notes) -> str:
+def _slug(name: str, title: str, purpose: str, notes: Notes) -> str:
     """The slug of the notes, else one made of the title, of the purpose, or of the file's name."""
     if slug := slugify(notes.slug, fallback=""):
         return slug
-    title = _GENERIC_TITLE.sub("", _title(document))  # a bare "Blueprint" is no title
-    for text in (title, _text(values, "exp_purpose")):
+    for text in (_GENERIC_TITLE.sub("", title), purpose):  # a bare "Blueprint" is no title
         if len(slug := slugify(text, fallback="")) >= SLUG_LEAST:
             return slug
     return slugify(re.sub(r"\.(?:md|markdown|txt)$", "", name.rsplit("/", 1)[-1], flags=re.IGNORECASE))
@@ -93,13 +101,12 @@ def _slug(name: str, document: Document, values: Mapping[str, SectionValue], not
 
 def _unexplained(document: Document, values: Mapping[str, SectionValue], slug: str) -> Iterator[Finding]:
     """Warnings about sections that are missing or have no explanation: each should state why (R7 of the format)."""
-    sections = document.named
-    defaults = _DEFAULTS | {"exp_result_dir": f"{RESULT_ROOT}{slug}/"}
-    for key in SECTIONS:
-        section = sections.get(key)
+    for kind in SECTION_KINDS:
+        key, section = kind.name, document.named.get(kind.name)
         if section is None:
-            if key in defaults:
-                yield warning(0, "section_missing", f"there is no [{key}]; taken: {defaults[key]}")
+            if key != "exp_launch_command":
+                default = f"; taken: {kind.default.replace('<slug>', slug)}" if kind.default else ""
+                yield warning(0, "section_missing", f"there is no [{key}]{default}")
         elif key != "exp_purpose" and not _is_explained(section, values.get(key)):
             message = f"[{key}] holds no explanation, only a value" if section.items else f"[{key}] is empty"
             hint = "add `- description:` so that a reader knows why"
@@ -121,44 +128,3 @@ def _explains(item: SectionItem, taken: set[int]) -> bool:
     if item.role is LabelRole.TEXT or len(re.findall(r"\w+", item.label)) > 1:
         return bool(item.text)
     return any(no not in taken and re.search(r"[^\W\d_]{2,}", text) for no, text in item.prose)
-
-
-def _valid_result_dir(document: Document, values: Mapping[str, SectionValue], findings: Sequence[Finding]) -> str:
-    """The directory as written; "" if none is given or the section has an error."""
-    section = document.named.get("exp_result_dir")
-    lines = {section.line, *(line.no for line in section.body)} if section else set()
-    return "" if lines.intersection(f.line for f in errors(findings)) else _text(values, "exp_result_dir")
-
-
-def _blueprint(
-    name: str,
-    document: Document,
-    slug: str,
-    values: Mapping[str, SectionValue],
-    times: TimeLimits,
-    notes: Notes,
-    findings: Sequence[Finding],
-) -> Blueprint:
-    """The values and, for those that are missing, the defaults."""
-    venv = _text(values, "exp_venv_exe")
-    lines = {key: section.line for key, section in document.named.items() if key in (*SECTIONS, NOTES)}
-    lines |= {key: value.line for key, value in values.items()}
-    return Blueprint(
-        name=name,
-        title=_title(document),
-        slug=slug,
-        purpose=_text(values, "exp_purpose"),
-        codebase_dir=_text(values, "exp_codebase_dir") or "./",
-        venv_exe="" if re.match(r"(?:auto|default)\b", venv, re.IGNORECASE) else venv,
-        yaml_path=_text(values, "exp_yaml_path"),
-        launch_command=_text(values, "exp_launch_command"),
-        result_dir=_text(values, "exp_result_dir") or f"{RESULT_ROOT}{slug}/",
-        max_time_s=MAX_TIME_S if times.max_s is None else times.max_s,
-        first_step_s=FIRST_STEP_S if times.first_step_s is None else times.first_step_s,
-        max_time_given=times.max_s is not None,
-        first_step_given=times.first_step_s is not None,
-        campaign_time_s=times.campaign_s,
-        notes=notes,
-        lines=lines | ({"exp_max_time": times.max_line} if times.max_line else {}),
-        findings=tuple(findings),
-    )

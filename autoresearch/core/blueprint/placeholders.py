@@ -36,56 +36,49 @@ _PLACEHOLDER = re.compile(r"(?<!\\)\$\{\s*([A-Za-z_][\w .-]*?)\s*\}")
 _DEFINED = re.compile(r"\$\{\s*([A-Za-z_][\w .-]*?)\s*\}\s*(?:=|:=|＝|是|为)\s*\S")
 
 
-def unreplaced(document: Document, values: Mapping[str, SectionValue], notes: Notes, *, timed: bool) -> list[Finding]:
+def unreplaced(
+    document: Document, values: Mapping[str, SectionValue], notes: Notes, *, timed: bool
+) -> Iterator[Finding]:
     """Findings for every unreplaced placeholder; `timed`: whether [exp_max_time] gives the total time."""
-    sections = document.named
-    defined = {m[1].lower() for s in sections.values() for line in s.body for m in _DEFINED.finditer(line.text)}
-    findings: list[Finding] = []
-    for key, section in sections.items():
-        if key in SECTIONS and not (key == "exp_max_time" and timed):
-            findings += _in_section(section, values.get(key), defined)
-    findings += _in_command(values.get("exp_launch_command"), notes)
-    return findings + (_in_notes(sections[NOTES], defined) if NOTES in sections else [])
-
-
-def _in_section(section: Section, value: SectionValue | None, defined: set[str]) -> Iterator[Finding]:
-    taken = set(value.lines) if value else set()
-    texts = [item for item in section.items if item.role is LabelRole.TEXT]
-    talk = {no for item in texts for no in (item.line, *(line.no for line in item.more))}
-    for no, name in _placeholders(section):
-        if section.key == "exp_launch_command" and no in taken:
-            continue  # checked as shell code
-        if no not in taken and name.lower() in defined:
-            continue
-        if no in talk and no not in taken and value is not None and section.key != "exp_purpose":
-            yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
-        else:
-            yield _unreplaced(no, name, "write the value itself; no shell reads this text")
+    defined = {m[1].lower() for s in document.named.values() for line in s.body for m in _DEFINED.finditer(line.text)}
+    for key, section in document.named.items():
+        taken, own = set(values[key].lines) if key in values else set(), key in SECTIONS
+        texts = [item for item in section.items if item.role is LabelRole.TEXT]
+        talk = {no for item in texts for no in (item.line, *(line.no for line in item.more))} - taken
+        for no, name in _placeholders(section):
+            if key == NOTES:
+                if name.lower() in _TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", name):
+                    yield _unreplaced(no, name, "write the value itself")
+            elif not own or (key == "exp_max_time" and timed) or (no not in taken and name.lower() in defined):
+                continue
+            elif key == "exp_launch_command" and no in taken:
+                continue  # checked as shell code, below
+            elif no in talk and key in values and key != "exp_purpose":
+                yield warning(no, "placeholder", f"${{{name}}} in the explanation was never replaced")
+            else:
+                yield _unreplaced(no, name, "write the value itself; no shell reads this text")
+    if value := values.get("exp_launch_command"):
+        yield from _in_command(value, notes)
 
 
 def _placeholders(section: Section) -> Iterator[tuple[int, str]]:
     """(line, name) of each placeholder."""
-    yield from ((section.line, m[1]) for m in _PLACEHOLDER.finditer(section.head))
-    yield from ((line.no, m[1]) for line in section.body for m in _PLACEHOLDER.finditer(line.text))
+    for no, text in ((section.line, section.head), *((line.no, line.text) for line in section.body)):
+        yield from ((no, match[1]) for match in _PLACEHOLDER.finditer(text))
 
 
 def _unreplaced(line: int, name: str, hint: str) -> Finding:
     return error(line, "placeholder", f"the placeholder ${{{name}}} was never replaced", hint)
 
 
-def _in_command(value: SectionValue | None, notes: Notes) -> Iterator[Finding]:
-    if value is None:
-        return
+def _in_command(value: SectionValue, notes: Notes) -> Iterator[Finding]:
     own = set(_assigned(value.text))
-    known = _EVERY_SHELL | set(notes.env) | set(notes.requires_env) | own
-    known |= {name for text in notes.prepare for name in _assigned(text)}
+    known = _EVERY_SHELL.union(notes.env, notes.requires_env, *map(_assigned, notes.prepare))
     for n, text in enumerate(value.text.split("\n")):
-        for match in _PLACEHOLDER.finditer(text):
-            name = match[1]
-            if name in own or (name in known and name.lower() not in _TEMPLATE_NAMES):
-                continue
-            no = value.lines[min(n, len(value.lines) - 1)]
-            yield _unreplaced(no, name, f"write the value, or declare `requires_env: {name}` in the notes")
+        for name in (match[1] for match in _PLACEHOLDER.finditer(text)):
+            if name not in own and (name not in known or name.lower() in _TEMPLATE_NAMES):
+                no = value.lines[min(n, len(value.lines) - 1)]
+                yield _unreplaced(no, name, f"write the value, or declare `requires_env: {name}` in the notes")
 
 
 def _assigned(command: str) -> list[str]:
@@ -93,11 +86,3 @@ def _assigned(command: str) -> list[str]:
         r"(?:^|[\s;&|(])(?:export\s+|local\s+|read\s+(?:-\w+\s+)*|for\s+)?([A-Za-z_]\w*)(?==|\s+in\s)",
         command,
     )
-
-
-def _in_notes(section: Section, defined: set[str]) -> list[Finding]:
-    return [
-        _unreplaced(no, name, "write the value itself")
-        for no, name in _placeholders(section)
-        if name.lower() in _TEMPLATE_NAMES - defined and not re.fullmatch(r"[a-z]|runner", name)
-    ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from autoresearch.core.blueprint.model import RESULT_ROOT
+from autoresearch.core.blueprint.model import SECTION_KINDS
 from autoresearch.core.blueprint.note_keys import LIST_KEYS, NOTE_KEYS
 from autoresearch.core.run.limits import FIRST_STEP_S, MAX_TIME_S
-from autoresearch.core.text.durations import spoken
 
 EXAMPLE = """\
 # Experiment blueprint: KL 0.02 on GSM8K
@@ -46,29 +45,17 @@ EXAMPLE = """\
 - requires_env: SWANLAB_API_KEY
 """
 
-_SECTIONS: tuple[tuple[str, str, str, str], ...] = (
-    ("exp_purpose", "purpose", "what it is for and how it differs from the others", ""),
-    ("exp_codebase_dir", "dir", "the directory that the command runs in", "./"),
-    ("exp_venv_exe", "path", "the trainer's python, or auto", "<codebase>/venv, .venv, then the CLI's own"),
-    ("exp_yaml_path", "path", "the recipe: in the codebase, the base, or beside the blueprint", "NA"),
-    ("exp_launch_command", "command", "one shell command, the only text that a shell reads", ""),
-    ("exp_result_dir", "path", "where log, results and finish.flag go", f"{RESULT_ROOT}<slug>/"),
-    (
-        "exp_max_time",
-        "time",
-        "the time in all; a limit to the first step too, if it is to be enforced as written; each with its label",
-        f"{spoken(MAX_TIME_S)} in all, {spoken(FIRST_STEP_S)} to the first step",
-    ),
-)
-
 
 def schema() -> dict[str, object]:
     """Sections, notes, defaults and an example, as JSON-serialisable data."""
     return {
         "format": "markdown with seven sections, each headed `## [name]`, and notes",
         "sections": [
-            {"name": name, "key": key, "meaning": text, "required": key == "command", "default": default}
-            for name, key, text, default in _SECTIONS
+            {
+                **{"name": kind.name, "key": kind.key, "meaning": kind.meaning},
+                **{"required": kind.key == "command", "default": kind.default},
+            }
+            for kind in SECTION_KINDS
         ],
         "items": "each section: `- description:` (why), `- KEY:` (the value), `- hint:`, `- warning:`",
         "notes_heading": "## Other Notes",

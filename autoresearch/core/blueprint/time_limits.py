@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from autoresearch.core.blueprint.document import Document, LabelRole, SectionItem
 from autoresearch.core.blueprint.finding import Finding, error, warning
+from autoresearch.core.run.limits import MAX_TIME_S
 from autoresearch.core.text.durations import find_durations, normalise, problem, spoken
 
 _FIRST = re.compile(
@@ -72,8 +73,9 @@ def read_time_limits(document: Document) -> tuple[TimeLimits, list[Finding]]:
     whole = _one("total", tiers, findings) or _unlabelled(tiers, [] if each else findings)
     total = each or whole
     campaign_s = whole.seconds if each and whole and whole.seconds > each.seconds else None
-    if total and first and first.seconds > total.seconds:
-        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(total.seconds)} in all"
+    most, which = (total.seconds, "in all") if total else (MAX_TIME_S, "in all, the default")
+    if first and first.seconds > most:
+        message = f"the first step may take {spoken(first.seconds)}, longer than {spoken(most)} {which}"
         findings.append(warning(first.line, "limits_crossed", message))
     if not total and not first:
         findings += _no_duration(section.items, section.line)

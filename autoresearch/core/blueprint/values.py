@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from autoresearch.core.blueprint.document import Document, LabelRole, Section, SectionItem, SourceLine
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.items import label_of, with_role
+from autoresearch.core.blueprint.model import SECTION_KINDS
 
-_PATHS = ("exp_codebase_dir", "exp_venv_exe", "exp_yaml_path", "exp_result_dir")
+_PATHS = tuple(kind.name for kind in SECTION_KINDS if kind.is_path)
 _MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
 _NOTHING = re.compile(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
@@ -91,7 +92,10 @@ def read_values(document: Document) -> tuple[dict[str, SectionValue], list[Findi
     for key in _PATHS:
         if key in sections and (path := _path(sections[key].items)):
             values[key] = replace(path, text="") if means_nothing(path.text) else path
-            findings += [*path.findings, *_too_many_lines(key, path)]
+            findings += path.findings
+            if "\n" in path.text:
+                message = f"the path in [{key}] goes over {path.text.count(chr(10)) + 1} lines"
+                findings.append(error(path.line, "path_of_lines", message, "keep one line"))
     command, problems = _launch_command(sections.get("exp_launch_command"))
     if command:
         values["exp_launch_command"] = command
@@ -129,62 +133,46 @@ def _purpose(items: Sequence[SectionItem]) -> SectionValue | None:
     return SectionValue("\n".join(parts).strip(), tuple(sorted(lines)), (), True)
 
 
-def _too_many_lines(key: str, value: SectionValue) -> list[Finding]:
-    if "\n" not in value.text:
-        return []
-    message = f"the path in [{key}] goes over {value.text.count(chr(10)) + 1} lines"
-    return [error(value.line, "path_of_lines", message, "keep one line")]
-
-
 def _looks_like_path(text: str) -> bool:
     """Whether a text is a path rather than words."""
     return bool(_START.match(text) or (not re.search(r"\s", text) and _WHOLE.fullmatch(text)))
 
 
+def _is_path(text: str) -> bool:
+    """Whether a text is a path as it stands, says that there is none, or can be nothing else."""
+    return _looks_like_path(text) or means_nothing(text)
+
+
 def _path(items: Sequence[SectionItem]) -> SectionValue | None:
-    """The path that a section names; None if there is none."""
-    for item in with_role(items, LabelRole.VALUE):
-        if value := _typed_path(item):
-            return value
-    contents = [v for i in with_role(items, LabelRole.CONTENT) if (v := _typed_path(i)) is not None]
-    for value in [*(v for v in contents if _looks_like_path(v.text) or means_nothing(v.text)), *contents]:
-        if _looks_like_path(value.text) or means_nothing(value.text) or not re.search(r"\s", value.text):
-            return value
+    """The path that a section names: with its key, as a `content`, in a code block, in prose; None if there is none."""
+    typed = [value for item in with_role(items, LabelRole.VALUE) if (value := _typed_path(item))]
+    contents = [value for item in with_role(items, LabelRole.CONTENT) if (value := _typed_path(item))]
+    typed += [value for value in contents if _is_path(value.text)]
+    typed += [value for value in contents if not re.search(r"\s", value.text)]
+    if typed:
+        return typed[0]
     plain = list(with_role(items, LabelRole.PLAIN, LabelRole.CONTENT))
-    for item in plain:
-        if block := next(iter(item.code), None):
-            return _block_path(block)
-    for item in [*plain, *_described(items)]:
-        for no, text in item.prose:
-            if path := _path_in_prose(text.strip(), no):
-                return path
-    return None
+    if block := next((block for item in plain for block in item.code[:1]), None):
+        return _block_path(block)
+    lines = (line for item in [*plain, *_described(items)] for line in item.prose)
+    return next((path for no, text in lines if (path := _path_in_prose(text.strip(), no))), None)
 
 
-def _unless_prose(value: SectionValue) -> SectionValue:
-    """Extract the path from prose such as `the code lives in /mnt/x`; a path with spaces stays whole."""
-    if _looks_like_path(value.text) or not re.search(r"\s", value.text) or means_nothing(value.text):
+def _typed_path(item: SectionItem) -> SectionValue | None:
+    """The path after a label such as `dir:`, which may contain spaces, or the one in `the code lives in /mnt/x`."""
+    if item.code and not item.first:
+        return _block_path(item.code[0])
+    no, text = next(((no, text) for no, text in item.prose if text.strip()), (0, ""))
+    value = _cleaned(text, no) if text else None
+    if value is None or text.strip()[0] in "`\"'*" or _is_path(value.text) or not re.search(r"\s", value.text):
         return value
     path = _path_in_prose(value.text, value.line)
     return path if path and _START.match(path.text) else value
 
 
-def _typed_path(item: SectionItem) -> SectionValue | None:
-    """The path after a label such as `dir:`, which may contain spaces."""
-    if item.code and not item.first:
-        return _block_path(item.code[0])
-    for no, text in item.prose:
-        if text.strip():
-            value = _cleaned(text, no)
-            return _unless_prose(value) if value and text.strip()[0] not in "`\"'*" else value
-    return None
-
-
 def _block_path(block: list[SourceLine]) -> SectionValue | None:
     full = [n for n in block if n.text.strip()]
-    if not full:
-        return None
-    return SectionValue("\n".join(n.text for n in full), tuple(n.no for n in full))
+    return SectionValue("\n".join(n.text for n in full), tuple(n.no for n in full)) if full else None
 
 
 def _cleaned(raw: str, no: int) -> SectionValue | None:

@@ -331,8 +331,8 @@ def test_recipes_that_are_fine(value: object) -> None:
 )
 def test_a_first_step_longer_than_the_default_for_all_is_told(times: str, told: bool) -> None:
     text = f"## [exp_launch_command]\n- command: python -m x\n## [exp_max_time]\n{times}\n"
-    findings = lint_blueprint(parse_blueprint(text.encode(), "b.md"))
-    assert [f.line for f in findings if f.code == "limits_crossed"] == [3] * told
+    findings = parse_blueprint(text.encode(), "b.md").findings
+    assert [f.line for f in findings if f.code == "limits_crossed"] == [4] * told
 
 
 def test_prose_that_would_be_the_evaluation_is_an_error() -> None:
