@@ -120,7 +120,7 @@ def test_commands() -> None:
     found = notes(
         "- prepare: bash a.sh --x 'y: z' # why\n- prepare:\n    cd x && \\\n      make\n- prepare:\n"
         "  ```bash\n  set -e\n\n"
-        "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm -f /tmp/lock\n"
+        "    b\n  ```\n- prepare:\n    - c\n    - d \\\n      e\n- cleanup: rm \\\n-f /tmp/lock\n"
     )
     assert found.prepare == (
         "bash a.sh --x 'y: z' # why",
@@ -129,7 +129,7 @@ def test_commands() -> None:
         "c",
         "d \\\ne",
     )
-    assert found.cleanup == ("rm -f /tmp/lock",)
+    assert found.cleanup == ("rm \\\n-f /tmp/lock",)
 
 
 @pytest.mark.parametrize(
