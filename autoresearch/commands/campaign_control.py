@@ -19,6 +19,7 @@ from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
 from autoresearch.lab.campaigns import requests
+from autoresearch.records import campaign_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,6 @@ def resume(
     """Go on: after a pause, a crash of the controller, a reboot."""
     del yes  # the plan was agreed to when it began
     from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.records import campaign_records
     from autoresearch.records.campaign_records import CampaignDir
 
     parts = real_parts()
@@ -115,7 +115,7 @@ def set_rules(
         start_campaign.continue_with(campaign_dir, changes)
         start_campaign.start_and_wait(campaign_dir, parts)
     else:
-        requests.note(campaign_dir, "rules", **changes)
+        campaign_records.add(campaign_dir.journal, "rules", **changes)
     return changed(campaign_dir, f": {', '.join(f'{k} = {v}' for k, v in changes.items())}")
 
 
@@ -160,9 +160,8 @@ def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, **fields: An
 
 def _settled(campaign_dir: CampaignDir) -> None:
     """Wait a moment for the controller to have obeyed."""
-    from autoresearch.records.campaign_records import entries
 
-    last = max((e["seq"] for e in entries(campaign_dir.requests)), default=0)
+    last = max((e["seq"] for e in campaign_records.entries(campaign_dir.requests)), default=0)
     until = time.monotonic() + 3.0
     while campaign_dir.controlled and state_of(campaign_dir).requests < last and time.monotonic() < until:
         time.sleep(0.05)

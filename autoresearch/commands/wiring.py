@@ -8,13 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
     from autoresearch.core.run.job_launcher import JobLauncher
     from autoresearch.core.run.server import HostServices
     from autoresearch.core.run.targets import Target
+    from autoresearch.launchers.tmux import TmuxLauncher
 
 
 def parts() -> Parts:
@@ -46,10 +47,10 @@ def _tree_of(cwd: str, commit: str) -> str:
         return commit
 
 
-def _tmux(socket: str) -> Launcher:
-    from autoresearch.launchers.tmux import TmuxLauncher
+def _tmux(socket: str) -> TmuxLauncher:
+    from autoresearch.launchers import tmux
 
-    return TmuxLauncher(socket)
+    return tmux.TmuxLauncher(socket)
 
 
 def job_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:

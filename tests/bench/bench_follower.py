@@ -24,9 +24,10 @@ from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.launchers.shared import SharedFiles
+from autoresearch.launchers.tmux import TmuxLauncher
 from autoresearch.records import order_file, spec_file
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
@@ -82,7 +83,7 @@ def _ours(root: Path, held: contextlib.ExitStack) -> float:
     now = [1000.0]
     started = time.time()
 
-    def none(_: str) -> Launcher:
+    def none(_: str) -> TmuxLauncher:
         raise EnvironmentUnusable("no sessions here")
 
     parts = Parts(os.environ, index, none, clock=lambda: started + now[0])

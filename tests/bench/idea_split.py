@@ -31,7 +31,7 @@ PARTS = (
     ("autoresearch.lab.agent_work.edit", "guard", "edit: guard"),
     ("autoresearch.lab.agent_work.agent_worker:AgentWorker", "collect", "taken in"),
     ("autoresearch.lab.ideas.new_ideas", "_commit", "conceive and commit"),
-    ("autoresearch.lab.campaigns.prepare_next", "get_ready", "prepare"),
+    ("autoresearch.lab.campaigns.live_runs", "get_ready", "prepare"),
     ("autoresearch.lab.launch.prepared_run:PreparedRun", "go", "launch"),
     ("autoresearch.lab.campaigns.recovery", "record", "collect"),
     ("autoresearch.lab.campaigns.context:CampaignContext", "write_documents", "documents"),

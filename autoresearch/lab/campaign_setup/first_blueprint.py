@@ -50,41 +50,28 @@ def program_paths(command: str, directory: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def printed_metric(command: str, directory: Path) -> str:
-    """The number that the command's program prints last and that is worth optimising, by its name.
-
-    "" without one, and where several are as likely, see `metric_candidates`.
-    """
-    found = metric_candidates(command, directory)
-    return found[0] if len(found) == 1 else ""
-
-
 def metric_candidates(command: str, directory: Path) -> list[str]:
     """The names of numbers that the command's program prints, and of which any may be the objective."""
-    found = candidates(_names(command, directory))
-    rolls_out = any(_ROLLS_OUT.search(_text(path)) for path in program_paths(command, directory))
-    if rolls_out and found in ([], ["eval_loss"]):  # a policy's loss does not say how good it is
-        return [_TRL_METRIC]
+    paths = program_paths(command, directory)
+    found = candidates(_names(paths))
+    if found in ([], ["eval_loss"]) and any(_ROLLS_OUT.search(_text(path)) for path in paths):
+        return [_TRL_METRIC]  # a policy's loss does not say how good it is
     return found
 
 
-def _names(command: str, directory: Path) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for path in program_paths(command, directory):
-        names.update(printed_names(path))
-    return names
+def _names(paths: Sequence[Path]) -> dict[str, str]:
+    return {name: tracker for path in paths for name, tracker in printed_names(path).items()}
 
 
-def recipe_named(command: str, directory: Path) -> str:
-    """The one YAML file of the project that the program's text names, or that hydra reads; "" if none."""
+def _recipe_named(paths: Sequence[Path], directory: Path) -> str:
+    """The one YAML file of the project that its program names in its text, or that hydra reads; "" if none."""
     named: dict[str, None] = {}
-    for path in program_paths(command, directory):
-        text = _text(path)
-        hydra = {match[1]: match[2] for match in _HYDRA.finditer(text)}
+    for path in paths:
+        hydra = {match[1]: match[2] for match in _HYDRA.finditer(_text(path))}
         if "config_name" in hydra:
             name = hydra["config_name"].removesuffix(".yaml")
             named[os.path.relpath(path.parent / hydra.get("config_path", ".") / f"{name}.yaml", directory)] = None
-        named.update(dict.fromkeys(match[1] for match in _YAML.finditer(text)))
+        named.update(dict.fromkeys(match[1] for match in _YAML.finditer(_text(path))))
     found = [name for name in named if not name.startswith(("/", "..")) and (directory / name).is_file()]
     return found[0] if len(found) == 1 else ""
 
@@ -92,24 +79,21 @@ def recipe_named(command: str, directory: Path) -> str:
 def first_blueprint(directory: Path, command: str, metric: str, purpose: str, path: Path) -> BlueprintFields:
     """The fields of a blueprint at `path` that runs this command as it is."""
     direction = usual_direction(metric, None) if metric else None
-    tracker = _names(command, directory).get(metric)
+    paths = program_paths(command, directory)
+    tracker = _names(paths).get(metric)
+    # a script of one's own around TRL's trainers, which its command does not show
+    trl = any(_TRL.search(text) and "Trainer(" in text for text in map(_text, paths))
     return BlueprintFields(
         title=path.stem.replace("_", " ").replace("-", " "),
         purpose=purpose or f"The baseline of {directory.name}: `{command}` as it is.",
         launch_command=command,
         codebase_dir="./" + os.path.relpath(directory, base_of(path)).removeprefix("."),
-        trainer=_trainer(command, directory),
-        yaml_path=recipe_named(command, directory),
+        trainer="trl" if trl else "",
+        yaml_path=_recipe_named(paths, directory),
         metric=metric,
         direction=direction.value if direction else "",
         source=(source_of(TRACKERS[tracker]),) if tracker else (),
     )
-
-
-def _trainer(command: str, directory: Path) -> str:
-    """The trainer of a script whose command does not show it: one of one's own around TRL's; "" for any other."""
-    texts = map(_text, program_paths(command, directory))
-    return "trl" if any(_TRL.search(text) and "Trainer(" in text for text in texts) else ""
 
 
 def _text(path: Path) -> str:
@@ -143,7 +127,7 @@ def printed_names(path: Path) -> dict[str, str]:
     "" for one on the console; {} for a file that nobody can read.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+        tree = ast.parse(_text(path))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return {}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) in _PRINTS]

@@ -6,11 +6,12 @@ appending (for example, the ledger was edited), everything is read again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,10 @@ class GrowingFile:
             stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
             if stamp == self.stamp:
                 return []
-            if self.stamp != UNREAD and not self._is_the_old_one(fd, stamp):
-                return None
+            if self.stamp != UNREAD:
+                grown = found.st_ino == self.stamp[0] and found.st_size > self.stamp[2]
+                if not grown or lines.digest(fd, self.end) != self.digest:  # an edit may be anywhere: 1 ms per MB
+                    return None
             added = list(lines.forwards(fd, self.end))
             whole = [line for line in added if line.endswith(b"\n")]
             records = self.parse(added, self.count)
@@ -56,37 +59,28 @@ class GrowingFile:
             self.stamp = stamp if len(whole) == len(added) else ALL_AGAIN
             return records
 
-    def _is_the_old_one(self, fd: int, stamp: tuple[int, int, int]) -> bool:
-        """Whether the file was only appended to. It is read from its start, as an edit may be anywhere: 1 ms per MB."""
-        return stamp[0] == self.stamp[0] and stamp[2] > self.stamp[2] and lines.digest(fd, self.end) == self.digest
 
+def _rows_of(ledger: Ledger) -> Callable[[list[bytes], int], list[LedgerRow]]:
+    """Parses new lines into rows, with the columns that the ledger's first line names."""
+    header: tuple[str, ...] = ()
 
-@dataclass
-class _Rows:
-    """Parses new ledger lines into rows, with the columns that the ledger's first line names."""
-
-    ledger: Ledger
-    header: tuple[str, ...] = field(default=())
-
-    def __call__(self, added: list[bytes], before: int) -> list[LedgerRow]:
+    def parse(added: list[bytes], before: int) -> list[LedgerRow]:
+        nonlocal header
         if not before:
-            self.header = self.ledger.header()
-            added = added[1:]
-        return list(self.ledger.rows_in(self.header, added))
+            header, added = ledger.header(), added[1:]
+        return list(ledger.rows_in(header, added))
+
+    return parse
 
 
 def _entries(added: list[bytes], before: int) -> list[dict[str, Any]]:
-    return list(_objects(added, before))
-
-
-def _objects(added: list[bytes], before: int) -> Iterator[dict[str, Any]]:
+    found = []
     for seq, line in enumerate(added, before + 1):
-        try:  # an unterminated last line counts if it parses, as in `campaign_dir.entries`
+        with contextlib.suppress(ValueError):  # an unterminated last line counts if it parses
             record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            yield {**record, "seq": seq}
+            if isinstance(record, dict):
+                found.append({**record, "seq": seq})
+    return found
 
 
 class CampaignHistory:
@@ -101,7 +95,7 @@ class CampaignHistory:
         self._fold = Fold(self.spec)
         self._journal = GrowingFile(self.campaign_dir.journal, _entries)
         rows = evidence.read_from(self.campaign_dir.ledger)
-        self._rows = GrowingFile(rows, _Rows(Ledger(rows)))
+        self._rows = GrowingFile(rows, _rows_of(Ledger(rows)))
         self._verdicts = GrowingFile(self.campaign_dir.verdicts, _entries)
 
     def state(self) -> CampaignState:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
@@ -58,6 +58,10 @@ class CampaignContext:
         if campaign_records.restore(self.campaign_dir):  # looked for after they were read: they may be going just now
             raise EnvironmentUnusable("the records were gone: recovering as after a crash", code="records_removed")
         return state
+
+    def idea(self, index: int) -> Idea:
+        """The idea with this number."""
+        return next(one for one in self.state.ideas if one.index == index)
 
     @property
     def stand(self) -> Stand:

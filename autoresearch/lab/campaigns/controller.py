@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from autoresearch.core.controller import actions
@@ -18,7 +18,7 @@ from autoresearch.core.controller.machine import Machine
 from autoresearch.core.controller.next_actions import next_actions, resume_actions
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
-from autoresearch.lab.campaigns import prepare_next, recovery, seed_curves
+from autoresearch.lab.campaigns import recovery, seed_curves
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.campaigns.finish import finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
@@ -67,7 +67,9 @@ class Controller:
         tried = 0
         while True:
             try:
-                self._run()
+                self._recover()
+                while not self._ended:
+                    self._carry_out(next_actions(self._context.state, self._machine()))
                 return
             except (AutoresearchError, OSError) as error:
                 tried = 0 if self._healthy else tried + 1
@@ -77,7 +79,7 @@ class Controller:
                 self._context.say(str(error))
                 if is_full(error):
                     self._notifier.full_disk(self._context.spec, str(error))
-                self._drop_memory()
+                self._forget()
                 if tried >= MOST_TRIES and not is_full(error):
                     with contextlib.suppress(AutoresearchError, OSError):
                         self._carry_out(actions.pause(self._context.state, str(error)))
@@ -87,24 +89,23 @@ class Controller:
         """After the end: close the tmux session that this process runs in; it survives that if it ignores SIGHUP."""
         context = self._context
         with contextlib.suppress(AutoresearchError, OSError):  # `autoresearch clean` closes what stays
-            detached.close_sessions(context.campaign_dir.path, context.parts.launcher(context.spec.tmux_socket))
+            detached.close_sessions(context.campaign_dir.path, context.parts, context.spec.tmux_socket)
 
-    def _run(self) -> None:
+    def _recover(self) -> None:
+        """Bring everything in memory up to what is on disk, and say that this controller is ready."""
         self._sources.open()
         self._carry_out(recovery.recover(self._context))
         self._runs.keep_left_outputs()
         self._carry_out(resume_actions(self._context.state, self._machine()))
-        recovery.close_panes(self._context.campaign_dir, self._context.spec.tmux_socket, self._context.parts)
+        recovery.close_panes(self._context)
         self._agent.recover()
         self._sources.reconcile(self._context.state)
         record = self._context.campaign_dir.controller
         identity = read_json(record) or {"pid": os.getpid(), "started": time.time()}  # it may have been removed
         write_json(record, {**identity, "ready": True}, durable=False)
-        while not self._ended:
-            self._carry_out(next_actions(self._context.state, self._machine()))
 
-    def _drop_memory(self) -> None:
-        """Forget what is not on disk."""
+    def _forget(self) -> None:
+        """Drop what is not on disk."""
         self._runs.drop()
         self._sources.close()
         self._agent.close()
@@ -147,7 +148,7 @@ class Controller:
 
     def _apply(self, action: Action) -> bool:
         """Carry out an action; False if it came to nothing, so that it is not tried again at once."""
-        context = self._context
+        context, runs, agent = self._context, self._runs, self._agent
         match action:
             case actions.Say(text):
                 context.say(text)
@@ -158,85 +159,58 @@ class Controller:
             case actions.WriteDocuments():
                 context.write_documents()
             case actions.CheckSeeds():
-                return self._check_seeds()
+                found = seed_curves.check_baseline_seeds(context.state)
+                self._carry_out((*found, actions.WriteDocuments()) if found else ())
+                return bool(found)
             case actions.JudgeRound():
                 self._carry_out(seed_curves.judge_open_round(context.state))
             case actions.RepairIdea(index, entry, note):
-                idea = next(one for one in context.state.ideas if one.index == index)
-                self._carry_out(new_ideas.repair_idea(context.builder, idea, entry, note))
+                self._carry_out(new_ideas.repair_idea(context.builder, context.idea(index), entry, note))
             case actions.CheckQueues():
                 return new_ideas.check_queues(context, self._sources)
-            case actions.NewIdea(baseline):
-                return self._new_idea(baseline=baseline)
+            case actions.NewIdea(baseline=True):
+                new_ideas.commit_baseline(context, self._sources)
+            case actions.NewIdea():
+                proposed = new_ideas.propose(context, self._sources)
+                self._dry = proposed.dry
+                return proposed.idea
+            case actions.WatchRun(run, run_dir):
+                runs.watch(run, run_dir)
+            case actions.StopRun(run, reason, again):
+                runs.stop(run, reason, again=again)
+            case actions.RecordRun(run):
+                return runs.record(run)
+            case actions.ReportRun(run, index, decided, lines):
+                runs.close(run)
+                if decided:
+                    self._sources.tell(context.idea(index).attempt())
+                for line in lines:
+                    context.say(line)
+            case actions.PrepareRun(request):
+                runs.prepare(request)
+            case actions.RecordUnmade(request):
+                runs.record_unmade(request)
+            case actions.LaunchRun():
+                return runs.launch()
+            case actions.WithdrawRun():
+                runs.withdraw()
+            case actions.CollectAgent():
+                self._carry_out(agent.collect())
+            case actions.StartAgent(job):
+                agent.start(job)
+            case actions.SuspendAgent(why):
+                agent.suspend(why)
+            case actions.ReadmitAgent():
+                agent.readmit()
             case actions.Finish(reason):
-                finish(context, reason, self._runs, self._sources, self._agent, self._notifier)
+                finish(context, reason, runs, self._sources, agent, self._notifier)
                 self._ended = True
             case actions.Sleep():
-                self._runs.attend_followers()
+                runs.attend_followers()
                 self._healthy = True
                 self._notifier.look(context.state)
                 self._sleep()
-            case actions.CollectAgent() | actions.StartAgent() | actions.SuspendAgent() | actions.ReadmitAgent():
-                self._apply_to_agent(action)
-            case _:
-                return self._apply_to_run(action)
         return True
-
-    def _apply_to_run(self, action: Action) -> bool:
-        match action:
-            case actions.WatchRun(run, run_dir):
-                self._runs.watch(run, run_dir)
-            case actions.StopRun(run, reason, again):
-                self._runs.stop(run, reason, again=again)
-            case actions.RecordRun(run):
-                return self._runs.record(run)
-            case actions.ReportRun():
-                self._report(action.run, action.index if action.decided else None, action.lines)
-            case actions.PrepareRun(request):
-                self._runs.prepare(request)
-            case actions.RecordUnmade(request):
-                prepare_next.record_hypothesis_unmade(self._context, request)
-            case actions.LaunchRun():
-                return self._runs.launch()
-            case actions.WithdrawRun():
-                self._runs.withdraw()
-        return True
-
-    def _apply_to_agent(self, action: Action) -> None:
-        match action:
-            case actions.CollectAgent():
-                self._carry_out(self._agent.collect())
-            case actions.StartAgent(job):
-                self._agent.start(job)
-            case actions.SuspendAgent(why):
-                self._agent.suspend(why)
-            case actions.ReadmitAgent():
-                self._agent.readmit()
-
-    def _check_seeds(self) -> bool:
-        found = seed_curves.check_baseline_seeds(self._context.state)
-        if not found:
-            return False
-        self._carry_out(found)
-        self._context.write_documents()
-        return True
-
-    def _report(self, run: str, decided: int | None, lines: Sequence[str]) -> None:
-        """Print the result of a run, and inform the proposer if its idea (`decided` is its index) is decided."""
-        self._runs.close(run)
-        if decided is not None:
-            idea = next(one for one in self._context.state.ideas if one.index == decided)
-            self._sources.tell(idea.attempt())
-        for line in lines:
-            self._context.say(line)
-
-    def _new_idea(self, *, baseline: bool) -> bool:
-        if baseline:
-            new_ideas.commit_baseline(self._context, self._sources)
-            return True
-        found = new_ideas.propose(self._context, self._sources)
-        self._dry = found.dry
-        return found.idea
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
@@ -34,63 +31,61 @@ def finish(
     notifier: CampaignNotifier,
 ) -> None:
     """Write what the campaign leaves; remove its worktrees, close panes. After a crash all of it is done again."""
-    for sentence in recovery.restore_ledger(context.campaign_dir):
+    for sentence in recovery.restore_ledger(context):
         context.say(sentence)
     live_runs.withdraw()
-    state, found = context.state, context.stand
+    state, stand = context.state, context.stand
     end = {"t": context.parts.clock(), "do": "state", "state": CampaignPhase.ENDED.value, "reason": reason}
-    for token, findings in idea_sources.faults(state).items():
-        _record_never_tried(context, state, token, findings)
+    _record_never_tried(context, idea_sources)
     worker.summarise(state)
     worker.close()
     state = context.state  # with what its last turns cost
     last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
-    progress.write_end(context.campaign_dir, last, found, reason, context.say)
+    progress.write_end(context.campaign_dir, last, stand, reason, context.say)
     failpoint("campaign.reported")
     idea_sources.close()
     worker.remove()
     live_runs.remove_worktrees()
-    recovery.close_panes(context.campaign_dir, context.spec.tmux_socket, context.parts)  # those that stayed open
+    recovery.close_panes(context)  # those that stayed open
     failpoint("campaign.removed")
     notifier.end(state, reason)
     failpoint("campaign.announced")
-    _start_successors(context, state)
+    _start_successors(context)
     # last: until then a crash does all of it again
     context.note("state", state=CampaignPhase.ENDED.value, reason=reason)
     failpoint("campaign.ended")
     context.say(reason)
 
 
-def _start_successors(context: CampaignContext, state: CampaignState) -> None:
+def _start_successors(context: CampaignContext) -> None:
     """Start the campaigns that were to begin after this one; of each the journal says what became of it."""
+    state = context.state
     settled = {line["successor"] for line in state.timeline if line.get("do") == "successor"}
     for number, successor in enumerate(successors.registered(context.campaign_dir)):
         if number in settled:
             continue
         why = successor.why_not(state)
-        if not why:
-            try:
+        try:
+            if not why:
                 started = start(Path(successor.source), successor.pairs, context.parts)
                 context.say(f"started {started.path.name}, which was to begin after this campaign")
-            except AutoresearchError as error:
-                why = str(error)
+        except AutoresearchError as error:
+            why = str(error)
         if why:
             context.say(f"{successor.source} was to begin after this campaign, and did not: {why}")
         context.note("successor", successor=number, reason=why)
         failpoint("campaign.succeeded")
 
 
-def _record_never_tried(
-    context: CampaignContext, state: CampaignState, token: str, findings: Sequence[Finding]
-) -> None:
-    """At the end: the row of a queue's entry that nobody mended. It is no attempt, and counts for no rule."""
-    slug = slugify(token, fallback="entry")
-    if not token:  # the file itself: its entries are not known
-        return
-    reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
-    evidence.record(
-        context.campaign_dir.ledger, progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
-    )
-    if slug not in {idea.slug for idea, _ in state.skipped}:
-        entry = Hypothesis(slug, "an entry of the queue that could not be used")
-        context.note("skipped", hypothesis=entry.to_json(), reason=reason)
+def _record_never_tried(context: CampaignContext, idea_sources: IdeaSources) -> None:
+    """A row for each entry of a queue that nobody mended. It is no attempt, and counts for no rule."""
+    for token, findings in idea_sources.faults(context.state).items():
+        if not token:  # the file itself: its entries are not known
+            continue
+        slug = slugify(token, fallback="entry")
+        reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
+        row = progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
+        evidence.record(context.campaign_dir.ledger, row)
+        if slug not in {idea.slug for idea, _ in context.state.skipped}:
+            entry = Hypothesis(slug, "an entry of the queue that could not be used")
+            context.note("skipped", hypothesis=entry.to_json(), reason=reason)

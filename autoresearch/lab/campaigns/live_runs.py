@@ -11,12 +11,14 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns import outputs, recovery
 from autoresearch.lab.campaigns.context import CampaignContext
-from autoresearch.lab.campaigns.prepare_next import be_quick, keep_fix_story, note_prepared, prepare_run
+from autoresearch.lab.campaigns.prepare_next import be_quick, note_prepared, record_unmade
 from autoresearch.lab.campaigns.requests import stop_run
 from autoresearch.lab.campaigns.slots import SlotPool
-from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError
+from autoresearch.lab.campaigns.trouble import is_trouble
+from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.lab.runs.watch import Watcher
+from autoresearch.records import journal
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import RunDir
 from autoresearch.records.spec_file import read as read_run
@@ -30,18 +32,13 @@ class LiveRuns:
     def __init__(self, context: CampaignContext) -> None:
         self._context = context
         self._pool = SlotPool(context.spec, context.builder.checkout, context.parts.environ)
-        self._live: dict[str, RunDir] = {}
+        self.live: dict[str, RunDir] = {}  # started and watched, by ID; only this class writes it
         self._ready: Ready | None = None  # the prepared run that starts next
         self._recorded: dict[str, RunDir] = {}  # not reported yet
         self._stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
-        self._conflicting: frozenset[str] = frozenset()
+        self.conflicting: frozenset[str] = frozenset()  # live when the next run could not be prepared for one of them
 
     # -- what there is -------------------------------------------------------------------------------------------
-
-    @property
-    def live(self) -> dict[str, RunDir]:
-        """The started runs that are watched, by ID."""
-        return dict(self._live)
 
     @property
     def recorded(self) -> tuple[str, ...]:
@@ -54,19 +51,20 @@ class LiveRuns:
         return ReadyRun(self._ready.run.run, self._ready.request) if self._ready else None
 
     @property
-    def conflicting(self) -> frozenset[str]:
-        """The runs that were live when the next run could not be prepared, as one of them writes a file of it."""
-        return self._conflicting
-
-    @property
     def spare_worktree(self) -> bool:
         """Whether one more run can be prepared."""
         return self._pool.spare() is not None
 
     def over(self) -> tuple[str, ...]:
-        """The live runs that ended, in the order of their ends."""
-        ended = {run: rundir for run, rundir in self._live.items() if rundir.state() in _OVER}
-        return tuple(recovery.by_end(ended))
+        """The live runs that ended, in the order of their ends: a row is judged by what was known at its time."""
+
+        def end_time(run: str) -> float:
+            try:
+                return self.live[run].exit_record.stat().st_mtime
+            except OSError:
+                return float("inf")
+
+        return tuple(sorted((run for run, rundir in self.live.items() if rundir.state() in _OVER), key=end_time))
 
     @property
     def may_look_again(self) -> bool:
@@ -75,95 +73,110 @@ class LiveRuns:
 
     def watcher(self) -> Watcher:
         """Wakes when something happens to a live run."""
-        return Watcher(list(self._live.values()))
+        return Watcher(list(self.live.values()))
 
     def any_over(self) -> bool:
         """Whether a run ended that was not tried to be recorded yet."""
-        return any(rundir.state() in _OVER for run, rundir in self._live.items() if run not in self._stuck)
+        return any(rundir.state() in _OVER for run, rundir in self.live.items() if run not in self._stuck)
 
     def attend_followers(self) -> None:
         """Make sure that the runs on other targets have their Followers."""
-        self._pool.attend(self._live, self._context.parts)
+        self._pool.attend(self.live, self._context.parts)
 
-    # -- what is done with them ----------------------------------------------------------------------------------
+    # -- the next run --------------------------------------------------------------------------------------------
 
     def prepare(self, run_request: RunRequest) -> None:
-        """Prepare a run and hold it until there is room; an idea that cannot be run gets a row that says why."""
-        slot = self._pool.spare()
+        """Prepare a run and hold it until there is room; an idea that cannot be run gets a row that says why.
+
+        Raises the error if the machine failed, which says nothing of the idea.
+        """
+        context, slot = self._context, self._pool.spare()
         assert slot is not None
         try:
-            ready = prepare_run(self._context, run_request, slot, self._pool.busy(self._live))
+            ready = get_ready(context.builder, run_request, slot, context.parts, self._pool.busy(self.live))
         except SharedOutputError as error:  # its turn comes when that run is over
-            self._conflicting = frozenset(self._live)
-            self._context.say(f"{run_request.idea.name} waits: {error.message}")
+            self.conflicting = frozenset(self.live)
+            context.say(f"{run_request.idea.name} waits: {error.message}")
             return
-        if ready is None:
+        except (AutoresearchError, OSError) as error:
+            if is_trouble(error):
+                raise
+            record_unmade(context, run_request, str(error))
             return
         self._ready = ready
         self._pool.take(ready.slot, ready.run.run)
         failpoint("campaign.prepared")
-        note_prepared(self._context, run_request, ready.run)
-        keep_fix_story(self._context.state, ready)
+        note_prepared(context, run_request, ready.run)
+        if run_request.why == "fix":  # its story goes into the experiment log; that of the crashed run is put aside
+            for text in context.state.research.fix_story.get(run_request.idea.index, ()):
+                journal.append(Path(ready.prepared.spec.result_dir), text)
         failpoint("campaign.waits")
         be_quick()
 
+    def record_unmade(self, run_request: RunRequest) -> None:
+        """Record an idea that the coding agent could not make: it counts as attempted, but never runs."""
+        hypothesis = run_request.idea.hypothesis
+        record_unmade(self._context, run_request, hypothesis.why_unmade, failure=hypothesis.unmade)
+
     def launch(self) -> bool:
         """Start the prepared run; False if no target has room for it."""
-        ready, run_slot = self._ready, self._pool.assign(self._live)
+        ready, run_slot = self._ready, self._pool.assign(self.live)
         if ready is None or run_slot is None:
             return False
         self._ready = None
-        context = self._context
+        context, run, target = self._context, ready.run.run, run_slot.target
+        deadline, shares = context.state.spec.rules.deadline, context.spec.runs_per_gpu
         try:
-            deadline = context.state.spec.rules.deadline
-            shares, target = context.spec.runs_per_gpu, run_slot.target
             ready.prepared.go(run_slot.gpus, shares=shares, target=target, deadline=deadline)
         except (AutoresearchError, OSError) as error:
-            context.say(f"{ready.run.run}: {error}")
+            context.say(f"{run}: {error}")
         failpoint("campaign.gone")
-        context.note("started", run=ready.run.run)
-        self._live[ready.run.run] = ready.prepared.rundir
-        self._pool.take(ready.slot, ready.run.run, run_slot)
+        context.note("started", run=run)
+        self.live[run] = ready.prepared.rundir
+        self._pool.take(ready.slot, run, run_slot)
         idea, why = ready.request.idea, ready.request.why
-        where = "" if run_slot.target.is_local else f" at {run_slot.target.name}"
+        where = "" if target.is_local else f" at {target.name}"
         context.say(f"{idea.name}: {why} run {ready.run.replicate} started on {idea.branch}{where}")
         return True
 
     def withdraw(self) -> None:
         """Cancel the prepared run, if there is one; its branch stays."""
-        if (ready := self._ready) is None:
-            return
-        self._ready = None
-        with contextlib.suppress(AutoresearchError, OSError):
-            ready.prepared.withdraw()
-        self._context.note("withdrawn", run=ready.run.run)
-        self._pool.free(ready.run.run)
+        if (ready := self._ready) is not None:
+            self.drop()
+            self._ready = None
+            self._context.note("withdrawn", run=ready.run.run)
+            self._pool.free(ready.run.run)
+
+    def drop(self) -> None:
+        """Before memory is thrown away after trouble: cancel the prepared run."""
+        if self._ready is not None:
+            with contextlib.suppress(AutoresearchError, OSError):
+                self._ready.prepared.withdraw()
+
+    # -- runs that were started ----------------------------------------------------------------------------------
 
     def watch(self, run: str, run_dir: str) -> None:
         """Look after a run that an earlier controller started."""
-        rundir = RunDir(Path(run_dir))
-        self._live[run] = rundir
+        self.live[run] = rundir = RunDir(Path(run_dir))
         with contextlib.suppress(AutoresearchError, OSError):  # its directory was removed: it will be recorded as lost
             self._pool.occupied(rundir.path, run)
 
     def stop(self, run: str, reason: str, *, again: bool) -> None:
         """Ask a live run to end now; `again`: only if it was not asked before, and as far as that is possible."""
-        rundir = self._live.get(run)
-        if rundir is None:
+        if (rundir := self.live.get(run)) is None or (again and rundir.stop.exists()):
             return
-        if not again:
+        try:
             stop_run(rundir, reason)
-            return
-        with contextlib.suppress(AutoresearchError, OSError):
-            if not rundir.stop.exists():
-                stop_run(rundir, reason)
+        except (AutoresearchError, OSError):
+            if not again:
+                raise
 
     def record(self, run: str) -> bool:
         """Write the records of a run that is over, and free its slot; False if they cannot be written now."""
-        context, rundir = self._context, self._live[run]
-        recovery.restore_spec(context.campaign_dir, context.history.spec)
+        context, rundir = self._context, self.live[run]
+        recovery.restore_spec(context)
         try:
-            recovery.record(context.state, run, rundir, context.builder, context.parts)
+            recovery.record(context, run, rundir)
         except (AutoresearchError, OSError) as error:  # a full disk: it is tried again later
             if self._stuck.get(run) != str(error):
                 context.say(f"{run}: its records cannot be written now: {error}")
@@ -171,25 +184,21 @@ class LiveRuns:
             return False
         failpoint("campaign.recorded")
         self._stuck.pop(run, None)
-        self._keep_outputs(run, rundir)
-        del self._live[run]
+        slot = self._pool.here(run)
+        try:  # no result is lost by trouble with it: its row is written
+            if slot is not None:
+                outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir)
+            outputs.make_room(context)
+        except (AutoresearchError, OSError) as error:
+            context.say(f"{run}: its outputs were not kept: {error}")
+        del self.live[run]
         self._pool.free(run)
         self._recorded[run] = rundir
         failpoint("campaign.settled")
         return True
 
-    def _keep_outputs(self, run: str, rundir: RunDir) -> None:
-        """Keep what a run wrote in its worktree here; trouble with it loses no result, as its row is written."""
-        slot = self._pool.here(run)
-        try:
-            if slot is not None:
-                outputs.gather(self._context, rundir, slot, result_dir=read_run(rundir).result_dir)
-            outputs.make_room(self._context)
-        except (AutoresearchError, OSError) as error:
-            self._context.say(f"{run}: its outputs were not kept: {error}")
-
     def keep_left_outputs(self) -> None:
-        """After a crash: the same for runs that an earlier controller recorded, before their worktrees are reused."""
+        """After a crash: keep the outputs of runs that were recorded, before their worktrees are reused."""
         with contextlib.suppress(AutoresearchError, OSError):
             outputs.gather_left(self._context, self._pool.slots)
 
@@ -198,12 +207,6 @@ class LiveRuns:
         rundir = self._recorded.pop(run)
         with contextlib.suppress(AutoresearchError, OSError):
             close_session(rundir, self._context.parts)
-
-    def drop(self) -> None:
-        """Before memory is thrown away after trouble: cancel the prepared run."""
-        if self._ready is not None:
-            with contextlib.suppress(AutoresearchError, OSError):
-                self._ready.prepared.withdraw()
 
     def remove_worktrees(self) -> None:
         """Remove the worktrees after the campaign has ended; its branches stay."""

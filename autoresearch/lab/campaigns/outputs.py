@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.remove_tree import wipe
@@ -29,34 +27,34 @@ _NOT_KEPT = frozenset(
      ".ipynb_checkpoints", ".autoresearch"]
 )  # fmt: skip
 _DOWNLOADED = frozenset({"data", "dataset", "datasets"})  # at the top: what a run fetched, and not what it made
+
+
 def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> None:
     """Move what a run wrote in its worktree to its run directory. Does nothing for a run whose outputs are recorded."""
     if rundir.outputs_record.exists():
         return
-    names, room = list(written(slot)), context.spec.keep_gb * GB
-    size = sum(_size(slot.path / name) for name in names)
+    names, kept = list(written(slot)), list[str]()
+    size, removed, why = sum(_size(slot.path / name) for name in names), list[str](), ""
     results = disk_usage([Path(result_dir)], MOST_OF_A_RUN).bytes
-    record: dict[str, Any] = {"schema": 1, "files": [], "bytes": 0, "removed": [], "why": ""}
-    record |= {"written": size, "results": results}
-    if size > room and not is_best(context.state, rundir):
-        record |= {"removed": names, "why": _too_much(size, context.spec)}
+    if size > context.spec.keep_gb * GB and not is_best(context.state, rundir):
+        removed, why = names, f"it is {gb(size)}, and {_limit(context)}"
     else:
         for name in names:
             target = rundir.outputs / name
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(slot.path / name, target)
+                kept.append(name)
             except OSError as error:
-                record["removed"].append(name)
-                record["why"] = error.strerror or str(error)
-            else:
-                record["files"].append(name)
-        record["bytes"] = sum(_size(rundir.outputs / name) for name in record["files"])
-    write_json(rundir.outputs_record, record)
-    if record["files"]:
-        _tell(result_dir, f"kept its outputs: {shown(record['files'])}, in {rundir.outputs}")
-    if record["removed"]:
-        _note_removed(context, rundir, result_dir, record["removed"], record["why"])
+                removed.append(name)
+                why = error.strerror or str(error)
+    held = sum(_size(rundir.outputs / name) for name in kept)
+    record = {"files": kept, "bytes": held, "removed": removed, "why": why, "written": size, "results": results}
+    write_json(rundir.outputs_record, {"schema": 1, **record})
+    if kept:
+        _tell(result_dir, f"kept its outputs: {shown(kept)}, in {rundir.outputs}")
+    if removed:
+        _note_removed(context, rundir, result_dir, removed, why)
 
 
 def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
@@ -74,19 +72,17 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
 
 def make_room(context: CampaignContext) -> None:
     """Remove the outputs of whole runs until all together fit into `keep_gb`, and note what is kept then."""
-    state, room = context.state, context.spec.keep_gb * GB
-    every = outputs_of(state)
+    state, every = context.state, outputs_of(context.state)
     held = [one for one in every if one.bytes]
     size = sum(one.bytes for one in held)
     for one in sorted(held, key=lambda one: _worth(state, one)):
-        if size <= room or is_best(state, one.rundir):
+        if size <= context.spec.keep_gb * GB or is_best(state, one.rundir):
             break
         wipe(one.rundir.outputs)
         size -= one.bytes
-        why = f"all runs together keep {context.spec.keep_gb:g} GB (keep_gb)"
-        record = {"schema": 1, "files": [], "bytes": 0, "removed": [*one.removed, *one.files], "why": why}
+        record = {"schema": 1, "files": [], "bytes": 0, "removed": [*one.removed, *one.files], "why": _limit(context)}
         write_json(one.rundir.outputs_record, record | {"written": one.written, "results": one.results})
-        _note_removed(context, one.rundir, one.row.result_dir, one.files, why)
+        _note_removed(context, one.rundir, one.row.result_dir, one.files, _limit(context))
     totals = {"written": sum(one.written for one in every), "results": sum(one.results for one in every)}
     write_json(context.campaign_dir.disk, {"schema": 1, "runs": len(every), "kept": size, **totals}, durable=False)
 
@@ -108,7 +104,7 @@ def written(slot: Slot) -> Iterator[str]:
 
 
 def _note_removed(
-    context: CampaignContext, rundir: RunDir, result_dir: str, names: tuple[str, ...] | list[str], why: str
+    context: CampaignContext, rundir: RunDir, result_dir: str, names: Sequence[str], why: str
 ) -> None:
     """Say by name what is gone: in the campaign's log, the run's history, and beside its row."""
     sentence = f"removed its outputs, {shown(names)}: {why}"
@@ -123,8 +119,8 @@ def _tell(result_dir: str, sentence: str) -> None:
         journal.append(Path(result_dir), sentence)
 
 
-def _too_much(size: int, campaign_spec: CampaignSpec) -> str:
-    return f"it is {gb(size)}, and all runs together keep {campaign_spec.keep_gb:g} GB (keep_gb)"
+def _limit(context: CampaignContext) -> str:
+    return f"all runs together keep {context.spec.keep_gb:g} GB (keep_gb)"
 
 
 def _size(path: Path) -> int:

@@ -16,7 +16,7 @@ from statistics import median
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
 from autoresearch.core.run.ending import Ending, Verdict
-from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, PruningRule, Stop
+from autoresearch.core.statistics.pruning import PRUNED, Curve, HalvingRule, MedianRule, Stop
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.requests import stop_run
@@ -26,23 +26,10 @@ from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 
-def _rule_named(name: str, warmup: int) -> PruningRule:
-    """The pruning rule called `median` or `halving`; it stops nothing before step `warmup`."""
-    return MedianRule(warmup) if name == "median" else HalvingRule(warmup)
-
-
 def _may_end(idea: Idea, idea_run: IdeaRun) -> bool:
     """Whether this run can be pruned: only the first run of an idea that is judged by a complete run."""
     first = idea_run.why in ("first", "retry", "fix") and idea_run.replicate == 1
     return first and not idea.hypothesis.is_baseline and not idea.hypothesis.smoke
-
-
-def compares(idea: Idea, idea_run: IdeaRun) -> bool:
-    """Whether other runs are compared with this one: one run per idea, so that re-tests do not count an idea twice.
-
-    All replicates of the baseline count: without them the first ideas would have nothing to be compared with.
-    """
-    return _may_end(idea, idea_run) or idea_run.why == "baseline"
 
 
 def _read_curve(rundir: RunDir) -> Curve:
@@ -68,7 +55,8 @@ class Pruner:
 
     def __init__(self, campaign_spec: CampaignSpec, say: Callable[[str], None]) -> None:
         self.spec, self.say = campaign_spec, say
-        self.rule = _rule_named(campaign_spec.prune, campaign_spec.warmup) if campaign_spec.prune else None
+        rule = MedianRule if campaign_spec.prune == "median" else HalvingRule
+        self.rule = rule(campaign_spec.warmup) if campaign_spec.prune else None
         self._seen: dict[str, _CurveState] = {}
         self._ended: dict[str, Curve] = {}  # curve of each finished run, by run id; read once
 
@@ -78,12 +66,12 @@ class Pruner:
             return
         for gone in self._seen.keys() - live.keys():
             del self._seen[gone]
-        fresh = [run for run, rundir in live.items() if self._validated(run, rundir)]
-        state = history.state() if fresh else None
-        for run in fresh:
-            idea, one = next((i, r) for i in state.ideas for r in i.runs if r.run == run) if state else (None, None)
-            if state and idea and one and _may_end(idea, one) and not live[run].stop.exists():
-                self._judge(self.rule, state, one, live[run])
+        for run in [run for run, rundir in live.items() if self._validated(run, rundir)]:
+            state = history.state()
+            idea, one = next((idea, one) for idea in state.ideas for one in idea.runs if one.run == run)
+            if _may_end(idea, one) and not live[run].stop.exists() and (stop := self._judge(state, run)):
+                self.say(f"{run}: {PRUNED}: {stop}")
+                stop_run(live[run], f"{PRUNED}: {stop}", cause=PRUNED)
 
     def _validated(self, run: str, rundir: RunDir) -> bool:
         """Whether the curve of a live run has grown; the curve is read only after a validation event."""
@@ -96,46 +84,43 @@ class Pruner:
         seen.due = len(seen.curve) <= seen.judged  # the trainer prints a validation before it writes the file
         return not seen.due
 
-    def _judge(self, pruning_rule: PruningRule, state: CampaignState, idea_run: IdeaRun, rundir: RunDir) -> None:
-        seen = self._seen[idea_run.run]
-        others = self._others(state, idea_run.run)
-        stop: Stop | None = None
+    def _judge(self, state: CampaignState, run: str) -> Stop | None:
+        """Why a run is to be stopped at one of its new points, compared with all other runs: over, or so far."""
+        assert self.rule is not None
+        past = _compared(state)
+        for other, run_dir in past.items():
+            if other not in self._ended:
+                self._ended[other] = _read_curve(RunDir(Path(run_dir)))
+        known = {one.run for idea in state.ideas for one in idea.runs if _compares(idea, one)} - {run}
+        curves = self._ended | {other: seen.curve for other, seen in self._seen.items()}
+        others = [curve for other, curve in curves.items() if curve and other in known]
+        finished = {row.run_id for row in state.rows if row.ending == Ending.FINISHED}
+        ends = [curve[-1][0] for other, curve in self._ended.items() if curve and other in finished]
+        usual_end = median(ends) if ends else float("inf")
+        seen, stop = self._seen[run], None
         while seen.judged < len(seen.curve) and stop is None:
             seen.judged += 1
             shown = seen.curve[: seen.judged]
-            if shown[-1][0] < self._usual_end(state):  # otherwise stopping would save nothing
-                stop = pruning_rule.judge(shown, others, self.spec.objective)
-        if stop is not None:
-            self.say(f"{idea_run.run}: {PRUNED}: {stop}")
-            stop_run(rundir, f"{PRUNED}: {stop}", cause=PRUNED)
-
-    def _others(self, state: CampaignState, run: str) -> list[Curve]:
-        """The curves of all other comparable runs: finished, pruned, or so far."""
-        found = self._past(state)
-        found |= {other: seen.curve for other, seen in self._seen.items() if other != run}
-        known = {r.run for i in state.ideas for r in i.runs if compares(i, r)}
-        return [curve for other, curve in found.items() if curve and other in known]
-
-    def _past(self, state: CampaignState) -> dict[str, Curve]:
-        for run, run_dir in past(state).items():
-            if run not in self._ended:
-                self._ended[run] = _read_curve(RunDir(Path(run_dir)))
-        return dict(self._ended)
-
-    def _usual_end(self, state: CampaignState) -> float:
-        """The median step of the last validation of runs that finished normally."""
-        finished = {row.run_id for row in state.rows if row.ending == Ending.FINISHED}
-        ends = [curve[-1][0] for run, curve in self._ended.items() if curve and run in finished]
-        return median(ends) if ends else float("inf")
+            if shown[-1][0] < usual_end:  # otherwise stopping would save nothing
+                stop = self.rule.judge(shown, others, self.spec.objective)
+        return stop
 
 
-def past(state: CampaignState) -> dict[str, str]:
+def _compares(idea: Idea, idea_run: IdeaRun) -> bool:
+    """Whether other runs are compared with this one: one run per idea, so that re-tests do not count an idea twice.
+
+    All replicates of the baseline count: without them the first ideas would have nothing to be compared with.
+    """
+    return _may_end(idea, idea_run) or idea_run.why == "baseline"
+
+
+def _compared(state: CampaignState) -> dict[str, str]:
     """Run id -> run directory of the finished runs that are compared with, oldest first."""
     rows = {row.run_id: row for row in state.rows if row.status != Verdict.CRASH}
     found = [
         (rows[run.run].started or 0.0, run)
         for idea in state.ideas
         for run in idea.runs
-        if run.run in rows and compares(idea, run) and run.run not in idea.smoke
+        if run.run in rows and _compares(idea, run) and run.run not in idea.smoke
     ]
     return {run.run: run.run_dir for _, run in sorted(found, key=lambda pair: pair[0])}

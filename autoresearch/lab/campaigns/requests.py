@@ -9,14 +9,11 @@ from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
 
-KINDS = ("pause", "resume", "drain", "stop", "skip", "add", "fix", "set", "confirm", "tell", "veto", "approve", "hold")
-
 
 def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
     """Queue a request for the controller, which checks at least once a second; without one, it is read at the next
     start.
     """
-    assert do in KINDS
     campaign_records.add(campaign_dir.requests, do, **fields)
 
 
@@ -24,8 +21,3 @@ def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> Non
     """Ask one run to end now; `cause` is the machine-readable reason for the exit record."""
     events.append(rundir.events, "stop_requested", how="now", reason=reason)
     request_stop(rundir, reason, cause=cause)
-
-
-def note(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
-    """Append a line to the journal of a campaign that has no controller."""
-    campaign_records.add(campaign_dir.journal, do, **fields)

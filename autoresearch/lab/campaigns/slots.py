@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +72,7 @@ class SlotPool:
 
     def here(self, run: str) -> Slot | None:
         """The worktree of a run on this machine; None if it ran at another target."""
-        run_slot = self._run_slots.get(run)
-        return self._taken.get(run) if run_slot is None or run_slot.target.is_local else None
+        return self._taken.get(run) if self._run_slots.get(run, self._here).target.is_local else None
 
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""
@@ -83,7 +82,7 @@ class SlotPool:
     def occupied(self, run_dir: Path, run: str) -> None:
         """Register a run that an earlier controller started; its spec and its order name its worktree and target."""
         spec, order = read_run(RunDir(run_dir)), order_file.read(RunDir(run_dir))
-        run_slot = RunSlot(order.place) if order else RunSlot(self._here, spec.gpus)
+        run_slot = RunSlot(order.place) if order else RunSlot(self._here.target, spec.gpus)
         for one in self.slots:
             if one.path == Path(spec.cwd) or one.path in Path(spec.cwd).parents:
                 self.take(one, run, run_slot)
@@ -97,35 +96,30 @@ class SlotPool:
         return found
 
     @property
-    def _here(self) -> Target:
-        """The local target, under whatever name it was declared."""
-        return next((target for target in self.targets if target.is_local), LOCAL)
-
-    @property
-    def far(self) -> bool:
-        """Whether runs may go to a target other than this machine's tmux."""
-        return any(not target.is_local for target in self.targets)
+    def _here(self) -> RunSlot:
+        """On the local target, under whatever name it was declared."""
+        return RunSlot(next((target for target in self.targets if target.is_local), LOCAL))
 
     def assign(self, live: Mapping[str, RunDir]) -> RunSlot | None:
         """Where one more run can start now; None if there is no room.
 
         An unreachable target gets no new runs while it holds some, because their state is unknown.
         """
-        unknown = RunSlot(self._here)
         for target in self.targets:
-            here = {run: live[run] for run in live if self._run_slots.get(run, unknown).target.name == target.name}
+            there = {run: live[run] for run in live if self._run_slots.get(run, self._here).target.name == target.name}
             room = target.slots or self.spec.parallel
-            if len(here) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in here.values()):
+            if len(there) >= room or any(rundir.state() is RunState.UNREACHABLE for rundir in there.values()):
                 continue
             if not target.is_local:
                 return RunSlot(target)
-            if (gpus := self.gpus(here)) is not None:
-                return RunSlot(target, gpus)
+            if (free := self.gpus(there)) is not None:
+                return RunSlot(target, free)
         return None
 
     def attend(self, live: Mapping[str, RunDir], parts: Parts) -> None:
         """Every ATTEND_S seconds, make sure that each remote run has a Follower."""
-        if self.far and time.monotonic() >= self._attend_at:
+        remote = any(not target.is_local for target in self.targets)
+        if remote and time.monotonic() >= self._attend_at:
             self._attend_at = time.monotonic() + ATTEND_S
             for rundir in live.values():
                 attend_run(rundir, parts)
@@ -136,47 +130,38 @@ class SlotPool:
         A GPU is free if this campaign's runs have not filled it, no one else has leased it, and no process without a
         lease uses its memory.
         """
-        wanted = self.spec.gpus_per_run
-        if not wanted:
+        count, shares = self.spec.gpus_per_run, self.spec.runs_per_gpu
+        if not count:
             return ()
         used = Counter(uuid for run in live if run in self._run_slots for uuid in self._run_slots[run].gpus)
-        room = [uuid for uuid in self.spec.gpus if used[uuid] < self.spec.runs_per_gpu]
-        if len(room) < wanted or not (self._ask_again is None or self.may_ask_again):
+        room = [uuid for uuid in self.spec.gpus if used[uuid] < shares]
+        if len(room) < count or not (self._ask_again is None or self.may_ask_again):
             return None
-        open_ones = [uuid for uuid in room if self._has_share(uuid)]
-        foreign = self._in_use([uuid for uuid in open_ones if not used[uuid]]) if len(open_ones) >= wanted else set()
-        free = sorted((uuid for uuid in open_ones if uuid not in foreign), key=lambda uuid: used[uuid])
-        if len(free) < wanted:
-            self._ask_again = time.monotonic() + (ASK_AGAIN_S if foreign else LOOK_AGAIN_S)
-            return None
-        self._ask_again = None
-        return tuple(free[:wanted])
+        held = {uuid: gpus.shares_held(uuid, self.environ) for uuid in room}
+        room = [uuid for uuid in room if held[uuid] < shares and not gpus.is_held_alone(uuid, self.environ)]
+        unleased = {uuid for uuid in room if not (used[uuid] or held[uuid])} if len(room) >= count else set()
+        seen = gpus.find() if unleased else ()
+        foreign = {gpu.uuid for gpu in seen if gpu.uuid in unleased and not gpu.is_idle(self.spec.gpu_busy_mib)}
+        free = sorted((uuid for uuid in room if uuid not in foreign), key=lambda uuid: used[uuid])
+        enough = len(free) >= count
+        self._ask_again = None if enough else time.monotonic() + (ASK_AGAIN_S if foreign else LOOK_AGAIN_S)
+        return tuple(free[:count]) if enough else None
 
     @property
     def may_ask_again(self) -> bool:
         """Whether a run waits for GPUs that others were using, and it is time to check again."""
         return self._ask_again is not None and time.monotonic() >= self._ask_again
 
-    def _has_share(self, uuid: str) -> bool:
-        """Whether a lease is available: none is exclusive, and fewer than `runs_per_gpu` shared leases are held."""
-        if gpus.is_held_alone(uuid, self.environ):
-            return False
-        return gpus.shares_held(uuid, self.environ) < self.spec.runs_per_gpu
-
-    def _in_use(self, unused: Sequence[str]) -> set[str]:
-        """GPUs not used by this campaign whose memory is in use by a process that holds no lease."""
-        suspects = {uuid for uuid in unused if not gpus.shares_held(uuid, self.environ)}
-        found = gpus.find() if suspects else ()
-        return {g.uuid for g in found if g.uuid in suspects and not g.is_idle(self.spec.gpu_busy_mib)}
-
     def remove(self) -> None:
         """Remove the worktrees after the campaign has ended; its branches stay."""
+        busy = {one.path for one in self._taken.values()}
         for one in self.slots:
-            if one.path not in {busy.path for busy in self._taken.values()}:
+            if one.path not in busy:
                 with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still shows it
+                    evaluation = evaluation_slot(self.checkout, one)
                     one.remove()
-                    evaluation_slot(self.checkout, one).remove()
-                    for worktree in (one, evaluation_slot(self.checkout, one)):
+                    evaluation.remove()
+                    for worktree in (one, evaluation):
                         wipe(scratch_of(worktree.path))
         with contextlib.suppress(OSError):  # not empty
             Path(self.spec.trees).rmdir()

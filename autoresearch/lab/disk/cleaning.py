@@ -22,7 +22,7 @@ from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_status import has_ended
 from autoresearch.lab.disk.old_worktrees import Leftover, LeftoverKind, old_worktrees
 from autoresearch.lab.disk.usage import disk_usage
-from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs.detached import session_names
 from autoresearch.lab.runs.sessions import server_session_info, session_info
 from autoresearch.launchers.tmux_session import SessionInfo
@@ -83,20 +83,19 @@ def _ended_sessions(parts: Parts, project: Path | None, socket: str) -> Iterator
             sockets.add(campaign_records.declared_spec(campaign.campaign_dir).tmux_socket)
     programs = dict(_programs(parts, project))
     for one in sorted(sockets):
-        launcher = parts.launcher(one)
         ended: Collection[SessionInfo] = ()
         with contextlib.suppress(EnvironmentUnusable):
-            ended = launcher.list_ended()
+            ended = parts.launcher(one).list_ended()
         for info in ended:
             if why := programs.get(info.session) or _why_over(info, parts, project):
-                yield Leftover(LeftoverKind.SESSION, info.session, why, 0, partial(_close, launcher, info))
+                yield Leftover(LeftoverKind.SESSION, info.session, why, 0, partial(_close, parts, one, info))
 
 
-def _close(session_launcher: Launcher, session: SessionInfo) -> str:
+def _close(parts: Parts, socket: str, session: SessionInfo) -> str:
     """Close it, unless somebody began something in it meanwhile."""
-    if session not in session_launcher.list_ended():
-        return "" if not session_launcher.exists(session) else "something runs in it again"
-    session_launcher.close(session)
+    if session not in parts.launcher(socket).list_ended():
+        return "" if not parts.launcher(socket).exists(session) else "something runs in it again"
+    parts.launcher(socket).close(session)
     return ""
 
 

@@ -1,19 +1,22 @@
-"""Commits the ideas of one campaign, and reads recipes from those commits."""
+"""What the commits of one campaign's ideas are made of, and what they hold: recipe, settings, blueprint."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
 from autoresearch.core.blueprint.model import Blueprint, Notes
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.campaign.hypothesis import Hypothesis
+from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.trainer import Recipe, Trainer
+from autoresearch.core.text.branch_and_run_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.comparison import read_file
@@ -90,29 +93,24 @@ class CommitBuilder:
         """The recipe (or `text` in its place) merged over its parents; None if the blueprint names no recipe."""
         if not self.recipe_path:
             return None
-        own = self.recipe_text(commit) if text is None else text
-        return inherited(parse_mapping(own.encode(), self.recipe_path), self.recipe_path, self._reader(commit))
 
-    def _reader(self, commit: str) -> Callable[[str], Mapping[str, object]]:
         def read(path: str) -> Mapping[str, object]:
             if path.startswith(("/", "../")):
                 return load_mapping(Path(self.spec.repository) / path)
             return parse_mapping(_file(self.checkout, commit, path), path)
 
-        return read
+        own = self.recipe_text(commit) if text is None else text
+        return inherited(parse_mapping(own.encode(), self.recipe_path), self.recipe_path, read)
 
     def arguments(self, commit: str) -> Mapping[str, object]:
         """The settings on the command line of the idea in this commit."""
+        with contextlib.suppress(GitFailed):  # reading them then reports the error
+            if not _holds(self.checkout, commit, ARGUMENTS):
+                return {}
         try:
-            return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS) if self._has_any(commit) else {}
+            return parse_mapping(_file(self.checkout, commit, ARGUMENTS), ARGUMENTS)
         except NotFoundError:
             return {}
-
-    def _has_any(self, commit: str) -> bool:
-        """Whether to look for settings; also True if git fails, because reading them then reports the error."""
-        with contextlib.suppress(GitFailed):
-            return _holds(self.checkout, commit, ARGUMENTS)
-        return True
 
     def command(self, arguments: Mapping[str, object]) -> str:
         """The launch command with these settings on it."""
@@ -122,13 +120,10 @@ class CommitBuilder:
     def launch(self, commit: str, recipe: Recipe | None = None) -> LaunchSettings:
         """What the command and the scripts in a commit can vary. `recipe`: in place of the commit's."""
         command, variables = self.blueprint.launch_command, tuple(self.blueprint.notes.env.items())
-        scripts, flags = _launch_files(self.checkout, commit, self._codebase, command, variables)
+        codebase = Path(self.spec.repository) / self.spec.codebase
+        scripts, flags = _launch_files(self.checkout, commit, codebase, command, variables)
         own = self.inherited(commit) if recipe is None else recipe
         return LaunchSettings(self.trainer, own, command, scripts, {**flags, **self.spec.flags})
-
-    @property
-    def _codebase(self) -> Path:
-        return Path(self.spec.repository) / self.spec.codebase
 
     def whole(self, commit: str) -> Recipe:
         """All that a commit sets: its recipe over its parents, and the settings of the command and its scripts."""
@@ -164,27 +159,70 @@ class CommitBuilder:
             text = rewritten(own, recipe or {}, inside, self.recipe_path)
         return ChangedSettings(text, both, files)
 
+    # -- blueprints ----------------------------------------------------------------------------------------------
+
     def for_idea(self, hypothesis: Hypothesis) -> CommitBuilder:
         """The builder for an idea that brings its own blueprint, which may name another recipe."""
         if not hypothesis.blueprint:
             return self
-        own = self.blueprint_of(hypothesis)
-        return replace(self, blueprint=own, spec=replace(self.spec, recipe=self._recipe_named(own.yaml_path)))
-
-    def _recipe_named(self, path: str) -> str:
-        """A recipe path as in the spec: relative to the repository if it lies within it."""
-        if not path:
-            return ""
-        root = Path(self.spec.repository)
-        places = [Path(os.path.normpath(base / path)) for base in (root / self.spec.codebase, root)]
-        found = next((place for place in places if place.exists()), places[0])
-        return str(found.relative_to(root)) if root in found.parents else str(found)
+        own, root, recipe = self.blueprint_of(hypothesis), Path(self.spec.repository), ""
+        if own.yaml_path:
+            candidates = [Path(os.path.normpath(base / own.yaml_path)) for base in (root / self.spec.codebase, root)]
+            path = next((one for one in candidates if one.exists()), candidates[0])
+            recipe = str(path.relative_to(root)) if root in path.parents else str(path)
+        return replace(self, blueprint=own, spec=replace(self.spec, recipe=recipe))
 
     def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
         """The blueprint that an idea runs: its own if it has one, else the campaign's."""
         if not hypothesis.blueprint:
             return self.blueprint
         return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
+
+    def fields(
+        self, hypothesis: Hypothesis, description: str, *, command: str, result_dir: str = ""
+    ) -> BlueprintFields:
+        """The blueprint fields of an idea, valid in any worktree: paths inside the repository are relative."""
+        spec, codebase = self.spec, self.spec.codebase
+        expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
+        return fields_like(
+            self.blueprint_of(hypothesis),
+            title=hypothesis.slug,
+            purpose=f"{hypothesis.sentence}\n{description}{expected}",
+            launch_command=command,
+            codebase_dir=f"./{codebase}",
+            venv_exe=spec.interpreter,
+            yaml_path=self.recipe_path.removeprefix(f"{codebase}/") if codebase else self.recipe_path,
+            result_dir=result_dir or f"{spec.result_dir}/{slugify(hypothesis.slug)}",
+            slug=slugify(hypothesis.slug),
+            trainer=self.trainer.name,
+            evaluate=self.evaluation.evaluate,
+            evaluate_s=self.evaluation.evaluate_s,
+            metric=spec.objective.metric,
+            direction=spec.objective.direction.value,
+            include=spec.include,
+            hide=(),  # the campaign keeps these two, whatever an idea says, and chooses the target
+            writable=(),
+            launcher="",
+        )
+
+    def difference(self, hypothesis: Hypothesis, base: str, files: Mapping[str, bytes | None]) -> str:
+        """A sentence on how the idea differs from its parent."""
+        if hypothesis.is_baseline:
+            return "Nothing is changed: this is what all others are measured against."
+        parts = []
+        recipe = files.get(self.recipe_path) if self.recipe_path else None
+        if recipe is not None:
+            changes = diff_recipes(self.recipe(base), parse_mapping(recipe, self.recipe_path))
+            parts.append("recipe: " + ", ".join(map(str, changes)))
+        if ARGUMENTS in files:
+            command = self.command(parse_mapping(files[ARGUMENTS] or b"", ARGUMENTS))
+            changes = diff_recipes(self.whole(base), replace(self.launch(base), command=command).settings)
+            parts.append("command: " + ", ".join(map(str, changes)))
+        if own := [path for path in hypothesis.files if path != self.recipe_path]:
+            parts.append(f"files: {', '.join(own)}")
+        if hypothesis.patches:
+            parts.append(f"{len(hypothesis.patches)} patches")
+        return f"Differs from its parent ({hypothesis.parent}) in {'; '.join(parts) or 'its blueprint'}."
 
 
 # A commit never changes, and its recipe is read some twenty times per idea: each uncached read is a git process.

@@ -18,7 +18,6 @@ from autoresearch.git_repo.comparison import code_fingerprint, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
 from autoresearch.lab.campaigns.trouble import is_full
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
-from autoresearch.lab.ideas.idea_blueprint import difference, fields_of
 from autoresearch.lab.recipes.recipe_parents import inherited, parents
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
@@ -37,15 +36,11 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         base = parent.commit if parent else builder.spec.base_commit
         files = _files(builder, hypothesis, base)
         message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {builder.spec.name}.\n"
-        made = commit_hypothesis(
-            builder.checkout,
-            base,
-            Change(hypothesis.patches, files),
-            message=message,
-            uncounted=(OURS,),
-        )
+        change = Change(hypothesis.patches, files)
+        made = commit_hypothesis(builder.checkout, base, change, message=message, uncounted=(OURS,))
         if not hypothesis.unmade:
-            if made.changes_nothing and _same_settings(builder, hypothesis, base, made.commit):
+            own = hypothesis.is_baseline or hypothesis.blueprint
+            if made.changes_nothing and not own and builder.whole(base) == builder.whole(made.commit):
                 raise IdeaRefused("it changes nothing in its parent")
             if hypothesis.proposer == AGENT and (touched := protected_changes(builder, base, made.commit)):
                 raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
@@ -57,7 +52,7 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
     except IdeaRefused:
         raise
     except AutoresearchError as error:
-        raise refused(error) from error
+        raise _refused(error) from error
     return Idea(
         index=index,
         hypothesis=hypothesis,
@@ -88,12 +83,12 @@ def claim(builder: CommitBuilder, idea: Idea) -> Idea:
     try:
         branch = branches.claim_branch(builder.checkout, idea.branch, idea.commit, again=ours)
     except AutoresearchError as error:
-        raise refused(error) from error
+        raise _refused(error) from error
     failpoint("campaign.claimed")
     return replace(idea, branch=branch)
 
 
-def refused(error: AutoresearchError) -> AutoresearchError:
+def _refused(error: AutoresearchError) -> AutoresearchError:
     """The error to raise for an idea; the error itself if the disk is full, which is not the idea's fault."""
     return error if is_full(error) else IdeaRefused(error.message, hint=error.hint, code=error.code)
 
@@ -102,23 +97,13 @@ def _parent(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     """The idea that this one builds on; None for the baseline, which builds on the base commit."""
     if hypothesis.is_baseline:
         return None
-    found = (
-        state.best
-        if hypothesis.parent in (BEST, "")
-        else state.baseline
-        if hypothesis.parent == BASELINE
-        else state.by_slug(hypothesis.parent)
-    )
-    if found is None:
+    if hypothesis.parent in (BEST, ""):
+        parent = state.best
+    else:
+        parent = state.baseline if hypothesis.parent == BASELINE else state.by_slug(hypothesis.parent)
+    if parent is None:
         raise IdeaRefused(f"its parent {hypothesis.parent!r} is no idea of this campaign")
-    return found
-
-
-def _same_settings(builder: CommitBuilder, hypothesis: Hypothesis, base: str, commit: str) -> bool:
-    """Whether an idea without code changes also leaves the recipe and the command unchanged."""
-    if hypothesis.is_baseline or hypothesis.blueprint:
-        return False
-    return builder.whole(base) == builder.whole(commit)
+    return parent
 
 
 def _files(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[str, bytes | None]:
@@ -140,8 +125,8 @@ def _files(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[st
             files[builder.recipe_path] = changed.recipe.encode()
     if arguments != before:
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
-    description = difference(builder, hypothesis, base, files)
-    text = render_blueprint(fields_of(builder, hypothesis, description, command=builder.command(arguments)))
+    description = builder.difference(hypothesis, base, files)
+    text = render_blueprint(builder.fields(hypothesis, description, command=builder.command(arguments)))
     files[BLUEPRINT] = mask_text(text).encode()  # masks the prose: a command with a secret was refused earlier
     return files
 
@@ -157,9 +142,8 @@ def _recipe_from_outside(builder: CommitBuilder) -> str:
 
 def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
     """Hash of the code, and of recipe and command without what differs from run to run; equal for equal ideas."""
-    code = code_fingerprint(
-        builder.checkout, commit, ignoring=(OURS, *([builder.recipe_path] if builder.recipe_path else []))
-    )
+    ignored = (OURS, *([builder.recipe_path] if builder.recipe_path else []))
+    code = code_fingerprint(builder.checkout, commit, ignoring=ignored)
     recipe = builder.whole(commit)
     apart = {output.key for output in builder.trainer.outputs(recipe)} | {ask.seed_key(builder.trainer, recipe)}
     leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in apart)
@@ -167,16 +151,11 @@ def _fingerprint(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) ->
     return hashlib.sha256("\n".join([code, own, *leaves]).encode()).hexdigest()[:16]
 
 
+_RECORDED = (
+    "index", "parent", "parent_commit", "parent_branch", "commit", "branch", "fingerprint", "simpler",
+)  # fmt: skip
+
+
 def as_line(idea: Idea) -> dict[str, object]:
     """The fields of an idea's journal line."""
-    return {
-        "index": idea.index,
-        "hypothesis": idea.hypothesis.to_json(),
-        "parent": idea.parent,
-        "parent_commit": idea.parent_commit,
-        "parent_branch": idea.parent_branch,
-        "commit": idea.commit,
-        "branch": idea.branch,
-        "fingerprint": idea.fingerprint,
-        "simpler": idea.simpler,
-    }
+    return {"hypothesis": idea.hypothesis.to_json(), **{name: getattr(idea, name) for name in _RECORDED}}

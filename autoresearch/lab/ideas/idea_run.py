@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.finding import errors
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import IdeaRun
 from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab import settings as project
 from autoresearch.lab.ideas.commit_builder import BLUEPRINT, CommitBuilder
-from autoresearch.lab.ideas.run_commit import RunCommit, commit_run
+from autoresearch.lab.ideas.run_commit import commit_run
 from autoresearch.lab.ideas.worktree_paths import at_home_in, environment_in, evaluated_apart, evaluation_slot, proof
 from autoresearch.lab.launch.launch import prepare
 from autoresearch.lab.launch.prepared_run import PreparedRun
@@ -54,35 +52,11 @@ def get_ready(
     committed = commit_run(builder, run_request)
     failpoint("campaign.committed")
     slot.switch(committed.commit, spec.include)
-    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=_flags(spec))
-    environment = environment_in(spec, slot, parts.environ)
-    campaign_run = _campaign_run(spec, run_request, committed, environment)
-    options = RunOptions(settings, parts, trainer=builder.trainer.name, campaign_run=campaign_run)
-    resolved_run = resolve_run(slot.path / BLUEPRINT, options)
-    resolved_run.refuse()
-    resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
-    resolved_run, mapped = at_home_in(builder, slot, resolved_run)
-    resolved_run = _in_worktree(builder, slot, resolved_run)
-    for source in resolved_run.spec.sources:
-        if writer := (busy or {}).get(source.path):
-            raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
-    if bad := errors(proof(builder, slot, run_request.idea, resolved_run.options.environment)):
-        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    prepared = prepare(resolved_run, ahead=True, runner=_is_local(spec))
-    remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
-    remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
-    for text in (*remarks, *filter(None, [committed.goes_on])):
-        journal.append(Path(prepared.spec.result_dir), text)
-    return Ready(run_request, _idea_run(run_request, committed, prepared.spec), slot, prepared)
-
-
-def _campaign_run(
-    campaign_spec: CampaignSpec, run_request: RunRequest, committed: RunCommit, environment: Mapping[str, str]
-) -> CampaignRun:
-    idea = run_request.idea
-    return CampaignRun(
-        campaign=campaign_spec.name,
-        directory=Path(campaign_spec.directory),
+    idea, environment = run_request.idea, environment_in(spec, slot, parts.environ)
+    local = all(target.is_local for target in spec.places)
+    campaign_run = CampaignRun(
+        campaign=spec.name,
+        directory=Path(spec.directory),
         experiment=run_request.experiment,
         index=idea.index,
         replicate=run_request.replicate,
@@ -92,42 +66,39 @@ def _campaign_run(
         parent_branch=idea.parent_branch,
         why=run_request.why,
         claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
-        timeout_s=campaign_spec.timeout_s,
+        timeout_s=spec.timeout_s,
         seed=committed.seed,
         seed_by=str(committed.way),
         fix_of=idea.rows[-1].run_id if run_request.why == "fix" and idea.rows else "",
         environment=environment,
-        gpus=(campaign_spec.gpus_per_run or None) if _is_local(campaign_spec) else None,
-        remote_gpus=campaign_spec.gpus_per_run if "gpus_per_run" in campaign_spec.sources else None,
+        gpus=(spec.gpus_per_run or None) if local else None,
+        remote_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
     )
+    flags = {"tmux_socket": spec.tmux_socket, "gpu_check": "" if spec.gpu_check else "no"}
+    settings = project.load(Path(spec.blueprint).parent, environ=parts.environ, flags=flags)
+    options = RunOptions(settings, parts, trainer=builder.trainer.name, campaign_run=campaign_run)
+    resolved_run = resolve_run(slot.path / BLUEPRINT, options)
+    resolved_run.refuse()
+    resolved_run, apart = evaluated_apart(spec, slot, builder.checkout, resolved_run, parts.environ)
+    resolved_run, mapped = at_home_in(builder, slot, resolved_run)
+    sandboxed = replace(resolved_run.options, sandbox=_sandbox(builder, slot, resolved_run))
+    resolved_run = replace(resolved_run, spec=replace(resolved_run.spec, worktree=str(slot.path)), options=sandboxed)
+    for source in resolved_run.spec.sources:
+        if writer := (busy or {}).get(source.path):
+            raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
+    if bad := errors(proof(builder, slot, idea, resolved_run.options.environment)):
+        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    prepared = prepare(resolved_run, ahead=True, runner=local)
+    remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
+    remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]
+    for text in (*remarks, *filter(None, [committed.goes_on])):
+        journal.append(Path(prepared.spec.result_dir), text)
+    made, replicate, why = prepared.spec, run_request.replicate, run_request.why
+    run = IdeaRun(made.run, made.run_dir, replicate, why, commit=committed.commit, seed=committed.seed)
+    return Ready(run_request, run, slot, prepared)
 
 
-def _idea_run(run_request: RunRequest, committed: RunCommit, spec: RunSpec) -> IdeaRun:
-    return IdeaRun(
-        run=spec.run,
-        run_dir=spec.run_dir,
-        replicate=run_request.replicate,
-        why=run_request.why,
-        commit=committed.commit,
-        seed=committed.seed,
-    )
-
-
-def _is_local(campaign_spec: CampaignSpec) -> bool:
-    """Whether all runs are started on this machine."""
-    return all(target.is_local for target in campaign_spec.places)
-
-
-def _in_worktree(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> ResolvedRun:
-    spec, options = resolved_run.spec, resolved_run.options
-    return replace(
-        resolved_run,
-        spec=replace(spec, worktree=str(slot.path)),
-        options=replace(options, sandbox=sandbox_of(builder, slot, resolved_run)),
-    )
-
-
-def sandbox_of(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> RunSandbox | None:
+def _sandbox(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) -> RunSandbox | None:
     """The sandbox for training an idea that an agent may edit; None if no agent is used or the sandbox is off."""
     spec = builder.spec
     if not spec.research.agent or spec.research.sandbox == "off":
@@ -140,7 +111,3 @@ def sandbox_of(builder: CommitBuilder, slot: Slot, resolved_run: ResolvedRun) ->
         writable=writable_paths(builder.evaluation.writable, codebase, home, records),
         hidden=tuple(map(Path, spec.hidden_inputs)),
     )
-
-
-def _flags(campaign_spec: CampaignSpec) -> dict[str, str]:
-    return {"tmux_socket": campaign_spec.tmux_socket, "gpu_check": "" if campaign_spec.gpu_check else "no"}

@@ -1,6 +1,5 @@
-"""Commits what is specific to one run of an idea: its seed, its output paths, its blueprint.
-
-Further commits on the branch of an idea: what is specific to a run, and fixes by a person or the coding agent.
+"""Further commits on the branch of an idea: what is specific to one run (seed, output paths, blueprint), and fixes by a
+person or the coding agent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, commit_hypothesis, commit_tree
 from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
-from autoresearch.lab.ideas.idea_blueprint import fields_of
 from autoresearch.lab.ideas.idea_commit import protected_changes
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.continuation import settings_from
@@ -37,8 +35,10 @@ def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | No
     gets another branch with a similar name, so that nothing but the idea is run.
     """
     tip = branches.branch_commit(builder.checkout, idea.branch)
-    if tip is not None and not _is_idea(builder, idea, tip, files):
-        tip = None
+    if tip is not None and tip != idea.commit:  # it may differ in the files that are rewritten for each run
+        rewritten = {*files, BLUEPRINT, ARGUMENTS, *([builder.recipe_path] if builder.recipe_path else [])}
+        if not rewritten.issuperset(changed_paths(builder.checkout, idea.commit, tip)):
+            tip = None
     made = commit_hypothesis(builder.checkout, tip or idea.commit, Change(files=files), message=message)
     if tip is not None:
         if made.changes_nothing:
@@ -48,14 +48,6 @@ def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | No
             return made.commit, idea.branch
     commit = idea.commit if made.changes_nothing else made.commit
     return commit, branches.claim_branch(builder.checkout, idea.branch, commit)
-
-
-def _is_idea(builder: CommitBuilder, idea: Idea, tip: str, files: Mapping[str, bytes | None]) -> bool:
-    """Whether a commit differs from the idea only in the files that are rewritten for each run."""
-    if tip == idea.commit:
-        return True
-    ours = {*files, BLUEPRINT, ARGUMENTS, *([builder.recipe_path] if builder.recipe_path else [])}
-    return set(changed_paths(builder.checkout, idea.commit, tip)) <= ours
 
 
 def repair(builder: CommitBuilder, idea: Idea, fix: Hypothesis, note: str) -> str:
@@ -130,7 +122,7 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     command = builder.command(changed.arguments)
     if way.kind == "flag" and not in_script:
         command = seeds.with_flag(command, way, seed, builder.trainer)
-    fields = fields_of(builder, idea.hypothesis, description, result_dir, command)
+    fields = builder.fields(idea.hypothesis, description, command=command, result_dir=result_dir)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
     rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
     files[BLUEPRINT] = mask_text(rendered).encode()

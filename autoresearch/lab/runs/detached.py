@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.parts import Launcher, Parts
+from autoresearch.lab.parts import Parts
 from autoresearch.records.failpoint import failpoint
 from autoresearch.records.rundir import read_json, write_atomically, write_json
 from autoresearch.runner import debug_log
@@ -28,7 +28,7 @@ def start(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     Waits until it reports; `mark` is its run id. Raises EnvironmentUnusable if it does not.
     """
     launcher = parts.launcher(socket)
-    close_sessions(folder, launcher)  # panes of former controllers
+    close_sessions(folder, parts, socket)  # panes of former controllers
     write_json(folder / SESSIONS, {"sessions": [session]}, durable=False)
     argv = [sys.executable, "-P", "-m", "autoresearch", *words]
     passed = hand_over(folder, parts.environ)
@@ -53,15 +53,15 @@ def session_names(folder: Path) -> frozenset[str]:
     return frozenset(str(name) for name in (read_json(folder / SESSIONS) or {}).get("sessions", ()))
 
 
-def close_sessions(folder: Path, session_launcher: Launcher) -> None:
+def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
     """Close the recorded session, alive or not. The program may call this for itself: it gets a SIGHUP.
 
     Raises EnvironmentUnusable if tmux cannot be asked.
     """
     names = session_names(folder)
-    for info in session_launcher.list_ours() if names else ():
+    for info in parts.launcher(socket).list_ours() if names else ():
         if info.session in names:
-            session_launcher.close(info)
+            parts.launcher(socket).close(info)
 
 
 def _as_bytes(environ: Mapping[str, str]) -> bytes:

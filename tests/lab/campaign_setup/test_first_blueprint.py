@@ -12,7 +12,7 @@ from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.campaign_setup.first_blueprint import (
     candidates,
     first_blueprint,
-    printed_metric,
+    metric_candidates,
     printed_names,
     training_command,
 )
@@ -40,6 +40,11 @@ def test_the_script_of_a_usual_name_or_the_only_one(tmp_path: Path, files: list[
     for name in files:
         (tmp_path / name).touch()
     assert training_command(tmp_path) == command
+
+
+def printed_metric(command: str, root: Path) -> str:
+    likely = metric_candidates(command, root)
+    return likely[0] if len(likely) == 1 else ""
 
 
 def made(root: Path, **environ: str) -> tuple[str, FirstCampaign]:
