@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
+from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.seed_source import randomness_of
 from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
 from autoresearch.trainers import registry
 
-GENERIC = registry.by_name("generic", ())
-
 WAYS = [
-    ("python t.py", {}, {}, "variable AUTORESEARCH_SEED", 0),
+    ("python t.py", {}, {}, "variable AUTORESEARCH_SEED", None),
+    ("python t.py", {}, {"seed": "always"}, "recipe key always", None),
+    *(("python t.py", {"seed": 4}, {"seed": word}, "variable AUTORESEARCH_SEED", None) for word in ("random", "fixed")),
     ("python t.py", {"seed": 4}, {}, "recipe key seed", 4),
     ("python t.py --seed 3", {}, {}, "flag --seed", 3),
     ("python t.py --random-seed=3", {}, {}, "flag --random-seed", 3),
-    ("python t.py --seed 3 --data-seed 4", {}, {}, "variable AUTORESEARCH_SEED", 0),  # which one is nobody's guess
-    ("python t.py --seed-everything 3", {}, {}, "variable AUTORESEARCH_SEED", 0),
+    ("python t.py --seed 3 --data-seed 4", {}, {}, "variable AUTORESEARCH_SEED", None),  # which one is nobody's guess
+    ("python t.py --seed-everything 3", {}, {}, "variable AUTORESEARCH_SEED", None),
     ("python t.py", {}, {"seed": "12"}, "variable AUTORESEARCH_SEED", 12),
     ("python t.py", {"seed": 4}, {"seed": "12"}, "recipe key seed", 4),
     ("python t.py", {"train": {"rng": 9}}, {"seed": "train.rng"}, "recipe key train.rng", 9),
@@ -28,22 +31,19 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "recipe", "notes", "words", "first"), WAYS)
-def test_ways(command: str, recipe: dict[str, object], notes: dict[str, object], words: str, first: int) -> None:
-    way = way_of(GENERIC, recipe, command, Notes(**notes))  # type: ignore[arg-type]
-    assert (str(way), way.first) == (words, first)
+def launched(command: str, recipe: dict[str, object] | None = None, trainer: str = "generic") -> LaunchSettings:
+    return LaunchSettings(registry.by_name(trainer, ()), recipe or None, command)
+
+
+@pytest.mark.parametrize(("command", "recipe", "notes", "words", "fixed"), WAYS)
+def test_ways(command: str, recipe: dict[str, object], notes: dict[str, Any], words: str, fixed: int | None) -> None:
+    way = way_of(launched(command, recipe), recipe, Notes(**notes))
+    assert (str(way), way.fixed, way.first) == (words, fixed, fixed or 0)
 
 
 def test_a_named_trainer_has_its_own_key() -> None:
-    way = way_of(registry.by_name("verl", ()), {"data": {"seed": 5}}, "python -m verl.trainer.main_ppo", Notes())
+    way = way_of(launched("python -m verl.trainer.main_ppo", None, "verl"), {"data": {"seed": 5}}, Notes())
     assert (str(way), way.first) == ("recipe key data.seed", 5)
-
-
-def test_a_lone_run_has_a_seed_where_something_fixes_it() -> None:
-    assert way_of(GENERIC, {}, "python t.py", Notes()).fixed is None
-    assert way_of(GENERIC, {}, "python t.py --seed 1", Notes()).fixed == 1
-    assert way_of(GENERIC, {}, "python t.py", Notes(env={"AUTORESEARCH_SEED": "8"})).fixed == 8
-    assert way_of(GENERIC, {}, "python t.py", Notes(seed="always")).fixed is None
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,19 @@ def test_a_lone_run_has_a_seed_where_something_fixes_it() -> None:
     ],
 )
 def test_another_seed_behind_a_flag(command: str, flag: str, then: str) -> None:
-    way = way_of(GENERIC, {}, command, Notes(seed=flag))
-    assert with_flag(command, way, 9, GENERIC) == then
+    launch = launched(command)
+    assert with_flag(command, way_of(launch, {}, Notes(seed=flag)), 9, launch.trainer) == then
 
 
 def test_a_way_that_leads_nowhere_is_refused() -> None:
-    way = way_of(GENERIC, {}, "bash run.sh", Notes(seed="--seed"))
-    with pytest.raises(BlueprintError, match="no place for `--seed 0`"):
-        refuse(way, "bash run.sh", GENERIC)
-    way = way_of(GENERIC, {}, "python t.py", Notes(seed="a.seed"))
-    with pytest.raises(BlueprintError, match="the recipe has no whole number there"):
-        refuse(way, "python t.py", GENERIC)
-    refuse(way_of(GENERIC, {"a": {"seed": 1}}, "python t.py", Notes(seed="a.seed")), "python t.py", GENERIC)
+    for launch, note, says in (
+        (launched("bash run.sh"), "--seed", "no place for `--seed 0`"),
+        (launched("python t.py"), "a.seed", "the recipe has no whole number there"),
+    ):
+        with pytest.raises(BlueprintError, match=says):
+            refuse(way_of(launch, {}, Notes(seed=note)), launch)
+    launch = launched("python t.py", {"a": {"seed": 1}})
+    refuse(way_of(launch, launch.recipe or {}, Notes(seed="a.seed")), launch)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,3 @@ def test_what_a_program_says_of_its_randomness(source: str, known: str) -> None:
     assert found == known and bool(why) is (known != "unknown")
     with_module = {"train.py": "import data, random\nrandom.random()", "data.py": source}
     assert randomness_of(with_module)[0] == ("random" if source == "print(1)" else known)
-
-
-def test_what_the_notes_declare_is_no_key_of_the_recipe() -> None:
-    for word in ("random", "fixed"):
-        assert str(way_of(GENERIC, {"seed": 4}, "python t.py", Notes(seed=word))) == "variable AUTORESEARCH_SEED"

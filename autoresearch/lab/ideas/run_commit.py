@@ -107,7 +107,7 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     idea, spec = run_request.idea, builder.spec
     before = builder.arguments(idea.commit)
     launch, whole = builder.launch(idea.commit), builder.whole(idea.commit)
-    way = seeds.way_of(builder.trainer, whole, builder.command(before), builder.blueprint.notes, launch)
+    way = seeds.way_of(replace(launch, command=builder.command(before)), whole, builder.blueprint.notes)
     seed = seed_of(run_request, way.first, repeats=spec.replicates >= CHECKED)
     result_dir = str(Path(spec.result_dir) / run_request.experiment)
     settings = _own_settings(builder, run_request, (way, seed), result_dir)

@@ -46,30 +46,30 @@ class LaunchSettings:
     @property
     def settings(self) -> dict[str, object]:
         """All that can be varied, with its value where that is known: recipe, command, scripts, flags, variables."""
-        found: dict[str, object] = {} if self._own_words else {key.lstrip("-"): v for key, v in self.flags.items()}
+        found: dict[str, object] = {} if self.own_words else {key.lstrip("-"): v for key, v in self.flags.items()}
         found.update(self.recipe or {})
         texts = [*reversed([*self.scripts.values()]), self.command]
         known = {name: value for text in texts for name, (value, _) in variables_in(text).items()}
         for text in texts:
             found = ask.settings(self.trainer, found, text)  # type: ignore[assignment]
-            if not self._own_words:
+            if not self.own_words:
                 found.update({key: _resolved(value, known) for key, value in settings_in(text).items()})
         return {**found, **{f"${name}": value for name, value in known.items() if not _OF_MACHINE.match(name)}}
 
     @property
-    def _own_words(self) -> bool:
+    def own_words(self) -> bool:
         """Whether the trainer itself knows how settings are written on its command line."""
         return isinstance(self.trainer, ReadsCommands)
 
     def has(self, key: str) -> bool:
         """Whether a key is known to be one of this launch, or needs not be: a variable, a key to add to the recipe."""
-        free = self._own_words or key.startswith(("+", "$"))
+        free = self.own_words or key.startswith(("+", "$"))
         known = self.recipe is not None and holds(self.recipe, key)
         return free or known or bool(self._standing(key) or any(plain_key(key) == plain_key(f) for f in self.flags))
 
     def key_of(self, key: str) -> str:
         """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`."""
-        if self._own_words or _VARIABLE.match(key) or (self.recipe is not None and holds(self.recipe, key)):
+        if self.own_words or _VARIABLE.match(key) or (self.recipe is not None and holds(self.recipe, key)):
             return key
         return self._standing(key) or (self._flag(key) or key).removeprefix("--")
 
@@ -92,11 +92,11 @@ class LaunchSettings:
             added = new_keys or key.startswith("+") or name in optional
             known = self.recipe is not None and holds(self.recipe, name)
             fits = known or (self.recipe is not None and added)
-            if _VARIABLE.match(name) or (self._own_words and (name in said or not fits)):
+            if _VARIABLE.match(name) or (self.own_words and (name in said or not fits)):
                 behind[name] = value
-            elif not self._own_words and (standing := self._standing(name)):
+            elif not self.own_words and (standing := self._standing(name)):
                 behind[standing] = value
-            elif not fits and not self._own_words and (flag := self._flag(name)):
+            elif not fits and not self.own_words and (flag := self._flag(name)):
                 off = value is False and self.flags.get(flag) is True and flag.startswith("--")
                 behind.update({f"--no-{flag[2:]}": True} if off else {flag: value})
             else:
@@ -124,7 +124,7 @@ class LaunchSettings:
                 own[key] = value
                 continue
             new = _changed_in(texts[path], key, value) or with_words(
-                texts[path], self._words({key: value}), self._recognises, surely=self._own_words
+                texts[path], self._words({key: value}), self._recognises, surely=self.own_words
             )
             if not new:
                 raise BlueprintError(
@@ -151,7 +151,7 @@ class LaunchSettings:
         return next(takes, "")
 
     def _recognises(self, command: str) -> bool:
-        return self.trainer.recognises(command) if self._own_words else any(programs(command))
+        return self.trainer.recognises(command) if self.own_words else any(programs(command))
 
     def _standing(self, key: str) -> str:
         """The spelling of a key in the command, else in a script; "" if it stands in neither."""
@@ -198,7 +198,7 @@ class LaunchSettings:
 
     def _words(self, settings: Mapping[str, object]) -> tuple[str, ...]:
         """The words that set these keys behind the training's own command."""
-        if self._own_words:
+        if self.own_words:
             return ask.arguments(self.trainer, dict(settings))
         flags = {key[2:]: value for key, value in settings.items() if key.startswith("--")}
         plain = {key: value for key, value in settings.items() if not key.startswith("--")}
@@ -207,7 +207,7 @@ class LaunchSettings:
 
     def _with_words(self, settings: Mapping[str, object]) -> str:
         command, left = self.command, dict(settings)
-        if not self._own_words or not with_words(command, self._words(settings), self._recognises):
+        if not self.own_words or not with_words(command, self._words(settings), self._recognises):
             for key, value in settings.items():
                 if changed := with_value(command, key, value):
                     command = changed
@@ -233,7 +233,7 @@ class LaunchSettings:
 
     def _settings_of(self, command: str) -> dict[str, object]:
         """What a command sets, by keys with underscores."""
-        found = ask.settings(self.trainer, {}, command) if self._own_words else settings_in(command)
+        found = ask.settings(self.trainer, {}, command) if self.own_words else settings_in(command)
         return {plain_key(key): value for key, value in found.items()}
 
 

@@ -6,7 +6,7 @@ import re
 
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.run.recipe_keys import look_up
-from autoresearch.core.run.trainer import ReadsCommands, Recipe, Trainer
+from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.statistics.seeding import VARIABLE, Randomness, SeedWay
 from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError
@@ -14,55 +14,43 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.lab.recipes.shell_settings import plain_key, settings_in
 from autoresearch.trainers import ask
 
-_FLAG = re.compile(r"(?<![\w-])(--(?:[a-z]+[-_])*seed)(?:=|\s+)\d+(?![\w.])")
 
+def way_of(launch: LaunchSettings, whole: Recipe, notes: Notes) -> SeedWay:
+    """The way that the notes declare, else the trainer's own key if it is fixed.
 
-def way_of(
-    trainer: Trainer, whole: Recipe, command: str, notes: Notes, launch: LaunchSettings | None = None
-) -> SeedWay:
-    """The way that the notes declare, else the trainer's own key if it is fixed, else a flag in the command.
-
-    Else, of a trainer that nobody knows, `seed=3` in the command, a flag in a script that it starts (`launch`), or a
-    flag that its program takes. Otherwise only the variable, which every run of a campaign gets anyway: also if the
-    key is in no recipe, and neither the command nor a script has a place for it.
+    Else, of a trainer that nobody knows, the one flag or `seed=3` in the command, else in a script that it starts, else
+    a flag that its program takes. Otherwise only the variable, which every run of a campaign gets anyway: also if the
+    key is in no recipe, and neither the command nor a script has a place for it. `whole`: as the trainer sees it.
     """
-    note = notes.seed
+    note, trainer = notes.seed, launch.trainer
     if note in (Randomness.RANDOM, Randomness.FIXED):  # no seed reaches it
         return SeedWay("variable", VARIABLE, _number(notes.env.get(VARIABLE)))
     if note.startswith("$"):
         return SeedWay("variable", note[1:], _number(notes.env.get(note[1:])))
     if note.startswith("-"):
-        return SeedWay("flag", note, _number(_of_flag(command, note)))
+        return SeedWay("flag", note, _number(_of_flag(launch.command, note)))
     if note and not note.isdigit():
         return SeedWay("key", note, _number(look_up(whole, note)))
-    if launch is not None and not isinstance(trainer, ReadsCommands):
-        whole = launch.recipe or {}  # flags come below, as such
-    key, own = ask.seed_key(trainer, whole), trainer.seed(whole)
-    if key and own is not None and _reaches(trainer, key, command, launch):
+    seen = whole if launch.own_words else launch.recipe or {}  # flags come below, as such
+    key, own = ask.seed_key(trainer, seen), trainer.seed(seen)
+    if key and own is not None and _reaches(launch, key):
         return SeedWay("key", key, own)
-    flags = set() if isinstance(trainer, ReadsCommands) else {match[1] for match in _FLAG.finditer(command)}
-    if len(flags) == 1:
-        flag = flags.pop()
-        return SeedWay("flag", flag, _number(_of_flag(command, flag)))
-    if launch is not None and not flags and (found := _elsewhere(trainer, launch)):
+    if not launch.own_words and (found := _by_name(launch)):
         return found
     set_here = _number(notes.env.get(VARIABLE))
     return SeedWay("variable", VARIABLE, _number(note) if set_here is None else set_here)
 
 
-def _reaches(trainer: Trainer, key: str, command: str, launch: LaunchSettings | None) -> bool:
+def _reaches(launch: LaunchSettings, key: str) -> bool:
     """Whether a key of the trainer's can be set: in the recipe, behind the command, or in a script."""
-    if launch is None or look_up(launch.recipe or {}, key) is not None:
+    recognises = launch.trainer.recognises
+    if look_up(launch.recipe or {}, key) is not None or with_words(launch.command, ("x",), recognises):
         return True
-    if with_words(command, ("x",), trainer.recognises):
-        return True
-    return any(with_words(text, ("x",), trainer.recognises, surely=True) for text in launch.scripts.values())
+    return any(with_words(text, ("x",), recognises, surely=True) for text in launch.scripts.values())
 
 
-def _elsewhere(trainer: Trainer, launch: LaunchSettings) -> SeedWay | None:
+def _by_name(launch: LaunchSettings) -> SeedWay | None:
     """The one setting of the command, its scripts or its program that is a seed by its name; None unless it is one."""
-    if isinstance(trainer, ReadsCommands):
-        return None
     for texts in ((launch.command,), tuple(launch.scripts.values())):
         standing = {key: value for text in texts for key, value in settings_in(text).items() if _is_seed(key)}
         if len(standing) > 1:
@@ -97,14 +85,13 @@ def with_flag(command: str, way: SeedWay, seed: int, trainer: Trainer) -> str:
     return longer
 
 
-def refuse(way: SeedWay, command: str, trainer: Trainer, launch: LaunchSettings | None = None) -> None:
+def refuse(way: SeedWay, launch: LaunchSettings) -> None:
     """Raise BlueprintError if the declared way has no effect."""
-    if launch is not None and launch.script_with(way.name):
+    if launch.script_with(way.name):
         return
     if way.kind == "flag":
-        with_flag(command, way, way.first, trainer)
-    known = launch is not None and way.name in launch.flags
-    if way.kind == "key" and way.fixed is None and not known and not isinstance(trainer, ReadsCommands):
+        with_flag(launch.command, way, way.first, launch.trainer)
+    if way.kind == "key" and way.fixed is None and way.name not in launch.flags and not launch.own_words:
         raise BlueprintError(
             f"the notes name the recipe key {way.name} as the seed, and the recipe has no whole number there",
             hint="write the key as the recipe has it, or declare `- seed: --flag` or `- seed: $NAME`",

@@ -118,6 +118,7 @@ def _spec(
     """The spec of a lone run. `token`: what makes its run id unique."""
     resolved, fixed, created = trainer_settings.resolved, run_options.fix_of, run_options.parts.clock()
     blueprint, notes, trainer = resolved.blueprint, resolved.blueprint.notes, trainer_settings.trainer
+    way = trainer_settings.seed_way
     names = _names(resolved, run_options, launch_options, created)
     experiment = free_name(names.campaign_dir, names.slug)
     limits = limits_of(trainer_settings, run_options.settings)
@@ -150,8 +151,8 @@ def _spec(
         parent_commit=names.parent_commit,
         parent_branch=names.parent_branch,
         fix_of=fixed.run if fixed else "",
-        seed=trainer_settings.seed,
-        seed_by=trainer_settings.seed_by,
+        seed=way.fixed,
+        seed_by="" if way.fixed is None else str(way),
         driven_by=driven_by(run_options.parts.environ),
         lines=notes.lines,
         sources=trainer_settings.sources,

@@ -98,16 +98,9 @@ class TrainerSettings:
         return self.seed_way.fixed
 
     @property
-    def seed_by(self) -> str:
-        """How the seed reaches the training; "" without one."""
-        return "" if self.seed is None else str(self.seed_way)
-
-    @property
     def seed_way(self) -> SeedWay:
         """How the seed of a campaign's run reaches the training."""
-        return seeds.way_of(
-            self.trainer, self.whole, self.command, self.resolved.blueprint.notes, self.launch() if self.local else None
-        )
+        return seeds.way_of(self.launch(), self.whole, self.resolved.blueprint.notes)
 
     @property
     def seeding(self) -> tuple[str, str]:
@@ -115,15 +108,10 @@ class TrainerSettings:
         note = self.resolved.blueprint.notes.seed
         if note in (Randomness.RANDOM, Randomness.FIXED):
             return note, f"the notes say `- seed: {note}`"
-        if not self.local or self.trainer.named or self.seed_way.fixed is not None:
+        if self.trainer.named or self.seed is not None:
             return "", ""
         found, why = randomness_of(self.texts.sources())
         return ("", "") if found is Randomness.UNKNOWN else (found.value, why)
-
-    @property
-    def local(self) -> bool:
-        """Whether the files that the command starts can be read here."""
-        return self.resolved.files.here and self.resolved.codebase.is_dir()
 
     @property
     def texts(self) -> LaunchTexts:
@@ -161,7 +149,7 @@ class TrainerSettings:
 
     def refuse_seed(self) -> None:
         """Raise BlueprintError if the way that the notes declare for a seed has no effect."""
-        seeds.refuse(self.seed_way, self.resolved.blueprint.launch_command, self.trainer, self.launch())
+        seeds.refuse(self.seed_way, self.launch())
 
     @property
     def objective(self) -> Objective | None:
