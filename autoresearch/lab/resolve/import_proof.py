@@ -96,12 +96,15 @@ def prove_imports(
     wanted = top_levels(worktree, changed)
     if not wanted:
         return ()
-    trainers = import_environment(environment, worktree)
-    answer = _ask(interpreter, worktree, trainers, [one.name for one in wanted], timeout_s)
-    if isinstance(answer, Finding):
-        return (answer,)
-    findings = (_judge(one, worktree, interpreter, answer) for one in wanted)
-    return tuple(finding for finding in findings if finding is not None)
+    probe = _ImportProbe(interpreter, worktree, import_environment(environment, worktree))
+    try:
+        modules, finders = probe.ask([one.name for one in wanted], timeout_s)
+        editable = [finder.split(".")[0] for finder in finders if "editable" in finder.lower()]
+        findings = (probe.judge(one, modules.get(one.name), editable) for one in wanted)
+        return tuple(finding for finding in findings if finding is not None)
+    except _Unproved as no:
+        message = f"it cannot be proved that the worktree's code is imported: {interpreter} {no}"
+        return (Finding(Severity.ERROR, "import_unproved", message, "correct [exp_venv_exe]"),)
 
 
 def shadowed(
@@ -124,11 +127,12 @@ def shadowed(
     ours = [str(worktree), str(worktree / "src"), ""]
     kept = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part not in ours]
     outside = {**environment, "PYTHONPATH": os.pathsep.join(kept), "PYTHONSAFEPATH": "1"}
-    answer = _ask(interpreter, worktree, outside, list(names), TIMEOUT_S)
-    if isinstance(answer, Finding):
-        return answer.message
+    try:
+        modules, _ = _ImportProbe(interpreter, worktree, outside).ask(list(names), TIMEOUT_S)
+    except _Unproved as no:
+        return f"it cannot be proved that the worktree's code is imported: {interpreter} {no}"
     for name, path in names.items():
-        origin = answer.modules.get(name, {}).get("origin")
+        origin = modules.get(name, {}).get("origin")
         if isinstance(origin, str) and not _within(origin, worktree):
             return f"{path} would be imported in the place of the installed {name} ({origin})"
     return ""
@@ -157,69 +161,75 @@ def _top_level(worktree: Path, path: PurePosixPath) -> TopLevel:
     return TopLevel(name, root, str(path))
 
 
+class _Unproved(Exception):  # noqa: N818 - what the proof is then
+    """Why an interpreter proves nothing, as a clause."""
+
+
 @dataclass(frozen=True, slots=True)
 class _ImportProbe:
-    """The interpreter's answer."""
+    """An interpreter that is asked in a worktree, with these variables, where it would import from."""
 
-    modules: Mapping[str, Mapping[str, object]]
-    finders: Sequence[str]
+    interpreter: Path
+    worktree: Path
+    environment: Mapping[str, str]
 
-
-def _ask(
-    interpreter: Path, worktree: Path, environment: Mapping[str, str], names: Sequence[str], timeout_s: float
-) -> _ImportProbe | Finding:
-    try:
-        process = subprocess.Popen(
-            [str(interpreter), "-c", _PROBE, *names],
-            cwd=worktree,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # processes started by a .pth file are killed with it
-        )
-    except OSError as failure:
-        return _unproved(interpreter, f"cannot be started: {failure.strerror}")
-    with process:
+    def ask(self, names: Sequence[str], timeout_s: float) -> tuple[Mapping[str, Mapping[str, object]], Sequence[str]]:
+        """What it finds under these names, and its import finders."""
         try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            return _unproved(interpreter, f"did not answer within {timeout_s:g} s")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    said = out.decode("utf-8", "replace").rpartition(_MARK)[2].strip()
-    try:
-        answer = json.loads(said)
-        return _ImportProbe(answer["found"], answer["finders"])
-    except (ValueError, KeyError, TypeError):
-        last = " ".join(err.decode("utf-8", "replace").split())[-300:]
-        return _unproved(interpreter, f"failed ({process.returncode}): {last or 'it said nothing'}")
+            process = subprocess.Popen(
+                [str(self.interpreter), "-c", _PROBE, *names],
+                cwd=self.worktree,
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # processes started by a .pth file are killed with it
+            )
+        except OSError as failure:
+            raise _Unproved(f"cannot be started: {failure.strerror}") from failure
+        with process:
+            try:
+                out, err = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired as late:
+                raise _Unproved(f"did not answer within {timeout_s:g} s") from late
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        try:
+            answer = json.loads(out.decode("utf-8", "replace").rpartition(_MARK)[2].strip())
+            return answer["found"], answer["finders"]
+        except (ValueError, KeyError, TypeError) as broken:
+            last = " ".join(err.decode("utf-8", "replace").split())[-300:]
+            raise _Unproved(f"failed ({process.returncode}): {last or 'it said nothing'}") from broken
+
+    def judge(
+        self, top_level: TopLevel, found: Mapping[str, object] | None, editable: Sequence[str]
+    ) -> Finding | None:
+        """None if the package is the worktree's, or if nothing can import it by this name: a script in a folder."""
+        if found is None:
+            return None
+        if "error" in found:
+            raise _Unproved(f"fails to look for {top_level.name}: {found['error']}")
+        origin = found.get("origin")
+        source = origin if isinstance(origin, str) else _namespace_part(top_level, found.get("places"))
+        if source is None or _within(source, self.worktree):
+            return None
+        uninstall = f"`{self.interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"
+        if editable:
+            way = f"an editable install is in the way ({', '.join(editable)})"
+            hint = f"{way}: {uninstall}, or install it as a plain copy"
+        elif top_level.root not in (".", "src"):
+            at = f"put the worktree's {top_level.root} on PYTHONPATH: `env: PYTHONPATH={top_level.root}`"
+            hint = f"{at}, or {uninstall}"
+        elif "site-packages" in source:
+            hint = f"a package of the same name is installed there: {uninstall}"
+        else:
+            hint = f"something puts that directory before PYTHONPATH (a .pth file, sitecustomize): {uninstall}"
+        message = f"the changed package {top_level.name} would be imported from {source}, not from the worktree"
+        return Finding(Severity.ERROR, "imports_elsewhere", f"{message} {self.worktree}", hint, top_level.changed)
 
 
-def _unproved(interpreter: Path, clause: str) -> Finding:
-    message = f"it cannot be proved that the worktree's code is imported: {interpreter} {clause}"
-    return Finding(Severity.ERROR, "import_unproved", message, "correct [exp_venv_exe]")
-
-
-def _judge(top_level: TopLevel, worktree: Path, interpreter: Path, probe: _ImportProbe) -> Finding | None:
-    """None if the package is the worktree's, or if nothing can import it by this name."""
-    found = probe.modules.get(top_level.name)
-    if found is None:
-        return None  # a script in a folder: it is run by its path
-    if "error" in found:
-        return _unproved(interpreter, f"fails to look for {top_level.name}: {found['error']}")
-    origin, places = found.get("origin"), found.get("places")
-    source = origin if isinstance(origin, str) else _namespace_part(top_level, worktree, places)
-    if source is None or _within(source, worktree):
-        return None
-    message = f"the changed package {top_level.name} would be imported from {source}, not from the worktree {worktree}"
-    return Finding(
-        Severity.ERROR, "imports_elsewhere", message, _remedy(top_level, source, probe, interpreter), top_level.changed
-    )
-
-
-def _namespace_part(top_level: TopLevel, worktree: Path, listed: object) -> str | None:
+def _namespace_part(top_level: TopLevel, listed: object) -> str | None:
     """The first part of a package without `__init__.py` that holds the changed file."""
     roots = [place for place in listed if isinstance(place, str)] if isinstance(listed, list) else []
     below = PurePosixPath(top_level.changed).relative_to(PurePosixPath(top_level.root) / top_level.name)
@@ -229,15 +239,3 @@ def _namespace_part(top_level: TopLevel, worktree: Path, listed: object) -> str 
 def _within(path: str, worktree: Path) -> bool:
     real, top = os.path.realpath(path), os.path.realpath(worktree)
     return real.startswith(top + "/") or os.path.abspath(path).startswith(f"{worktree}/")  # noqa: PTH100
-
-
-def _remedy(top_level: TopLevel, source: str, probe: _ImportProbe, interpreter: Path) -> str:
-    editable = [f.split(".")[0] for f in probe.finders if "editable" in f.lower()]
-    uninstall = f"`{interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"
-    if editable:
-        return f"an editable install is in the way ({', '.join(editable)}): {uninstall}, or install it as a plain copy"
-    if top_level.root not in (".", "src"):
-        return f"put the worktree's {top_level.root} on PYTHONPATH: `env: PYTHONPATH={top_level.root}`, or {uninstall}"
-    if "site-packages" in source:
-        return f"a package of the same name is installed there: {uninstall}"
-    return f"something puts that directory before PYTHONPATH (a .pth file, sitecustomize): {uninstall}"
