@@ -79,8 +79,7 @@ def check(
     """Parse and lint one blueprint; exits 3 where it could not be run."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.remote_files.remote_code import files_of
-    from autoresearch.lab.resolve.blueprint_file import read_blueprint
-    from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
     from autoresearch.lab.resolve.resolved_run import limits_of
     from autoresearch.lab.resolve.trainer_settings import ask_trainer
     from autoresearch.lab.settings import load

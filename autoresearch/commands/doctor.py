@@ -103,8 +103,7 @@ def _inspected(settings: Settings, blueprint: Path | None, canary: Path | None) 
     """Every target that was named but this machine, which the rest of the command is about."""
     from autoresearch.lab.remote.inspect import inspect
     from autoresearch.lab.remote_files.interpreter import InterpreterSearch, search_for
-    from autoresearch.lab.resolve.blueprint_file import read_blueprint
-    from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+    from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
 
     parts = real_parts()
     read = resolve_blueprint(read_blueprint(blueprint), environ=parts.environ) if blueprint else None

@@ -109,7 +109,7 @@ def _offer() -> Path:
 def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
     """Write a blueprint that was named and is missing, as `init` does, where the folder has none; whether it did."""
     from autoresearch.commands.project import first_files
-    from autoresearch.lab.resolve.blueprint_file import is_blueprint
+    from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
 
     folder = path.absolute().parent
     if path.suffix != ".md" or os.path.lexists(path) or not folder.is_dir():

@@ -9,8 +9,7 @@ import pytest
 from autoresearch.core.blueprint.fields import fields_like
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.lab.render import data_dir, render_blueprint
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import ask, registry
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import ask, registry
 

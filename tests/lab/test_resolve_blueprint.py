@@ -12,8 +12,12 @@ import pytest
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, raise_on_errors, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import (
+    ResolvedBlueprint,
+    raise_on_errors,
+    read_blueprint,
+    resolve_blueprint,
+)
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 COMMAND = "## [exp_launch_command]\n- description: x\n- command: python -m x\n"

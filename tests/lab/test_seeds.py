@@ -9,8 +9,7 @@ import pytest
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.seed_source import randomness_of
-from autoresearch.lab.recipes.seeds import refuse, way_of, with_flag
+from autoresearch.lab.recipes.seeds import randomness_of, refuse, way_of, with_flag
 from autoresearch.trainers import registry
 
 WAYS = [

@@ -14,7 +14,7 @@ from autoresearch.core.keys import unknown_key
 from autoresearch.core.run.json_record import from_record
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import AGENT_KEYS, CAMPAIGN_KEYS, DEFAULTS, TYPES
-from autoresearch.lab.resolve.blueprint_file import NEW_BLUEPRINT, is_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import NEW_BLUEPRINT, is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
 
 FILES = ("campaign.yaml", "campaign.yml")

@@ -19,8 +19,8 @@ from autoresearch.core.blueprint.notes import source_of
 from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.program_flags import programs
-from autoresearch.lab.resolve.blueprint_file import base_of
-from autoresearch.lab.resolve.launch_texts import LaunchTexts
+from autoresearch.lab.resolve.resolve_blueprint import base_of
+from autoresearch.lab.resolve.scripts import LaunchTexts
 from autoresearch.runner.metric_lines import body, parse, step_rank
 
 SCRIPTS = ("train.py", "main.py", "train.sh", "run.sh", "src/train.py", "scripts/train.py", "scripts/train.sh")

@@ -20,8 +20,7 @@ from autoresearch.lab.campaign_setup.first_blueprint import program_paths
 from autoresearch.lab.campaign_setup.proposer_spec import space_line
 from autoresearch.lab.json_schemas import first_line
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
 

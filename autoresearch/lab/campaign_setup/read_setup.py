@@ -20,8 +20,7 @@ from autoresearch.git_repo.checkout import Checkout, NoCheckout
 from autoresearch.lab.campaign_setup.campaign_file import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote_files.remote_code import refuse_in_campaign
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings

@@ -24,8 +24,7 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.lab.recipes.overrides import LaunchSettings, rewritten
 from autoresearch.lab.recipes.recipe_parents import inherited
 from autoresearch.lab.resolve.files import Files
-from autoresearch.lab.resolve.launch_texts import LaunchTexts
-from autoresearch.lab.resolve.scripts import shell_reader
+from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 

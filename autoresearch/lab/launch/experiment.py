@@ -16,8 +16,8 @@ from autoresearch.lab.launch.prepared_run import Launched
 from autoresearch.lab.launch.snapshot_code import check_snapshot
 from autoresearch.lab.notices.run_notices import keep_variables
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.blueprint_file import read_bytes
 from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
+from autoresearch.lab.resolve.resolve_blueprint import read_bytes
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.lab.resolve.run_names import key_of

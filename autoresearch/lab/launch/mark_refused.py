@@ -11,8 +11,7 @@ from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.snapshot import exclude, pattern_for
 from autoresearch.lab.remote_files.remote_code import files_of
-from autoresearch.lab.resolve.blueprint_file import base_of, read_blueprint
-from autoresearch.lab.resolve.resolve_blueprint import resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import RunOptions
 from autoresearch.records import finish_flag, journal
 from autoresearch.records.secrets import mask_text

@@ -64,14 +64,27 @@ class LaunchSettings:
     def has(self, key: str) -> bool:
         """Whether a key is known to be one of this launch, or needs not be: a variable, a key to add to the recipe."""
         free = self.own_words or key.startswith(("+", "$"))
-        known = self.recipe is not None and holds(self.recipe, key)
-        return free or known or bool(self._standing(key) or any(plain_key(key) == plain_key(f) for f in self.flags))
+        named = any(plain_key(one) == plain_key(key) for one in self.flags)
+        return free or named or self._in_recipe(key) or self._standing(key)[1] != ""
 
     def key_of(self, key: str) -> str:
         """The key as the launch spells it: `learning_rate` and `--learning-rate` may be `learning-rate`."""
-        if self.own_words or _VARIABLE.match(key) or (self.recipe is not None and holds(self.recipe, key)):
+        if self.own_words or _VARIABLE.match(key) or self._in_recipe(key):
             return key
-        return self._standing(key) or (self._flag(key) or key).removeprefix("--")
+        return self._standing(key)[1] or (self._flag(key) or key).removeprefix("--")
+
+    def _in_recipe(self, key: str) -> bool:
+        return self.recipe is not None and holds(self.recipe, key)
+
+    def _standing(self, key: str) -> tuple[str, str]:
+        """Where a key stands ("" for the command, else the path of a script), and its spelling; "" if it is nowhere."""
+        texts = {"": self.command, **self.scripts}
+        return next(((path, one) for path, text in texts.items() if (one := spelled_in(text, key))), ("", ""))
+
+    def _flag(self, key: str) -> str:
+        """The flag, or hydra's key, that the program takes under this name; "" if none is known."""
+        known = next((one for one in self.flags if plain_key(one) == plain_key(key)), "")
+        return known or (key if key.startswith("--") else "")
 
     def split(
         self, overrides: Mapping[str, object], *, new_keys: bool = False
@@ -90,11 +103,11 @@ class LaunchSettings:
         for key, value in overrides.items():
             name = key.removeprefix("+")
             added = new_keys or key.startswith("+") or name in optional
-            known = self.recipe is not None and holds(self.recipe, name)
+            known = self._in_recipe(name)
             fits = known or (self.recipe is not None and added)
             if _VARIABLE.match(name) or (self.own_words and (name in said or not fits)):
                 behind[name] = value
-            elif not self.own_words and (standing := self._standing(name)):
+            elif not self.own_words and (standing := self._standing(name)[1]):
                 behind[standing] = value
             elif not fits and not self.own_words and (flag := self._flag(name)):
                 off = value is False and self.flags.get(flag) is True and flag.startswith("--")
@@ -137,30 +150,19 @@ class LaunchSettings:
 
     def script_with(self, key: str) -> str:
         """The script in which a setting is to be changed; "" if that is the command."""
-        texts = self.scripts
         if _VARIABLE.match(key):
             name = key[1:]
-            fixed = [path for path, text in texts.items() if not variables_in(text).get(name, (None, True))[1]]
+            fixed = [path for path, text in self.scripts.items() if not variables_in(text).get(name, (None, True))[1]]
             return fixed[0] if fixed and name not in variables_in(self.command) else ""
-        if spelled_in(self.command, key):
-            return ""
-        holders = [path for path, text in texts.items() if spelled_in(text, key)]
-        if holders or with_words(self.command, self._words({key: 1}), self._recognises):
-            return holders[0] if holders else ""
-        takes = (p for p, t in texts.items() if with_words(t, self._words({key: 1}), self._recognises, surely=True))
+        path, spelled = self._standing(key)
+        words = self._words({key: 1})
+        if spelled or with_words(self.command, words, self._recognises):
+            return path
+        takes = (p for p, text in self.scripts.items() if with_words(text, words, self._recognises, surely=True))
         return next(takes, "")
 
     def _recognises(self, command: str) -> bool:
         return self.trainer.recognises(command) if self.own_words else any(programs(command))
-
-    def _standing(self, key: str) -> str:
-        """The spelling of a key in the command, else in a script; "" if it stands in neither."""
-        return next((one for text in (self.command, *self.scripts.values()) if (one := spelled_in(text, key))), "")
-
-    def _flag(self, key: str) -> str:
-        """The flag, or hydra's key, that the program takes under this name; "" if none is known."""
-        known = next((one for one in self.flags if plain_key(one) == plain_key(key)), "")
-        return known or (key if key.startswith("--") else "")
 
     def _refuse_unknown(self, key: str) -> None:
         """Raise BlueprintError for a key that neither recipe, command, scripts nor program have."""

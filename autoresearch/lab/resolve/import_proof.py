@@ -203,15 +203,15 @@ class _ImportProbe:
             raise _Unproved(f"failed ({process.returncode}): {last or 'it said nothing'}") from broken
 
     def judge(
-        self, top_level: TopLevel, found: Mapping[str, object] | None, editable: Sequence[str]
+        self, top_level: TopLevel, module: Mapping[str, object] | None, editable: Sequence[str]
     ) -> Finding | None:
         """None if the package is the worktree's, or if nothing can import it by this name: a script in a folder."""
-        if found is None:
+        if module is None:
             return None
-        if "error" in found:
-            raise _Unproved(f"fails to look for {top_level.name}: {found['error']}")
-        origin = found.get("origin")
-        source = origin if isinstance(origin, str) else _namespace_part(top_level, found.get("places"))
+        if "error" in module:
+            raise _Unproved(f"fails to look for {top_level.name}: {module['error']}")
+        origin = module.get("origin")
+        source = origin if isinstance(origin, str) else _namespace_part(top_level, module.get("places"))
         if source is None or _within(source, self.worktree):
             return None
         uninstall = f"`{self.interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"

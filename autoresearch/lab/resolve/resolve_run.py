@@ -18,9 +18,8 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.remote_files import remote_code
 from autoresearch.lab.resolve import gpu_check
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
 from autoresearch.lab.resolve.files import OURS
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.resolved_run import LaunchOptions, ResolvedRun, RunOptions, limits_of
 from autoresearch.lab.resolve.run_names import RunNames, free_name, names_of, names_of_repair, new_token
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer

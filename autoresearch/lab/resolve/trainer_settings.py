@@ -20,12 +20,11 @@ from autoresearch.core.text.command_words import with_words
 from autoresearch.errors import BlueprintError, ConflictError
 from autoresearch.lab.recipes import seeds
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.seed_source import randomness_of
+from autoresearch.lab.recipes.seeds import randomness_of
 from autoresearch.lab.resolve import gpu_check
 from autoresearch.lab.resolve.chat_template import drops_thinking
-from autoresearch.lab.resolve.launch_texts import LaunchTexts
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
-from autoresearch.lab.resolve.scripts import shell_reader
+from autoresearch.lab.resolve.scripts import LaunchTexts, shell_reader
 from autoresearch.lab.yaml_files import edit
 from autoresearch.trainers import ask, nrl_k8s, ray_job
 

@@ -23,7 +23,7 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.remote.follower import Follower
 from autoresearch.lab.remote_files.remote_code import HostFiles, files_of, refuse_in_campaign
 from autoresearch.lab.remote_files.remote_host import REMOTE_FILES
-from autoresearch.lab.resolve.blueprint_file import read_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 from autoresearch.lab.resolve.resolve_run import resolve_run
 from autoresearch.lab.resolve.resolved_run import ResolvedRun, RunOptions
 from autoresearch.records import journal, order_file, spec_file
